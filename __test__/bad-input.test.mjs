@@ -1,0 +1,338 @@
+import assert from 'node:assert/strict'
+import { readdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+
+import { ALL_METHODS, REPORTING } from './support/methods.mjs'
+import { makeSession } from './support/sessions.mjs'
+import { CheckpointStore, OPTIONS, openStore, scratchDirectory } from './support/stores.mjs'
+
+const NOT_STRINGS = [
+  [undefined, 'undefined'],
+  [null, 'null'],
+  [42, '42'],
+  [true, 'true'],
+  [{}, 'an object'],
+  [[], 'an array'],
+  [() => {}, 'a function'],
+  [Symbol('s'), 'a symbol'],
+  [10n, 'a BigInt'],
+  [new Map(), 'a Map'],
+]
+
+const HOSTILE_IDS = [
+  '',
+  '.',
+  '..',
+  '../escaped',
+  'a/b',
+  'a\\b',
+  '/abs',
+  'C:\\x',
+  'nul\0byte',
+  'line\nbreak',
+  '\u0007',
+  '.hidden',
+  'dot.',
+  ' lead',
+  'trail ',
+  'CON',
+  'nul',
+  'com1.txt',
+  '\ud800',
+  'a\udc00b',
+  'x'.repeat(201),
+  'é'.repeat(101),
+]
+
+const circular = {}
+circular.self = circular
+
+const UNSTORABLE = {
+  'a cycle': circular,
+  'a BigInt': { n: 1n },
+  'a getter that throws': {
+    get trap() {
+      throw new RangeError('no entry')
+    },
+  },
+  'a toJSON that throws': {
+    toJSON() {
+      throw new Error('not today')
+    },
+  },
+}
+
+/** A store on an empty directory, and the proof that nothing was written there. */
+async function emptyStore() {
+  const base = join(scratchDirectory(), 'base')
+  const store = await openStore(base)
+  const isUntouched = () => {
+    assert.deepEqual(readdirSync(base), [])
+    assert.deepEqual(readdirSync(dirname(base)), ['base'])
+  }
+  return { store, isUntouched }
+}
+
+/** Calls a method that must fail in the way that is its own; gives the error or the result. */
+async function failureOf(store, name, args) {
+  let call
+  assert.doesNotThrow(() => (call = store[name](...args)), `${name} must not throw synchronously`)
+  if (REPORTING.has(name)) {
+    const result = await call
+    assert.equal(result.success, false, `${name} must not succeed`)
+    assert.equal(typeof result.error, 'string')
+    return { message: result.error, code: result.code }
+  }
+  return call.then(
+    () => assert.fail(`${name} must reject`),
+    (error) => {
+      assert.ok(error instanceof Error)
+      return error
+    },
+  )
+}
+
+function withArgument(name, index, value) {
+  return ALL_METHODS[name].with?.(index, value) ?? Object.assign([...ALL_METHODS[name]], { [index]: value })
+}
+
+const ID_ARGUMENTS = Object.entries(ALL_METHODS).flatMap(([name, args]) =>
+  args.flatMap((arg, index) =>
+    ['s', 't', 'cp-1'].includes(arg) && !(name === 'saveTaskResult' && index === 2) ? [[name, index]] : [],
+  ),
+)
+
+describe('ids', () => {
+  for (const [name, index] of ID_ARGUMENTS) {
+    it(`${name} refuses what is no string as argument ${index + 1}`, async () => {
+      const { store, isUntouched } = await emptyStore()
+      for (const [value, shown] of NOT_STRINGS) {
+        const { message, code } = await failureOf(store, name, withArgument(name, index, value))
+        assert.equal(code, 'WAYMARK_INVALID_ARGUMENT')
+        assert.match(message, /^(sessionId|taskId|checkpointId) must be a string; got /)
+        assert.ok(message.endsWith(shown), message)
+      }
+      isUntouched()
+    })
+
+    it(`${name} refuses what is no file name as argument ${index + 1}`, async () => {
+      const { store, isUntouched } = await emptyStore()
+      for (const value of HOSTILE_IDS) {
+        const { message, code } = await failureOf(store, name, withArgument(name, index, value))
+        assert.equal(code, 'WAYMARK_INVALID_ID', `${JSON.stringify(value)}: ${message}`)
+        assert.match(message, /^Invalid (session|task|checkpoint) id "/)
+      }
+      isUntouched()
+    })
+  }
+
+  it('the id inside a session is checked the same way', async () => {
+    const { store, isUntouched } = await emptyStore()
+    for (const name of ['saveSession', 'createCheckpoint']) {
+      for (const id of HOSTILE_IDS) {
+        const { code } = await failureOf(store, name, withArgument(name, 0, makeSession(id)))
+        assert.equal(code, 'WAYMARK_INVALID_ID', JSON.stringify(id))
+      }
+      for (const [id, shown] of NOT_STRINGS) {
+        const { message } = await failureOf(store, name, withArgument(name, 0, { ...makeSession(), id }))
+        assert.equal(message, `session.id must be a string; got ${shown}`)
+      }
+    }
+    isUntouched()
+  })
+
+  it('restoreCheckpoint refuses every bad form of naming a checkpoint', async () => {
+    const { store, isUntouched } = await emptyStore()
+    const bad = [
+      [[{ checkpointId: '../x/y' }], 'WAYMARK_INVALID_ID'],
+      [[{ checkpointId: 's/../cp' }], 'WAYMARK_INVALID_ID'],
+      [[{ checkpointId: '/cp' }], 'WAYMARK_INVALID_ID'],
+      [[{ checkpointId: 's/' }], 'WAYMARK_INVALID_ID'],
+      [[{ checkpointId: 'cp', sessionId: '..' }], 'WAYMARK_INVALID_ID'],
+      [[{ checkpointId: 's/cp', sessionId: 'other' }], 'WAYMARK_INVALID_ARGUMENT'],
+      [[{ checkpointId: 'cp', sessionId: 5 }], 'WAYMARK_INVALID_ARGUMENT'],
+      [[{}], 'WAYMARK_INVALID_ARGUMENT'],
+      [['s'], 'WAYMARK_INVALID_ARGUMENT'],
+      [['s', 7], 'WAYMARK_INVALID_ARGUMENT'],
+      [['s', 'cp', 'options'], 'WAYMARK_INVALID_ARGUMENT'],
+      [['s', 'cp', { validateChecksum: 'yes' }], 'WAYMARK_INVALID_ARGUMENT'],
+      [[{ checkpointId: 'cp', resetFailedTasks: 1 }], 'WAYMARK_INVALID_ARGUMENT'],
+      [[{ checkpointId: 'cp', resetInProgressTasks: null }], 'WAYMARK_INVALID_ARGUMENT'],
+      [[{ checkpointId: 'cp', includeState: {} }], 'WAYMARK_INVALID_ARGUMENT'],
+      ...NOT_STRINGS.filter(([value]) => value === null || typeof value !== 'object').map(([value]) => [
+        [value],
+        'WAYMARK_INVALID_ARGUMENT',
+      ]),
+    ]
+    for (const [args, code] of bad) {
+      const result = await store.restoreCheckpoint(...args)
+      assert.equal(result.success, false)
+      assert.equal(result.code, code, result.error)
+      assert.deepEqual([result.restoredTasks, result.restoredAgents, result.warnings], [0, 0, []])
+    }
+    isUntouched()
+  })
+})
+
+describe('shapes', () => {
+  it('a session must be an object', async () => {
+    const { store, isUntouched } = await emptyStore()
+    for (const [value, shown] of [
+      ...NOT_STRINGS.filter(([v]) => v === null || typeof v !== 'object'),
+      [[], 'an array'],
+      ['s', '"s"'],
+    ]) {
+      for (const name of ['saveSession', 'createCheckpoint']) {
+        const { message, code } = await failureOf(store, name, withArgument(name, 0, value))
+        assert.equal(code, 'WAYMARK_INVALID_ARGUMENT')
+        assert.equal(message, `session must be an object; got ${shown}`)
+      }
+    }
+    isUntouched()
+  })
+
+  it('trees, agent states and context must be Maps or objects', async () => {
+    const { store, isUntouched } = await emptyStore()
+    const cases = [
+      ['taskTree', (value) => store.saveTaskTree('s', value)],
+      ['session.taskTree', (taskTree) => store.createCheckpoint({ ...makeSession('s'), taskTree }, {}, {}, OPTIONS)],
+      ['agentStates', (value) => store.createCheckpoint(makeSession('s'), value, {}, OPTIONS)],
+      ['contextStore', (value) => store.createCheckpoint(makeSession('s'), {}, value, OPTIONS)],
+    ]
+    for (const [name, call] of cases) {
+      for (const value of [null, 5, 'tree', true, [], () => {}]) {
+        const result = await call(value)
+        assert.equal(result.code, 'WAYMARK_INVALID_ARGUMENT', `${name}: ${String(value)}`)
+        assert.ok(result.error.startsWith(`${name} must be a Map or an object; got `), result.error)
+      }
+    }
+    assert.equal((await store.saveTaskTree('s')).code, 'WAYMARK_INVALID_ARGUMENT')
+    isUntouched()
+  })
+
+  it('a checkpoint needs the list of those before it', async () => {
+    const { store, isUntouched } = await emptyStore()
+    for (const checkpointIds of [undefined, null, 'cp', {}, new Set()]) {
+      const result = await store.createCheckpoint({ ...makeSession('s'), checkpointIds }, {}, {}, OPTIONS)
+      assert.equal(result.code, 'WAYMARK_INVALID_ARGUMENT')
+      assert.match(result.error, /^session\.checkpointIds must be an array; got /)
+    }
+    isUntouched()
+  })
+
+  it('checkpoint options are checked one by one', async () => {
+    const { store, isUntouched } = await emptyStore()
+    const bad = [
+      [undefined, /^options must be an object; got undefined$/],
+      [null, /^options must be an object; got null$/],
+      ['auto', /^options must be an object; got "auto"$/],
+      [[], /^options must be an object; got an array$/],
+      [{}, /^options\.trigger must be one of .*; got undefined$/],
+      [{ trigger: 'whim' }, /^options\.trigger must be one of .*; got "whim"$/],
+      [{ trigger: 'auto', description: 5 }, /^options\.description must be a string; got 5$/],
+      [{ trigger: 'auto', includeContext: 'yes' }, /^options\.includeContext must be true or false; got "yes"$/],
+      [{ trigger: 'auto', compress: 1 }, /^options\.compress must be true or false; got 1$/],
+      [{ trigger: 'auto', metadata: 'x' }, /^options\.metadata must be an object; got "x"$/],
+    ]
+    for (const [options, message] of bad) {
+      const long = await store.createCheckpoint(makeSession('s'), {}, {}, options)
+      const short = await store.createCheckpoint(makeSession('s'), options)
+      const results = options === undefined ? [short] : [long, short]
+      for (const result of results) {
+        assert.equal(result.code, 'WAYMARK_INVALID_ARGUMENT')
+        assert.match(result.error, message)
+      }
+    }
+    isUntouched()
+  })
+
+  it('pages are counted in whole numbers', async () => {
+    const { store } = await emptyStore()
+    for (const value of [-1, 1.5, NaN, Infinity, '1', {}, true]) {
+      await assert.rejects(store.listCheckpoints('s', value), {
+        code: 'WAYMARK_INVALID_ARGUMENT',
+        message: /^limit must be /,
+      })
+      await assert.rejects(store.listCheckpoints('s', 1, value), {
+        code: 'WAYMARK_INVALID_ARGUMENT',
+        message: /^offset must be /,
+      })
+    }
+    assert.equal((await store.listCheckpoints('s', null, null)).total, 0)
+  })
+
+  it('the constructor throws, with a code, for what can never work', () => {
+    const directory = scratchDirectory()
+    const bad = [
+      [[5], /^baseDir must be a string; got 5$/],
+      [[null], /^baseDir must be a string; got null$/],
+      [[''], /^baseDir "" is not a directory name$/],
+      [['sqlite:x.db'], /this version has no "sqlite" store/],
+      [['postgres://localhost/x'], /this version has no "postgres" store/],
+      [[directory, 0], /^maxCheckpointsPerSession must be a whole number of at least 1, or Infinity; got 0$/],
+      [[directory, -3], /got -3$/],
+      [[directory, 1.5], /got 1\.5$/],
+      [[directory, NaN], /got NaN$/],
+      [[directory, '5'], /^options must be an object; got "5"$/],
+      [[directory, null], /^options must be an object; got null$/],
+      [[directory, { maxCheckpointsPerSession: 0 }], /^options\.maxCheckpointsPerSession must be /],
+      [[directory, { maxInflatedBytes: -1 }], /^options\.maxInflatedBytes must be /],
+      [[directory, { durability: 'best' }], /^options\.durability must be "full" or "relaxed"; got "best"$/],
+    ]
+    for (const [args, message] of bad) {
+      assert.throws(() => new CheckpointStore(...args), { code: 'WAYMARK_INVALID_ARGUMENT', message })
+    }
+  })
+})
+
+describe('values that JSON cannot hold', () => {
+  for (const [kind, value] of Object.entries(UNSTORABLE)) {
+    it(`${kind} is reported the same way by every method, and nothing is written`, async () => {
+      const { store, isUntouched } = await emptyStore()
+      const results = [
+        await store.saveTaskResult('s', 't', value),
+        await store.saveSession({ ...makeSession('s'), metadata: value }),
+        await store.saveTaskTree('s', { task: value }),
+        await store.createCheckpoint({ ...makeSession('s'), metadata: value }, {}, {}, OPTIONS),
+        await store.createCheckpoint({ ...makeSession('s'), taskTree: { task: value } }, {}, {}, OPTIONS),
+        await store.createCheckpoint(makeSession('s'), { agent: value }, {}, OPTIONS),
+        await store.createCheckpoint(makeSession('s'), {}, { value }, OPTIONS),
+        await store.createCheckpoint(makeSession('s'), {}, {}, { ...OPTIONS, metadata: value }),
+      ]
+      for (const result of results) {
+        assert.equal(result.success, false)
+        assert.equal(result.code, 'WAYMARK_NOT_SERIALIZABLE', result.error)
+        assert.match(result.error, /cannot be stored as JSON: /)
+      }
+      isUntouched()
+    })
+  }
+
+  it('undefined, functions and symbols are no task results', async () => {
+    const { store, isUntouched } = await emptyStore()
+    for (const [value, shown] of [
+      [undefined, 'undefined'],
+      [() => {}, 'a function'],
+      [Symbol('x'), 'a symbol'],
+      [{ toJSON: () => undefined }, 'an object'],
+    ]) {
+      const result = await store.saveTaskResult('s', 't', value)
+      assert.equal(result.code, 'WAYMARK_NOT_SERIALIZABLE')
+      assert.equal(result.error, `result cannot be stored as JSON: JSON has no way to write ${shown}`)
+    }
+    isUntouched()
+  })
+
+  it('a part of a checkpoint that turns itself into something else is refused by name', async () => {
+    const { store, isUntouched } = await emptyStore()
+    const text = { toJSON: () => 'just text' }
+    const gone = { toJSON: () => undefined }
+    for (const agents of [text, gone]) {
+      const result = await store.createCheckpoint(makeSession('s'), agents, {}, OPTIONS)
+      assert.equal(result.code, 'WAYMARK_NOT_SERIALIZABLE')
+      assert.match(result.error, /^agentStates must become a JSON object; its toJSON\(\) made /)
+    }
+    isUntouched()
+  })
+})

@@ -1,0 +1,33 @@
+// Every method that needs an open store, with arguments that are good.
+
+import { makeSession, makeTree } from './sessions.mjs'
+
+export const ALL_METHODS = {
+  createSessionDirectory: ['s'],
+  saveSession: [makeSession('s')],
+  loadSession: ['s'],
+  saveTaskTree: ['s', makeTree()],
+  loadTaskTree: ['s'],
+  listSessions: [],
+  deleteSession: ['s'],
+  createCheckpoint: [makeSession('s'), {}, {}, { trigger: 'manual', includeContext: true, compress: false }],
+  listCheckpoints: ['s', 1, 0],
+  getCheckpoint: ['s', 'cp-1'],
+  getLatestCheckpoint: ['s'],
+  restoreCheckpoint: [{ checkpointId: 'cp-1' }],
+  deleteCheckpoint: ['s', 'cp-1'],
+  saveTaskResult: ['s', 't', 1],
+  loadTaskResult: ['s', 't'],
+  getSessionStorageStats: ['s'],
+}
+
+/** The methods that answer `{success: false}` instead of rejecting. */
+export const REPORTING = new Set([
+  'saveSession',
+  'saveTaskTree',
+  'deleteSession',
+  'createCheckpoint',
+  'restoreCheckpoint',
+  'deleteCheckpoint',
+  'saveTaskResult',
+])

@@ -1,0 +1,29 @@
+// An independent reading of the directory layout, with nothing but node's own modules: what the original store, or
+// any other program, sees in a directory that ours wrote.
+
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gunzipSync } from 'node:zlib'
+
+export function readCheckpointText(path) {
+  const bytes = readFileSync(path)
+  return (path.endsWith('.gz') ? gunzipSync(bytes) : bytes).toString('utf8')
+}
+
+export function checkpointFiles(base, sessionId) {
+  const directory = join(base, sessionId, 'checkpoints')
+  const names = readdirSync(directory).filter((name) => /\.json(\.gz)?$/.test(name))
+  return names.map((name) => join(directory, name))
+}
+
+/** The checksum as the original computes it from a parsed checkpoint. */
+export function originalChecksum({ sessionId, timestamp, taskTree, agentStates }) {
+  const covered = JSON.stringify({ sessionId, timestamp, taskTree, agentStates })
+  return createHash('sha256').update(covered).digest('hex')
+}
+
+/** The added member, computed from a parsed checkpoint. */
+export function integrityOf({ integrity: _, ...covered }) {
+  return createHash('sha256').update(JSON.stringify(covered)).digest('hex')
+}

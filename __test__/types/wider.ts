@@ -1,0 +1,68 @@
+// An orchestrator whose own types have more members than ours, and everything that the original did not have.
+
+import { CheckpointStore } from 'waymark'
+import type {
+  CheckpointList,
+  CheckpointStoreOptions,
+  DamagedCheckpoint,
+  HierarchicalTask,
+  RestoredState,
+  SwarmSession,
+  WaymarkErrorCode,
+} from 'waymark'
+
+interface CostedTask extends HierarchicalTask {
+  costUsd: number
+}
+
+interface TeamSession extends SwarmSession {
+  team: string
+  budget: { usd: number }
+  taskTree: Map<string, CostedTask>
+}
+
+export async function widerTypes(store: CheckpointStore, session: TeamSession): Promise<string> {
+  await store.saveSession(session)
+  await store.saveTaskTree(session.id, session.taskTree)
+  await store.createCheckpoint(session, { trigger: 'auto' })
+  const loaded = await store.loadSession<TeamSession>(session.id)
+  const tree = await store.loadTaskTree<CostedTask>(session.id)
+  const cost: number | undefined = tree?.['task-1']?.costUsd
+  return `${loaded?.team} ${loaded?.budget.usd} ${cost}`
+}
+
+export async function added(): Promise<WaymarkErrorCode | undefined> {
+  const options: CheckpointStoreOptions = { maxCheckpointsPerSession: 5, durability: 'relaxed', maxInflatedBytes: 1e9 }
+  const store = new CheckpointStore('memory:', options)
+  await store.initialize()
+  const listed: CheckpointList = await store.listCheckpoints('s')
+  const damaged: DamagedCheckpoint | undefined = listed.damaged[0]
+  const byIds = await store.restoreCheckpoint('s', 'cp-1', { validateChecksum: true })
+  const byName = await store.restoreCheckpoint({ checkpointId: 'cp-1', sessionId: 's', includeState: true })
+  const state: RestoredState | undefined = byName.state
+  const integrity: string | undefined = (await store.getLatestCheckpoint('s'))?.integrity
+  await store.close()
+  return damaged?.code ?? byIds.code ?? (integrity && state ? 'WAYMARK_CORRUPT' : undefined)
+}
+
+export async function disposed(): Promise<string[]> {
+  const store = new CheckpointStore()
+  const dispose: () => Promise<void> = store[Symbol.asyncDispose].bind(store)
+  await dispose()
+  return store.listSessions()
+}
+
+export function refused(store: CheckpointStore, session: SwarmSession): void {
+  // @ts-expect-error a trigger is one of four
+  void store.createCheckpoint(session, { trigger: 'whim' })
+  // @ts-expect-error a checkpoint needs its options
+  void store.createCheckpoint(session)
+  // @ts-expect-error a session needs its members
+  void store.saveSession({ id: 's' })
+  // @ts-expect-error ids are strings
+  void store.loadSession(5)
+  // @ts-expect-error durability is one of two
+  void new CheckpointStore('x', { durability: 'best' })
+  // @ts-expect-error a restore needs to know what
+  void store.restoreCheckpoint({ validateChecksum: true })
+}

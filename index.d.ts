@@ -1,0 +1,438 @@
+declare global {
+  interface SymbolConstructor {
+    // For compilers whose `lib` does not have it yet, as @types/node does.
+    readonly asyncDispose: unique symbol
+  }
+}
+
+/** The parts of a session's life. */
+export type SessionStatus =
+  | 'initializing'
+  | 'active'
+  | 'paused'
+  | 'resuming'
+  | 'completing'
+  | 'completed'
+  | 'failed'
+  | 'archived'
+
+/** The parts of a task's life. */
+export type TaskStatus =
+  | 'pending'
+  | 'queued'
+  | 'blocked'
+  | 'in_progress'
+  | 'verifying'
+  | 'rework'
+  | 'completed'
+  | 'failed'
+  | 'cancelled'
+
+/** How soon a task or an agent is served. */
+export type TaskPriority = 'critical' | 'high' | 'medium' | 'low'
+
+/** What an agent does, and what kind of agent a task needs. */
+export type AgentRole =
+  | 'analysis'
+  | 'implementation'
+  | 'testing'
+  | 'documentation'
+  | 'debugging'
+  | 'planner'
+  | 'judge'
+  | 'synthesizer'
+  | 'monitor'
+
+/** The parts of an agent's life. */
+export type AgentState = 'idle' | 'starting' | 'running' | 'waiting' | 'stopping' | 'stopped' | 'failed' | 'recovering'
+
+/** Why a checkpoint was made. */
+export type CheckpointTrigger = 'auto' | 'manual' | 'error' | 'milestone'
+
+/** `T` with only the members `K` required. */
+export type AtLeast<T, K extends keyof T> = Partial<T> & Pick<T, K>
+
+/** Something that a task produced. */
+export interface TaskArtifact {
+  type: 'file' | 'code' | 'document' | 'test' | 'other'
+  path?: string
+  content?: string
+  description: string
+}
+
+/** What a task cost. */
+export interface TaskResultMetrics {
+  executionTimeMs: number
+  tokensUsed?: number
+  apiCalls?: number
+  filesModified?: number
+  testsRun?: number
+  testsPassed?: number
+}
+
+/** Why a task failed. */
+export interface TaskError {
+  code: string
+  message: string
+  stack?: string
+  recoverable: boolean
+  suggestedAction?: string
+}
+
+/** The outcome of a task. */
+export interface TaskResult {
+  success: boolean
+  output: string
+  summary?: string
+  artifacts?: TaskArtifact[]
+  metrics?: TaskResultMetrics
+  error?: TaskError
+}
+
+/** A task in the tree of a session. Times are epoch milliseconds. */
+export interface HierarchicalTask {
+  id: string
+  parentId: string | null
+  depth: number
+  children: string[]
+  prompt: string
+  role: AgentRole
+  workFolder: string
+  returnMode: 'summary' | 'full'
+  dependencies: string[]
+  status: TaskStatus
+  priority: TaskPriority
+  retryCount: number
+  maxRetries: number
+  assignedAgentId?: string
+  createdAt: number
+  startedAt?: number
+  completedAt?: number
+  estimatedDurationMs?: number
+  actualDurationMs?: number
+  result?: TaskResult
+  checkpointId?: string
+  tags: string[]
+  metadata?: Record<string, unknown>
+}
+
+/** An agent of the swarm, and how it is doing. */
+export interface SwarmAgentConfig {
+  id: string
+  role: AgentRole
+  workFolder: string
+  priority: TaskPriority
+  contextData?: Record<string, unknown>
+  maxRetries: number
+  timeoutMs: number
+  createdAt: number
+  state: AgentState
+  currentTaskId?: string
+  completedTasks: number
+  failedTasks: number
+  totalExecutionTimeMs: number
+  lastActivityAt: number
+  metadata?: Record<string, unknown>
+}
+
+/** Counters of a session. */
+export interface SessionMetrics {
+  totalTasks: number
+  completedTasks: number
+  failedTasks: number
+  pendingTasks: number
+  inProgressTasks: number
+  totalAgentsSpawned: number
+  currentActiveAgents: number
+  peakActiveAgents: number
+  totalExecutionTimeMs: number
+  averageTaskDurationMs: number
+  checkpointsTaken: number
+  checkpointsRestored: number
+  judgeVerifications: number
+  judgeApprovals: number
+  judgeRejections: number
+  tasksPerDepth: Record<number, number>
+  tasksByStatus: Record<string, number>
+  tasksByRole: Record<string, number>
+}
+
+/** Something that went wrong in a session. */
+export interface SessionError {
+  timestamp: number
+  taskId?: string
+  agentId?: string
+  code: string
+  message: string
+  severity: 'warning' | 'error' | 'critical'
+  recovered: boolean
+}
+
+/** The limits within which a swarm works. */
+export interface SwarmConfig {
+  maxConcurrentAgents: number
+  maxTaskDepth: number
+  agentTimeoutMs: number
+  sessionTimeoutMs: number
+  enableJudge: boolean
+  judgePassThreshold: number
+  maxJudgeRetries: number
+  checkpointIntervalMs: number
+  checkpointDir: string
+  maxCheckpointsPerSession: number
+  minAgents: number
+  maxAgents: number
+  scaleUpThreshold: number
+  scaleDownThreshold: number
+  maxConsecutiveFailures: number
+  failureThresholdPercent: number
+  maxTotalTasks: number
+  maxTasksPerLevel: number
+}
+
+/** A run of a swarm: its task tree and everything around it. Times are epoch milliseconds. */
+export interface SwarmSession {
+  id: string
+  name: string
+  description?: string
+  status: SessionStatus
+  rootTaskId: string
+  taskTree: Map<string, HierarchicalTask> | Record<string, HierarchicalTask>
+  lastCheckpointId: string | null
+  checkpointIds: string[]
+  autoCheckpointIntervalMs: number
+  config: SwarmConfig
+  createdAt: number
+  startedAt?: number
+  pausedAt?: number
+  resumedAt?: number
+  completedAt?: number
+  expiresAt: number
+  metrics: SessionMetrics
+  errors: SessionError[]
+  metadata?: Record<string, unknown>
+}
+
+/** How a checkpoint is made. */
+export interface CheckpointOptions {
+  trigger: CheckpointTrigger
+  description?: string
+  /** Store the context too; without it the checkpoint's `contextStore` is empty. */
+  includeContext: boolean
+  /** Store it gzipped: smaller, and slower to write. */
+  compress: boolean
+  metadata?: Record<string, unknown>
+}
+
+/** A stored checkpoint. */
+export interface Checkpoint {
+  id: string
+  sessionId: string
+  timestamp: number
+  trigger: CheckpointTrigger
+  description?: string
+  session: Omit<SwarmSession, 'taskTree'>
+  taskTree: Record<string, HierarchicalTask>
+  agentStates: Record<string, SwarmAgentConfig>
+  contextStore: Record<string, unknown>
+  /** SHA-256 of the session id, the timestamp, the task tree and the agent states. */
+  checksum: string
+  version: string
+  /** The bytes that it takes up where it is stored. */
+  sizeBytes: number
+  metadata?: Record<string, unknown>
+  /** SHA-256 of all other members. Checkpoints of the original store have none. */
+  integrity?: string
+}
+
+/** What a write tells its caller. */
+export interface CheckpointResult {
+  success: boolean
+  checkpointId?: string
+  /** Where it is stored: a file, or for other places a stable name. */
+  path?: string
+  sizeBytes?: number
+  /** What went wrong, for people. */
+  error?: string
+  /** What went wrong, for programs: one of the codes in the README. */
+  code?: WaymarkErrorCode
+  /** What went wrong after the write was safe, such as an old checkpoint that could not be removed. */
+  warnings?: string[]
+}
+
+/** A checkpoint that is there, but cannot be read. */
+export interface DamagedCheckpoint {
+  id: string
+  path: string
+  /** Why, for people. */
+  error: string
+  /** Why, for programs. */
+  code: WaymarkErrorCode
+}
+
+/** A page of checkpoints, newest first. */
+export interface CheckpointList {
+  checkpoints: Checkpoint[]
+  /** How many there are without the paging, readable or not. */
+  total: number
+  /** Those of this page that could not be read. */
+  damaged: DamagedCheckpoint[]
+}
+
+/** What `restoreCheckpoint()` does besides writing the session and the task tree. */
+export interface RestoreOptions {
+  checkpointId: string
+  /** Where the checkpoint is. Without it all sessions are looked through. */
+  sessionId?: string
+  /** Refuse a checkpoint whose data do not fit its checksums. */
+  validateChecksum: boolean
+  /** Send failed tasks back to `pending`, with their retries and results cleared. */
+  resetFailedTasks: boolean
+  /** Send interrupted tasks back to `pending`. */
+  resetInProgressTasks: boolean
+  /** Hand back what was restored, with the agent states and the context. */
+  includeState?: boolean
+}
+
+/** What a restored checkpoint held, after the resets. */
+export interface RestoredState {
+  session: Omit<SwarmSession, 'taskTree'>
+  taskTree: Record<string, HierarchicalTask>
+  agentStates: Record<string, SwarmAgentConfig>
+  contextStore: Record<string, unknown>
+}
+
+/** What `restoreCheckpoint()` did. */
+export interface RestoreResult {
+  success: boolean
+  sessionId?: string
+  restoredTasks: number
+  restoredAgents: number
+  /** One line for each task that was reset. */
+  warnings: string[]
+  /** Present with `includeState`. */
+  state?: RestoredState
+  /** What went wrong, for people. */
+  error?: string
+  /** What went wrong, for programs. */
+  code?: WaymarkErrorCode
+}
+
+/** What a session takes up. */
+export interface SessionStorageStats {
+  /** Every file below the session. */
+  totalSizeBytes: number
+  checkpointCount: number
+  resultCount: number
+}
+
+/** How a store works. */
+export interface CheckpointStoreOptions {
+  /** How many checkpoints a session keeps; the oldest go first. Default 100; `Infinity` keeps all. */
+  maxCheckpointsPerSession?: number
+  /**
+   * `'full'` (default): an acknowledged write survives a power cut. `'relaxed'`: it survives the process only;
+   * quicker, for caches and tests. Writes are atomic either way.
+   */
+  durability?: 'full' | 'relaxed'
+  /** The most bytes that a compressed checkpoint may inflate to. Default 1 GiB. */
+  maxInflatedBytes?: number
+}
+
+/** The `code` of errors and failed results. A code never changes its meaning. */
+export type WaymarkErrorCode =
+  | 'WAYMARK_NOT_INITIALIZED'
+  | 'WAYMARK_CLOSED'
+  | 'WAYMARK_INVALID_ARGUMENT'
+  | 'WAYMARK_INVALID_ID'
+  | 'WAYMARK_NOT_SERIALIZABLE'
+  | 'WAYMARK_NOT_FOUND'
+  | 'WAYMARK_AMBIGUOUS'
+  | 'WAYMARK_CORRUPT'
+  | 'WAYMARK_CHECKSUM_MISMATCH'
+  | 'WAYMARK_TOO_LARGE'
+  | 'WAYMARK_IO'
+  | 'WAYMARK_OUTCOME_UNKNOWN'
+  | 'WAYMARK_INTERNAL'
+
+/**
+ * Which binding artifact the generated loader actually loaded: `'native'` for
+ * a native addon, otherwise the `platformArchABI` of the WASI flavor. Every
+ * flavor napi-rs can build is listed, because `NAPI_RS_NATIVE_LIBRARY_PATH`
+ * can point the loader at a WASI artifact this package does not build itself.
+ */
+export declare const __napiBindingTarget: 'native' | 'wasm32-wasi' | 'wasm32-wasip1'
+
+/**
+ * Keeps the sessions of an orchestrator, their checkpoints, task trees and results, in one place.
+ *
+ * All methods but `getBaseDir()` are asynchronous and never throw synchronously. Methods that resolve to a result
+ * object report failures in it (`success: false` with `error` and `code`); all others reject with an `Error` that
+ * has a `code`. Before `initialize()` every method rejects.
+ */
+export declare class CheckpointStore {
+  /**
+   * Names a place; touches nothing yet.
+   *
+   * `baseDir` is a directory (`~` is the home directory, a relative path is resolved now) or `memory:` for a store
+   * that lives and dies with this object. A number as the second argument means `maxCheckpointsPerSession`.
+   */
+  constructor(baseDir?: string, options?: number | CheckpointStoreOptions)
+  /** Opens the store, creating the base directory if need be. Safe to call again. */
+  initialize(): Promise<void>
+  /** Refuses new calls at once, and resolves when those under way have ended. `initialize()` opens it again. */
+  close(): Promise<void>
+  /** `close()`, for `await using store = …`. */
+  [globalThis.Symbol.asyncDispose](): Promise<void>
+  /** The absolute base directory (or `memory:`), even before `initialize()`. */
+  getBaseDir(): string
+  /** Makes the directories of a session. No other method needs them to be there. */
+  createSessionDirectory(sessionId: string): Promise<void>
+  /** Stores a session without its `taskTree`, which has a file of its own: see `saveTaskTree()`. */
+  saveSession(session: SwarmSession): Promise<CheckpointResult>
+  /** The session as it was last saved or restored, or `null`. */
+  loadSession<S extends SwarmSession = SwarmSession>(sessionId: string): Promise<Omit<S, 'taskTree'> | null>
+  /** Stores the task tree of a session. A Map becomes a plain object. */
+  saveTaskTree(sessionId: string, taskTree: Map<string, HierarchicalTask> | Record<string, HierarchicalTask>): Promise<CheckpointResult>
+  /** The task tree as it was last saved or restored, or `null`. */
+  loadTaskTree<T extends HierarchicalTask = HierarchicalTask>(sessionId: string): Promise<Record<string, T> | null>
+  /** The ids of all saved sessions, sorted. */
+  listSessions(): Promise<string[]>
+  /** Removes a session and everything below it, at once. A session that does not exist is no failure. */
+  deleteSession(sessionId: string): Promise<CheckpointResult>
+  /**
+   * Stores the state of a session as it is at this moment, then removes the oldest checkpoints beyond the limit.
+   *
+   * The state is read before the method returns: what the caller changes afterwards is not part of it. The short
+   * form `createCheckpoint(session, options)` is for sessions without agent states and context.
+   */
+  createCheckpoint(session: SwarmSession, agentStates: Map<string, SwarmAgentConfig> | Record<string, SwarmAgentConfig>, contextStore: Map<string, unknown> | Record<string, unknown>, options: AtLeast<CheckpointOptions, 'trigger'>): Promise<CheckpointResult>
+  createCheckpoint(session: SwarmSession, options: AtLeast<CheckpointOptions, 'trigger'>): Promise<CheckpointResult>
+  /**
+   * Whole checkpoints, newest first. `limit` 0 or absent means all; `total` ignores the paging.
+   *
+   * A checkpoint that cannot be read is left out and named in `damaged`; `total` still counts it.
+   */
+  listCheckpoints(sessionId: string, limit?: number, offset?: number): Promise<CheckpointList>
+  /** One checkpoint, compressed or not, or `null`. */
+  getCheckpoint(sessionId: string, checkpointId: string): Promise<Checkpoint | null>
+  /** The newest checkpoint of a session, or `null`. */
+  getLatestCheckpoint(sessionId: string): Promise<Checkpoint | null>
+  /**
+   * Writes the session and the task tree of a checkpoint back, as one step: after a crash both are old or both new.
+   *
+   * The checkpoint is named by `checkpointId` alone, by `sessionId` and `checkpointId`, or as
+   * `session/checkpoint`. Tasks that were interrupted or failed can be sent back to `pending`; each is named in
+   * `warnings`.
+   */
+  restoreCheckpoint(options: AtLeast<RestoreOptions, 'checkpointId'>): Promise<RestoreResult>
+  restoreCheckpoint(sessionId: string, checkpointId: string, options?: Partial<Omit<RestoreOptions, 'checkpointId' | 'sessionId'>>): Promise<RestoreResult>
+  /** Removes a checkpoint. One that does not exist is no failure. */
+  deleteCheckpoint(sessionId: string, checkpointId: string): Promise<CheckpointResult>
+  /** Stores the result of a task: anything that JSON can hold. */
+  saveTaskResult(sessionId: string, taskId: string, result: unknown): Promise<CheckpointResult>
+  /** The result of a task, or `null`. */
+  loadTaskResult<T = unknown>(sessionId: string, taskId: string): Promise<T | null>
+  /** What a session takes up; zeros for one that does not exist. */
+  getSessionStorageStats(sessionId: string): Promise<SessionStorageStats>
+}

@@ -1,0 +1,94 @@
+//! The location picks the backend: a path means files, `memory:` means memory.
+
+use std::env;
+use std::path::{Component, Path, PathBuf};
+
+use super::{Backend, Durability, FileBackend, MemoryBackend};
+use crate::error::{Error, Result};
+
+/// The backend for what a caller gave as the base directory. Nothing is touched.
+pub fn open(location: &str, durability: Durability) -> Result<Box<dyn Backend>> {
+  if location == "memory:" {
+    return Ok(Box::new(MemoryBackend::default()));
+  }
+  if let Some(scheme) = scheme(location) {
+    return Err(Error::invalid_argument(format!(
+      "baseDir {location:?}: this version has no {scheme:?} store. Give a directory, or \"memory:\"; for a directory \
+       of that name write \"./{location}\""
+    )));
+  }
+  if location.is_empty() || location.contains('\0') {
+    return Err(Error::invalid_argument(format!(
+      "baseDir {location:?} is not a directory name"
+    )));
+  }
+  Ok(Box::new(FileBackend::new(absolute(location)?, durability)))
+}
+
+/// The `word:` that a location begins with. One letter is a Windows drive.
+fn scheme(location: &str) -> Option<&str> {
+  let (scheme, _) = location.split_once(':')?;
+  let is_word = scheme.len() > 1 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+');
+  is_word.then_some(scheme)
+}
+
+/// Resolves `~` and relative paths now, so that a later change of directory moves nothing.
+fn absolute(location: &str) -> Result<PathBuf> {
+  let path = match location.strip_prefix('~') {
+    Some(rest) if rest.is_empty() || rest.starts_with(['/', '\\']) => {
+      let home = env::home_dir()
+        .ok_or_else(|| Error::invalid_argument(format!("baseDir {location:?}: this user has no home directory")))?;
+      home.join(rest.trim_start_matches(['/', '\\']))
+    }
+    _ => PathBuf::from(location),
+  };
+  let absolute = std::path::absolute(&path).map_err(|error| Error::io("resolve", &path, error))?;
+  Ok(without_dots(&absolute))
+}
+
+/// Takes `.` and `..` out of an absolute path by its text alone, as Node's `path.resolve` does.
+fn without_dots(path: &Path) -> PathBuf {
+  let mut plain = PathBuf::new();
+  for component in path.components() {
+    match component {
+      Component::CurDir => {}
+      Component::ParentDir => {
+        plain.pop();
+      }
+      other => plain.push(other),
+    }
+  }
+  plain
+}
+
+#[cfg(test)]
+mod tests {
+  use super::*;
+
+  fn location(text: &str) -> String {
+    open(text, Durability::Full).unwrap().location()
+  }
+
+  #[test]
+  fn the_text_picks_the_backend() {
+    assert_eq!(location("memory:"), "memory:");
+    let here = env::current_dir().unwrap();
+    assert_eq!(
+      location("some/./where/../else"),
+      here.join("some/else").to_str().unwrap()
+    );
+    assert_eq!(location("./odd:name"), here.join("odd:name").to_str().unwrap());
+    let home = env::home_dir().unwrap();
+    assert_eq!(location("~"), home.to_str().unwrap());
+    assert_eq!(location("~/a/b"), home.join("a/b").to_str().unwrap());
+    assert_eq!(location("~other"), here.join("~other").to_str().unwrap());
+  }
+
+  #[test]
+  fn a_store_that_this_version_does_not_have_is_refused() {
+    for text in ["sqlite:x.db", "postgres://host/db", "memory:named", "", "a\0b"] {
+      let error = open(text, Durability::Full).unwrap_err();
+      assert!(error.message.starts_with("baseDir "), "{error}");
+    }
+  }
+}

@@ -1,0 +1,168 @@
+//! A store that lives and dies with the process: for tests and caches.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::{Backend, CheckpointEntry, Encoding, Item, Usage};
+use crate::clock::now_ms;
+use crate::error::Result;
+use crate::id::{CheckpointId, SessionId};
+
+#[derive(Debug, Default)]
+pub struct MemoryBackend {
+  sessions: Mutex<BTreeMap<SessionId, Contents>>,
+}
+
+#[derive(Debug, Default)]
+struct Contents {
+  /// Items other than checkpoints, by their names.
+  documents: BTreeMap<String, Vec<u8>>,
+  checkpoints: BTreeMap<(CheckpointId, Encoding), StoredCheckpoint>,
+}
+
+#[derive(Debug)]
+struct StoredCheckpoint {
+  bytes: Vec<u8>,
+  stored_at: u64,
+}
+
+impl Contents {
+  fn put(&mut self, item: Item<'_>, bytes: &[u8]) {
+    let bytes = bytes.to_vec();
+    if let Item::Checkpoint(id, encoding) = item {
+      let stored_at = now_ms();
+      self
+        .checkpoints
+        .insert((id.clone(), encoding), StoredCheckpoint { bytes, stored_at });
+    } else {
+      self.documents.insert(item.to_string(), bytes);
+    }
+  }
+}
+
+impl MemoryBackend {
+  fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, Contents>> {
+    // No change below can panic half-way, so a poisoned lock still guards whole contents.
+    self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+  }
+}
+
+impl Backend for MemoryBackend {
+  fn location(&self) -> String {
+    "memory:".to_owned()
+  }
+
+  fn name_of(&self, session: &SessionId, item: Item<'_>) -> String {
+    format!("memory:{session}/{item}")
+  }
+
+  fn initialize(&self) -> Result<()> {
+    Ok(())
+  }
+
+  fn create_session(&self, session: &SessionId) -> Result<()> {
+    self.lock().entry(session.clone()).or_default();
+    Ok(())
+  }
+
+  fn sessions(&self) -> Result<Vec<SessionId>> {
+    let session_document = Item::Session.to_string();
+    let sessions = self.lock();
+    let with_document = sessions
+      .iter()
+      .filter(|(_, contents)| contents.documents.contains_key(&session_document));
+    Ok(with_document.map(|(id, _)| id.clone()).collect())
+  }
+
+  fn delete_session(&self, session: &SessionId) -> Result<()> {
+    self.lock().remove(session);
+    Ok(())
+  }
+
+  fn write(&self, session: &SessionId, item: Item<'_>, bytes: &[u8]) -> Result<()> {
+    self.lock().entry(session.clone()).or_default().put(item, bytes);
+    Ok(())
+  }
+
+  fn write_state(&self, session: &SessionId, session_document: &[u8], task_tree: &[u8]) -> Result<()> {
+    let mut sessions = self.lock();
+    let contents = sessions.entry(session.clone()).or_default();
+    contents.put(Item::Session, session_document);
+    contents.put(Item::TaskTree, task_tree);
+    Ok(())
+  }
+
+  fn read(&self, session: &SessionId, item: Item<'_>) -> Result<Option<Vec<u8>>> {
+    let sessions = self.lock();
+    let bytes = sessions.get(session).and_then(|contents| match item {
+      Item::Checkpoint(id, encoding) => contents
+        .checkpoints
+        .get(&(id.clone(), encoding))
+        .map(|stored| &stored.bytes),
+      _ => contents.documents.get(&item.to_string()),
+    });
+    Ok(bytes.cloned())
+  }
+
+  fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<()> {
+    if let Some(contents) = self.lock().get_mut(session) {
+      match item {
+        Item::Checkpoint(id, encoding) => drop(contents.checkpoints.remove(&(id.clone(), encoding))),
+        _ => drop(contents.documents.remove(&item.to_string())),
+      }
+    }
+    Ok(())
+  }
+
+  fn checkpoints(&self, session: &SessionId) -> Result<Vec<CheckpointEntry>> {
+    let sessions = self.lock();
+    let stored = sessions
+      .get(session)
+      .into_iter()
+      .flat_map(|contents| &contents.checkpoints);
+    let mut entries: Vec<_> = stored
+      .map(|((id, encoding), stored)| CheckpointEntry::new(id.clone(), *encoding, || stored.stored_at))
+      .collect();
+    entries.sort_by(CheckpointEntry::newest_first);
+    Ok(entries)
+  }
+
+  fn sessions_with_checkpoint(&self, id: &CheckpointId) -> Result<Vec<SessionId>> {
+    let sessions = self.lock();
+    let holding = sessions.iter().filter(|(_, contents)| {
+      Encoding::ALL
+        .iter()
+        .any(|encoding| contents.checkpoints.contains_key(&(id.clone(), *encoding)))
+    });
+    Ok(holding.map(|(session, _)| session.clone()).collect())
+  }
+
+  fn usage(&self, session: &SessionId) -> Result<Usage> {
+    let sessions = self.lock();
+    let Some(contents) = sessions.get(session) else {
+      return Ok(Usage::default());
+    };
+    let documents = contents.documents.values().map(Vec::len);
+    let checkpoints = contents.checkpoints.values().map(|stored| stored.bytes.len());
+    Ok(Usage {
+      total_bytes: documents.chain(checkpoints).map(|size| size as u64).sum(),
+      checkpoints: contents.checkpoints.len() as u64,
+      results: contents
+        .documents
+        .keys()
+        .filter(|name| name.starts_with("results/"))
+        .count() as u64,
+    })
+  }
+}
+
+#[cfg(test)]
+mod tests {
+  use super::*;
+  use crate::backend::contract;
+
+  #[test]
+  fn passes_the_contract() {
+    contract::run(|| Box::new(MemoryBackend::default()));
+  }
+}

@@ -1,0 +1,167 @@
+//! Where bytes live: one small, blocking trait, and the places that implement it.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use crate::error::Result;
+use crate::id::{CheckpointId, SessionId, TaskId};
+
+#[cfg(test)]
+mod contract;
+mod file;
+mod location;
+mod memory;
+
+pub use file::{Durability, FileBackend};
+pub use location::open;
+pub use memory::MemoryBackend;
+
+/// How the bytes of a checkpoint spell its JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Encoding {
+  Json,
+  Gzip,
+}
+
+impl Encoding {
+  /// In the order in which a reader looks for them.
+  pub const ALL: [Self; 2] = [Self::Json, Self::Gzip];
+
+  #[must_use]
+  pub fn ending(self) -> &'static str {
+    match self {
+      Self::Json => ".json",
+      Self::Gzip => ".json.gz",
+    }
+  }
+}
+
+/// One thing that is stored below a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Item<'a> {
+  Session,
+  TaskTree,
+  Checkpoint(&'a CheckpointId, Encoding),
+  TaskResult(&'a TaskId),
+}
+
+/// The name of an item below its session, which is also its path in the file layout.
+impl fmt::Display for Item<'_> {
+  fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match self {
+      Self::Session => formatter.write_str("session.json"),
+      Self::TaskTree => formatter.write_str("task-tree.json"),
+      Self::Checkpoint(id, encoding) => write!(formatter, "checkpoints/{id}{}", encoding.ending()),
+      Self::TaskResult(id) => write!(formatter, "results/{id}.json"),
+    }
+  }
+}
+
+/// A checkpoint as its name shows it; nothing was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointEntry {
+  pub id: CheckpointId,
+  pub encoding: Encoding,
+  /// When it was made, in milliseconds: from the id, or for foreign names from the medium.
+  pub made_at: u64,
+}
+
+impl CheckpointEntry {
+  /// `fallback_time` is asked only for names that carry no time of their own.
+  pub fn new(id: CheckpointId, encoding: Encoding, fallback_time: impl FnOnce() -> u64) -> Self {
+    let made_at = time_in_id(id.as_str()).unwrap_or_else(fallback_time);
+    Self { id, encoding, made_at }
+  }
+
+  /// Newest first.
+  #[must_use]
+  pub fn newest_first(&self, other: &Self) -> Ordering {
+    let key = |entry: &Self| (entry.made_at, entry.id.clone(), entry.encoding);
+    key(other).cmp(&key(self))
+  }
+}
+
+/// The milliseconds in `cp-<base 36>-<six>`.
+#[must_use]
+pub fn time_in_id(id: &str) -> Option<u64> {
+  let (time, tail) = id.strip_prefix("cp-")?.split_once('-')?;
+  let is_digit = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
+  if tail.len() == 6 && tail.bytes().all(is_digit) && time.bytes().all(is_digit) {
+    u64::from_str_radix(time, 36).ok()
+  } else {
+    None
+  }
+}
+
+/// What a session takes up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+  pub total_bytes: u64,
+  pub checkpoints: u64,
+  pub results: u64,
+}
+
+/// A place to keep sessions. Every call blocks until the place has answered, and may come from any thread.
+pub trait Backend: Send + Sync + fmt::Debug {
+  /// The name of the whole place, as `getBaseDir()` gives it.
+  fn location(&self) -> String;
+
+  /// The stable name of one thing in it: a path, for files.
+  fn name_of(&self, session: &SessionId, item: Item<'_>) -> String;
+
+  fn initialize(&self) -> Result<()>;
+
+  fn create_session(&self, session: &SessionId) -> Result<()>;
+
+  /// The sessions that hold an [`Item::Session`], in the order of their ids.
+  fn sessions(&self) -> Result<Vec<SessionId>>;
+
+  /// Removes everything below a session; a missing session is no error.
+  fn delete_session(&self, session: &SessionId) -> Result<()>;
+
+  /// Replaces one item, making the session if need be: readers see the old bytes or the new ones, whole. When it
+  /// returns, they are as durable as the place can make them.
+  fn write(&self, session: &SessionId, item: Item<'_>, bytes: &[u8]) -> Result<()>;
+
+  /// Replaces the session document and the task tree as one step: whatever happens, both are old or both are new.
+  fn write_state(&self, session: &SessionId, session_document: &[u8], task_tree: &[u8]) -> Result<()>;
+
+  fn read(&self, session: &SessionId, item: Item<'_>) -> Result<Option<Vec<u8>>>;
+
+  /// Removes an item; a missing one is no error.
+  fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<()>;
+
+  /// Removes an item that nobody will miss: after a power cut it may be back.
+  fn discard(&self, session: &SessionId, item: Item<'_>) -> Result<()> {
+    self.remove(session, item)
+  }
+
+  /// The checkpoints of a session, newest first, from their names alone.
+  fn checkpoints(&self, session: &SessionId) -> Result<Vec<CheckpointEntry>>;
+
+  /// The sessions that hold a checkpoint of that id, in the order of their ids.
+  fn sessions_with_checkpoint(&self, id: &CheckpointId) -> Result<Vec<SessionId>>;
+
+  fn usage(&self, session: &SessionId) -> Result<Usage>;
+}
+
+#[cfg(test)]
+mod tests {
+  use super::*;
+
+  #[test]
+  fn the_time_in_an_id_is_read_only_from_ids_of_our_form() {
+    assert_eq!(time_in_id("cp-mwima86h-4i7xwg"), Some(1_794_794_464_745));
+    for foreign in [
+      "backup",
+      "cp-",
+      "cp-x-12345",
+      "cp-x-1234567",
+      "cp-X-123456",
+      "cp-zzzzzzzzzzzzzzzz-000000",
+      "cp--000000",
+    ] {
+      assert_eq!(time_in_id(foreign), None, "{foreign}");
+    }
+  }
+}

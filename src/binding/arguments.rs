@@ -1,0 +1,344 @@
+//! What callers pass, read and checked on the JavaScript thread. Every complaint names the argument and its value.
+
+use napi::ValueType;
+use napi::bindgen_prelude::{JsObjectValue, JsValue, Object};
+
+use super::engine::{Engine, Value, number_of, text_of};
+use super::error::not_serializable;
+use crate::backend::{Durability, Encoding};
+use crate::error::{Error, Result};
+use crate::format::checkpoint::SESSION_MEMBERS;
+use crate::format::reset::Resets;
+use crate::id::{CheckpointId, SessionId, TaskId};
+use crate::store::{Options, RestoreRequest};
+
+const TRIGGERS: [&str; 4] = ["auto", "manual", "error", "milestone"];
+
+/// Reads arguments of one call.
+#[derive(Clone, Copy)]
+pub struct Arguments<'env> {
+  engine: Engine<'env>,
+}
+
+/// What `createCheckpoint` is asked for.
+pub struct CheckpointArguments {
+  pub session: SessionId,
+  pub encoding: Encoding,
+  /// One JSON object with everything that goes into the checkpoint.
+  pub parts: String,
+}
+
+impl<'env> Arguments<'env> {
+  pub fn new(engine: Engine<'env>) -> Self {
+    Self { engine }
+  }
+
+  pub fn session_id(self, value: Value) -> Result<SessionId> {
+    SessionId::parse(&self.string(value, "sessionId")?)
+  }
+
+  pub fn task_id(self, value: Value) -> Result<TaskId> {
+    TaskId::parse(&self.string(value, "taskId")?)
+  }
+
+  pub fn checkpoint_id(self, value: Value) -> Result<CheckpointId> {
+    CheckpointId::parse(&self.string(value, "checkpointId")?)
+  }
+
+  /// A whole number that is not negative; 0 if it is absent.
+  pub fn count(self, value: Value, name: &str) -> Result<usize> {
+    if is_absent(value) {
+      return Ok(0);
+    }
+    let number = number_of(value).filter(|number| *number >= 0.0 && number.fract() == 0.0);
+    number
+      .and_then(to_usize)
+      .ok_or_else(|| self.wrong(name, "a whole number, 0 or more", value))
+  }
+
+  pub fn base_dir(self, value: Value) -> Result<String> {
+    if is_undefined(value) {
+      return Ok("~/.meshseeks/sessions".to_owned());
+    }
+    self.string(value, "baseDir")
+  }
+
+  /// The second argument of the constructor: a number or an object.
+  pub fn store_options(self, value: Value) -> Result<Options> {
+    let mut options = Options::default();
+    match value.get_type() {
+      Ok(ValueType::Undefined) => {}
+      Ok(ValueType::Number) => options.max_checkpoints_per_session = self.limit(value, "maxCheckpointsPerSession")?,
+      _ => {
+        self.object(value, "options")?;
+        let limit = self.get(value, "maxCheckpointsPerSession")?;
+        if !is_undefined(limit) {
+          options.max_checkpoints_per_session = self.limit(limit, "options.maxCheckpointsPerSession")?;
+        }
+        let inflated = self.get(value, "maxInflatedBytes")?;
+        if !is_undefined(inflated) {
+          options.max_inflated_bytes = self.limit(inflated, "options.maxInflatedBytes")? as u64;
+        }
+        let durability = self.get(value, "durability")?;
+        if !is_undefined(durability) {
+          options.durability = self.durability(durability)?;
+        }
+      }
+    }
+    Ok(options)
+  }
+
+  fn limit(self, value: Value, name: &str) -> Result<usize> {
+    match number_of(value) {
+      Some(f64::INFINITY) => Ok(usize::MAX),
+      Some(number) if number >= 1.0 && number.fract() == 0.0 => Ok(to_usize(number).unwrap_or(usize::MAX)),
+      _ => Err(self.wrong(name, "a whole number of at least 1, or Infinity", value)),
+    }
+  }
+
+  fn durability(self, value: Value) -> Result<Durability> {
+    match text_of(value).as_deref() {
+      Some("full") => Ok(Durability::Full),
+      Some("relaxed") => Ok(Durability::Relaxed),
+      _ => Err(self.wrong("options.durability", "\"full\" or \"relaxed\"", value)),
+    }
+  }
+
+  /// The id of a session and its JSON, without the task tree.
+  pub fn session(self, value: Value) -> Result<(SessionId, String)> {
+    let id = self.id_of_session(value)?;
+    let session = self.session_without_tree(value)?;
+    Ok((id, self.json(session.to_unknown(), "session")?))
+  }
+
+  /// The JSON of a task tree.
+  pub fn task_tree(self, value: Value) -> Result<String> {
+    let tree = self.map_or_object(value, "taskTree")?;
+    self.json(tree, "taskTree")
+  }
+
+  /// The JSON of anything.
+  pub fn json(self, value: Value, name: &str) -> Result<String> {
+    let text = self
+      .engine
+      .stringify(value)
+      .map_err(|error| not_serializable(name, error))?;
+    text.ok_or_else(|| {
+      let cause = napi::Error::from_reason(format!("JSON has no way to write {}", self.engine.describe(value)));
+      not_serializable(name, cause)
+    })
+  }
+
+  /// `(session, agentStates, contextStore, options)`, or `(session, options)` for a session without either.
+  pub fn checkpoint(self, session: Value, second: Value, third: Value, fourth: Value) -> Result<CheckpointArguments> {
+    let is_short_form = is_undefined(third) && is_undefined(fourth);
+    let nothing = self.engine.object()?.to_unknown();
+    let (agents, context, options) = if is_short_form {
+      (nothing, nothing, second)
+    } else {
+      (second, third, fourth)
+    };
+
+    let id = self.id_of_session(session)?;
+    let tree = self.map_or_object(self.get(session, "taskTree")?, "session.taskTree")?;
+    let checkpoint_ids = self.get(session, "checkpointIds")?;
+    if !checkpoint_ids.is_array().unwrap_or(false) {
+      return Err(self.wrong("session.checkpointIds", "an array", checkpoint_ids));
+    }
+    self.object(options, "options")?;
+    let trigger = self.get(options, "trigger")?;
+    if !text_of(trigger).is_some_and(|trigger| TRIGGERS.contains(&trigger.as_str())) {
+      return Err(self.wrong(
+        "options.trigger",
+        "one of \"auto\", \"manual\", \"error\" and \"milestone\"",
+        trigger,
+      ));
+    }
+    let description = self.get(options, "description")?;
+    if !is_undefined(description) {
+      self.string(description, "options.description")?;
+    }
+    let metadata = self.get(options, "metadata")?;
+    if !is_undefined(metadata) {
+      self.object(metadata, "options.metadata")?;
+    }
+    let include_context = self.flag(options, "includeContext")?;
+    let is_compressed = self.flag(options, "compress")?;
+    let agents = if is_undefined(agents) {
+      nothing
+    } else {
+      self.map_or_object(agents, "agentStates")?
+    };
+    let context = if is_undefined(context) {
+      nothing
+    } else {
+      self.map_or_object(context, "contextStore")?
+    };
+
+    let mut session = self.session_without_tree(session)?;
+    // The checkpoint names the members of the session one by one; a toJSON of its own has no say in that.
+    session.delete_named_property("toJSON")?;
+    let mut parts = self.engine.object()?;
+    let members = [
+      ("trigger", trigger),
+      ("description", description),
+      ("session", session.to_unknown()),
+      ("taskTree", tree),
+      ("agentStates", agents),
+      ("contextStore", if include_context { context } else { nothing }),
+      ("metadata", metadata),
+    ];
+    for (name, value) in members {
+      parts.set_named_property(name, value)?;
+    }
+    Ok(CheckpointArguments {
+      session: id,
+      encoding: if is_compressed { Encoding::Gzip } else { Encoding::Json },
+      parts: self.json(parts.to_unknown(), "The checkpoint")?,
+    })
+  }
+
+  /// `({checkpointId, …})`, or `(sessionId, checkpointId, options?)`.
+  pub fn restore(self, first: Value, second: Value, third: Value) -> Result<RestoreRequest> {
+    let by_name = matches!(first.get_type(), Ok(ValueType::String));
+    let (session, checkpoint, options) = if by_name {
+      (first, second, third)
+    } else {
+      self.object(first, "options")?;
+      (self.get(first, "sessionId")?, self.get(first, "checkpointId")?, first)
+    };
+    let mut named_session = if is_undefined(session) {
+      None
+    } else {
+      Some(self.session_id(session)?)
+    };
+    let checkpoint = self.string(checkpoint, "checkpointId")?;
+    let checkpoint = match checkpoint.split_once('/') {
+      None => CheckpointId::parse(&checkpoint)?,
+      Some((session, id)) => {
+        let session = SessionId::parse(session)?;
+        if let Some(other) = named_session.replace(session.clone())
+          && other != session
+        {
+          return Err(Error::invalid_argument(format!(
+            "checkpointId names the session {session:?}, sessionId names {other:?}",
+            session = session.as_str(),
+            other = other.as_str()
+          )));
+        }
+        CheckpointId::parse(id)?
+      }
+    };
+    let has_options = !is_undefined(options);
+    if has_options {
+      self.object(options, "options")?;
+    }
+    let flag = |name: &str| {
+      if has_options {
+        self.flag(options, name)
+      } else {
+        Ok(false)
+      }
+    };
+    Ok(RestoreRequest {
+      session: named_session,
+      checkpoint,
+      validate_checksum: flag("validateChecksum")?,
+      resets: Resets {
+        failed: flag("resetFailedTasks")?,
+        in_progress: flag("resetInProgressTasks")?,
+      },
+      include_state: flag("includeState")?,
+    })
+  }
+
+  fn id_of_session(self, session: Value) -> Result<SessionId> {
+    self.object(session, "session")?;
+    SessionId::parse(&self.string(self.get(session, "id")?, "session.id")?)
+  }
+
+  /// A copy with the session's own members, and with the known ones that it inherits: sessions may be instances of a
+  /// class with getters.
+  fn session_without_tree(self, session: Value) -> Result<Object<'static>> {
+    let mut copy = self
+      .engine
+      .copy(session)
+      .map_err(|error| not_serializable("session", error))?;
+    copy.delete_named_property("taskTree")?;
+    for name in SESSION_MEMBERS {
+      if !copy.has_own_property(name)? {
+        let inherited = self.get(session, name)?;
+        if !is_undefined(inherited) {
+          copy.set_named_property(name, inherited)?;
+        }
+      }
+    }
+    Ok(copy)
+  }
+
+  /// A Map becomes a plain object; an object stays what it is.
+  fn map_or_object(self, value: Value, name: &str) -> Result<Value> {
+    let is_object = matches!(value.get_type(), Ok(ValueType::Object)) && !value.is_array().unwrap_or(false);
+    if !is_object {
+      return Err(self.wrong(name, "a Map or an object", value));
+    }
+    if self.engine.is_map(value)? {
+      let copy = self.engine.copy(value).map_err(|error| not_serializable(name, error))?;
+      return Ok(copy.to_unknown());
+    }
+    Ok(value)
+  }
+
+  fn object(self, value: Value, name: &str) -> Result<()> {
+    let is_object = matches!(value.get_type(), Ok(ValueType::Object)) && !value.is_array().unwrap_or(false);
+    if is_object {
+      Ok(())
+    } else {
+      Err(self.wrong(name, "an object", value))
+    }
+  }
+
+  fn flag(self, object: Value, name: &str) -> Result<bool> {
+    let value = self.get(object, name)?;
+    match value.get_type() {
+      Ok(ValueType::Undefined) => Ok(false),
+      Ok(ValueType::Boolean) => Ok(value.coerce_to_bool()?),
+      _ => Err(self.wrong(&format!("options.{name}"), "true or false", value)),
+    }
+  }
+
+  fn string(self, value: Value, name: &str) -> Result<String> {
+    text_of(value).ok_or_else(|| self.wrong(name, "a string", value))
+  }
+
+  fn get(self, object: Value, name: &str) -> Result<Value> {
+    self
+      .engine
+      .get(object, name)
+      .map_err(|error| not_serializable(name, error))
+  }
+
+  fn wrong(self, name: &str, expected: &str, value: Value) -> Error {
+    Error::invalid_argument(format!(
+      "{name} must be {expected}; got {}",
+      self.engine.describe(value)
+    ))
+  }
+}
+
+fn is_undefined(value: Value) -> bool {
+  matches!(value.get_type(), Ok(ValueType::Undefined))
+}
+
+fn is_absent(value: Value) -> bool {
+  matches!(value.get_type(), Ok(ValueType::Undefined | ValueType::Null))
+}
+
+#[expect(
+  clippy::cast_possible_truncation,
+  clippy::cast_sign_loss,
+  reason = "callers pass whole numbers that are not negative, and a cast saturates"
+)]
+fn to_usize(number: f64) -> Option<usize> {
+  number.is_finite().then_some(number as usize)
+}

@@ -1,0 +1,51 @@
+//! The one hop: off the JavaScript thread, and back with an answer.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use napi::Env;
+use napi::bindgen_prelude::{JsValue, PromiseRaw, spawn_blocking};
+
+use super::engine::{Engine, Value};
+use super::error::to_napi;
+use crate::error::{Code, Error, Result};
+
+pub type Promise<'env> = PromiseRaw<'env, Value>;
+
+/// Runs `work` on a blocking thread of the Tokio runtime, then `settle` on the JavaScript thread; its answer settles
+/// the promise. A panic in `work` becomes an error like any other.
+pub fn off_thread<T: Send + 'static>(
+  env: &Env,
+  work: impl FnOnce() -> Result<T> + Send + 'static,
+  settle: impl FnOnce(Engine<'_>, Result<T>) -> napi::Result<Value> + Send + 'static,
+) -> napi::Result<Promise<'_>> {
+  let (deferred, promise) = env.create_deferred()?;
+  spawn_blocking(move || {
+    let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
+    deferred.resolve(move |env: Env| settle(Engine::new(&env), outcome));
+  });
+  Ok(PromiseRaw::new(env.raw(), promise.raw()))
+}
+
+/// A promise that is settled already: methods never throw.
+pub fn settled(engine: Engine<'_>, outcome: napi::Result<Value>) -> napi::Result<Promise<'_>> {
+  match outcome {
+    Ok(value) => PromiseRaw::resolve(engine.env(), value),
+    Err(error) => PromiseRaw::reject(engine.env(), error),
+  }
+}
+
+pub fn rejected(engine: Engine<'_>, error: Error) -> napi::Result<Promise<'_>> {
+  settled(engine, Err(to_napi(engine, error)))
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Error {
+  let text = panic
+    .downcast_ref::<&str>()
+    .copied()
+    .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+  Error::new(
+    Code::Internal,
+    format!("A defect in waymark: {}", text.unwrap_or("no message")),
+  )
+}

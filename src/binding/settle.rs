@@ -1,0 +1,187 @@
+//! Answers, back on the JavaScript thread.
+
+use napi::ValueType;
+use napi::bindgen_prelude::{JsObjectValue, JsValue, Null, Object};
+
+use super::engine::{Engine, Value};
+use super::error::{not_serializable, to_napi};
+use crate::backend::Usage;
+use crate::error::{Error, Result};
+use crate::id::SessionId;
+use crate::store::{CheckpointPage, Created, Damaged, Loaded, Restored, Saved, StoredCheckpoint};
+
+/// How a method answers when it fails.
+#[derive(Debug, Clone, Copy)]
+pub enum Failure {
+  /// The promise rejects.
+  Rejects,
+  /// The promise resolves to `{ success: false, error, code }`.
+  IsReported,
+  /// The same, with the counts of a `RestoreResult`.
+  IsReportedWithCounts,
+}
+
+impl Failure {
+  pub fn settle(self, engine: Engine<'_>, error: Error) -> napi::Result<Value> {
+    if let Self::Rejects = self {
+      return Err(to_napi(engine, error));
+    }
+    let mut result = engine.object()?;
+    result.set_named_property("success", false)?;
+    if let Self::IsReportedWithCounts = self {
+      result.set_named_property("restoredTasks", 0)?;
+      result.set_named_property("restoredAgents", 0)?;
+      result.set_named_property("warnings", Vec::<String>::new())?;
+    }
+    result.set_named_property("error", error.message.as_str())?;
+    result.set_named_property("code", error.code.as_str())?;
+    Ok(result.to_unknown())
+  }
+}
+
+/// `undefined`
+pub fn nothing(engine: Engine<'_>, (): ()) -> Result<Value> {
+  Ok(engine.value(())?)
+}
+
+/// `undefined`, or a rejection.
+pub fn lifecycle(engine: Engine<'_>, outcome: Result<()>) -> napi::Result<Value> {
+  match outcome {
+    Ok(()) => engine.value(()),
+    Err(error) => Err(to_napi(engine, error)),
+  }
+}
+
+/// `{ success: true }`
+pub fn done(engine: Engine<'_>, (): ()) -> Result<Value> {
+  Ok(success(engine)?.to_unknown())
+}
+
+fn success(engine: Engine<'_>) -> napi::Result<Object<'static>> {
+  let mut result = engine.object()?;
+  result.set_named_property("success", true)?;
+  Ok(result)
+}
+
+pub fn saved(engine: Engine<'_>, saved: Saved) -> Result<Value> {
+  let mut result = success(engine)?;
+  result.set_named_property("path", saved.path)?;
+  result.set_named_property("sizeBytes", number(saved.size_bytes))?;
+  Ok(result.to_unknown())
+}
+
+pub fn created(engine: Engine<'_>, created: Created) -> Result<Value> {
+  let mut result = success(engine)?;
+  result.set_named_property("checkpointId", created.id.as_str())?;
+  result.set_named_property("path", created.path)?;
+  result.set_named_property("sizeBytes", number(created.size_bytes))?;
+  if !created.warnings.is_empty() {
+    result.set_named_property("warnings", created.warnings)?;
+  }
+  Ok(result.to_unknown())
+}
+
+/// The parsed value, or `null`.
+pub fn loaded(engine: Engine<'_>, loaded: Option<Loaded>) -> Result<Value> {
+  match loaded {
+    Some(Loaded { path, text }) => parse(engine, &text, &path),
+    None => Ok(engine.value(Null)?),
+  }
+}
+
+/// The parsed checkpoint, or `null`.
+pub fn checkpoint(engine: Engine<'_>, stored: Option<StoredCheckpoint>) -> Result<Value> {
+  match stored {
+    Some(stored) => parse_checkpoint(engine, &stored),
+    None => Ok(engine.value(Null)?),
+  }
+}
+
+pub fn page(engine: Engine<'_>, page: CheckpointPage) -> Result<Value> {
+  let mut checkpoints = Vec::new();
+  let mut damaged = Vec::new();
+  for stored in page.checkpoints {
+    let parsed = stored.and_then(|stored| {
+      parse_checkpoint(engine, &stored).map_err(|error| Damaged {
+        id: stored.id,
+        path: stored.path,
+        error,
+      })
+    });
+    match parsed {
+      Ok(checkpoint) => checkpoints.push(checkpoint),
+      Err(damage) => damaged.push(damage_report(engine, damage)?),
+    }
+  }
+  let mut result = engine.object()?;
+  result.set_named_property("checkpoints", checkpoints)?;
+  result.set_named_property("total", number(page.total as u64))?;
+  result.set_named_property("damaged", damaged)?;
+  Ok(result.to_unknown())
+}
+
+fn damage_report(engine: Engine<'_>, damage: Damaged) -> Result<Value> {
+  let mut report = engine.object()?;
+  report.set_named_property("id", damage.id.as_str())?;
+  report.set_named_property("path", damage.path)?;
+  report.set_named_property("error", damage.error.message)?;
+  report.set_named_property("code", damage.error.code.as_str())?;
+  Ok(report.to_unknown())
+}
+
+pub fn sessions(engine: Engine<'_>, sessions: Vec<SessionId>) -> Result<Value> {
+  let names: Vec<String> = sessions.into_iter().map(String::from).collect();
+  Ok(engine.value(names)?)
+}
+
+pub fn usage(engine: Engine<'_>, usage: Usage) -> Result<Value> {
+  let mut result = engine.object()?;
+  result.set_named_property("totalSizeBytes", number(usage.total_bytes))?;
+  result.set_named_property("checkpointCount", number(usage.checkpoints))?;
+  result.set_named_property("resultCount", number(usage.results))?;
+  Ok(result.to_unknown())
+}
+
+pub fn restored(engine: Engine<'_>, restored: Restored) -> Result<Value> {
+  let mut result = success(engine)?;
+  result.set_named_property("sessionId", String::from(restored.session))?;
+  result.set_named_property("restoredTasks", number(restored.tasks as u64))?;
+  result.set_named_property("restoredAgents", number(restored.agents as u64))?;
+  result.set_named_property("warnings", engine.parse(&restored.warnings)?)?;
+  if let Some(state) = restored.state {
+    result.set_named_property("state", engine.parse(&state)?)?;
+  }
+  Ok(result.to_unknown())
+}
+
+/// The engine's reading of a stored text.
+pub fn parse(engine: Engine<'_>, text: &str, path: &str) -> Result<Value> {
+  engine
+    .parse(text)
+    .map_err(|error| Error::corrupt(path, &error.reason).because(error))
+}
+
+/// A checkpoint as the engine spells it, compact.
+pub fn respell(engine: Engine<'_>, stored: &StoredCheckpoint) -> Result<String> {
+  let value = parse(engine, &stored.text, &stored.path)?;
+  let text = engine
+    .stringify(value)
+    .map_err(|error| not_serializable(&stored.path, error))?;
+  Ok(text.unwrap_or_default())
+}
+
+fn parse_checkpoint(engine: Engine<'_>, stored: &StoredCheckpoint) -> Result<Value> {
+  let value = parse(engine, &stored.text, &stored.path)?;
+  if !matches!(value.get_type(), Ok(ValueType::Object)) || value.is_array().unwrap_or(false) {
+    return Err(Error::corrupt(&stored.path, "it is JSON, but no checkpoint"));
+  }
+  value
+    .coerce_to_object()?
+    .set_named_property("sizeBytes", number(stored.size_bytes))?;
+  Ok(value)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sizes beyond 2^53 bytes do not occur")]
+fn number(count: u64) -> f64 {
+  count as f64
+}

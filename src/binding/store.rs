@@ -1,0 +1,455 @@
+//! The class. Each method reads its arguments, hops off the thread, and converts the answer.
+
+use std::sync::Arc;
+
+use napi::Env;
+use napi_derive::napi;
+
+use super::arguments::Arguments;
+use super::engine::{Engine, Value};
+use super::error::to_napi;
+use super::promise::{Promise, off_thread, rejected, settled};
+use super::settle::{self, Failure};
+use crate::backend;
+use crate::error::Result;
+use crate::store::{OpenStore, RestoreOutcome, Store};
+
+/// Keeps the sessions of an orchestrator, their checkpoints, task trees and results, in one place.
+///
+/// All methods but `getBaseDir()` are asynchronous and never throw synchronously. Methods that resolve to a result
+/// object report failures in it (`success: false` with `error` and `code`); all others reject with an `Error` that
+/// has a `code`. Before `initialize()` every method rejects.
+#[napi]
+#[derive(Debug)]
+pub struct CheckpointStore {
+  inner: Arc<Store>,
+}
+
+#[napi]
+impl CheckpointStore {
+  /// Names a place; touches nothing yet.
+  ///
+  /// `baseDir` is a directory (`~` is the home directory, a relative path is resolved now) or `memory:` for a store
+  /// that lives and dies with this object. A number as the second argument means `maxCheckpointsPerSession`.
+  #[napi(
+    constructor,
+    ts_args_type = "baseDir?: string, options?: number | CheckpointStoreOptions"
+  )]
+  pub fn new(env: &Env, base_dir: Value, options: Value) -> napi::Result<Self> {
+    let engine = Engine::new(env);
+    let arguments = Arguments::new(engine);
+    let open = || {
+      let options = arguments.store_options(options)?;
+      let backend = backend::open(&arguments.base_dir(base_dir)?, options.durability)?;
+      Ok(Store::new(backend, options))
+    };
+    let store = open().map_err(|error| to_napi(engine, error))?;
+    Ok(Self { inner: Arc::new(store) })
+  }
+
+  /// Opens the store, creating the base directory if need be. Safe to call again.
+  #[napi(ts_return_type = "Promise<void>")]
+  pub fn initialize<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
+    let store = Arc::clone(&self.inner);
+    off_thread(env, move || store.initialize(), settle::lifecycle)
+  }
+
+  /// Refuses new calls at once, and resolves when those under way have ended. `initialize()` opens it again.
+  #[napi(ts_return_type = "Promise<void>")]
+  pub fn close<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
+    let store = Arc::clone(&self.inner);
+    store.begin_close();
+    let wait = move || {
+      store.wait_until_idle();
+      Ok(())
+    };
+    off_thread(env, wait, settle::lifecycle)
+  }
+
+  /// `close()`, for `await using store = …`.
+  #[napi(well_known_symbol = "asyncDispose", ts_return_type = "Promise<void>")]
+  pub fn async_dispose<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
+    self.close(env)
+  }
+
+  /// The absolute base directory (or `memory:`), even before `initialize()`.
+  #[napi]
+  #[must_use]
+  pub fn get_base_dir(&self) -> String {
+    self.inner.location()
+  }
+
+  /// Makes the directories of a session. No other method needs them to be there.
+  #[napi(ts_args_type = "sessionId: string", ts_return_type = "Promise<void>")]
+  pub fn create_session_directory<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::Rejects,
+      |arguments| arguments.session_id(session_id),
+      |store, session| store.create_session(&session),
+      settle::nothing,
+    )
+  }
+
+  /// Stores a session without its `taskTree`, which has a file of its own: see `saveTaskTree()`.
+  #[napi(ts_args_type = "session: SwarmSession", ts_return_type = "Promise<CheckpointResult>")]
+  pub fn save_session<'env>(&self, env: &'env Env, session: Value) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::IsReported,
+      |arguments| arguments.session(session),
+      |store, (session, json)| store.save_session(&session, &json),
+      settle::saved,
+    )
+  }
+
+  /// The session as it was last saved or restored, or `null`.
+  #[napi(
+    ts_generic_types = "S extends SwarmSession = SwarmSession",
+    ts_args_type = "sessionId: string",
+    ts_return_type = "Promise<Omit<S, 'taskTree'> | null>"
+  )]
+  pub fn load_session<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::Rejects,
+      |arguments| arguments.session_id(session_id),
+      |store, session| store.load_session(&session),
+      settle::loaded,
+    )
+  }
+
+  /// Stores the task tree of a session. A Map becomes a plain object.
+  #[napi(
+    ts_args_type = "sessionId: string, taskTree: Map<string, HierarchicalTask> | Record<string, HierarchicalTask>",
+    ts_return_type = "Promise<CheckpointResult>"
+  )]
+  pub fn save_task_tree<'env>(
+    &self,
+    env: &'env Env,
+    session_id: Value,
+    task_tree: Value,
+  ) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::IsReported,
+      |arguments| Ok((arguments.session_id(session_id)?, arguments.task_tree(task_tree)?)),
+      |store, (session, tree)| store.save_task_tree(&session, &tree),
+      settle::saved,
+    )
+  }
+
+  /// The task tree as it was last saved or restored, or `null`.
+  #[napi(
+    ts_generic_types = "T extends HierarchicalTask = HierarchicalTask",
+    ts_args_type = "sessionId: string",
+    ts_return_type = "Promise<Record<string, T> | null>"
+  )]
+  pub fn load_task_tree<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::Rejects,
+      |arguments| arguments.session_id(session_id),
+      |store, session| store.load_task_tree(&session),
+      settle::loaded,
+    )
+  }
+
+  /// The ids of all saved sessions, sorted.
+  #[napi(ts_return_type = "Promise<string[]>")]
+  pub fn list_sessions<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::Rejects,
+      |_| Ok(()),
+      |store, ()| store.sessions(),
+      settle::sessions,
+    )
+  }
+
+  /// Removes a session and everything below it, at once. A session that does not exist is no failure.
+  #[napi(ts_args_type = "sessionId: string", ts_return_type = "Promise<CheckpointResult>")]
+  pub fn delete_session<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::IsReported,
+      |arguments| arguments.session_id(session_id),
+      |store, session| store.delete_session(&session),
+      settle::done,
+    )
+  }
+
+  /// Stores the state of a session as it is at this moment, then removes the oldest checkpoints beyond the limit.
+  ///
+  /// The state is read before the method returns: what the caller changes afterwards is not part of it. The short
+  /// form `createCheckpoint(session, options)` is for sessions without agent states and context.
+  #[napi(
+    ts_args_type = "session: SwarmSession, agentStates: Map<string, SwarmAgentConfig> | Record<string, SwarmAgentConfig>, contextStore: Map<string, unknown> | Record<string, unknown>, options: AtLeast<CheckpointOptions, 'trigger'>): Promise<CheckpointResult>\n  createCheckpoint(session: SwarmSession, options: AtLeast<CheckpointOptions, 'trigger'>",
+    ts_return_type = "Promise<CheckpointResult>"
+  )]
+  pub fn create_checkpoint<'env>(
+    &self,
+    env: &'env Env,
+    session: Value,
+    agent_states: Value,
+    context_store: Value,
+    options: Value,
+  ) -> napi::Result<Promise<'env>> {
+    let inner = Arc::clone(&self.inner);
+    self.call(
+      env,
+      Failure::IsReported,
+      move |arguments| {
+        let checkpoint = arguments.checkpoint(session, agent_states, context_store, options)?;
+        Ok((inner.stamp()?, checkpoint))
+      },
+      |store, (stamp, checkpoint)| {
+        store.create_checkpoint(&checkpoint.session, stamp, &checkpoint.parts, checkpoint.encoding)
+      },
+      settle::created,
+    )
+  }
+
+  /// Whole checkpoints, newest first. `limit` 0 or absent means all; `total` ignores the paging.
+  ///
+  /// A checkpoint that cannot be read is left out and named in `damaged`; `total` still counts it.
+  #[napi(
+    ts_args_type = "sessionId: string, limit?: number, offset?: number",
+    ts_return_type = "Promise<CheckpointList>"
+  )]
+  pub fn list_checkpoints<'env>(
+    &self,
+    env: &'env Env,
+    session_id: Value,
+    limit: Value,
+    offset: Value,
+  ) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::Rejects,
+      |arguments| {
+        let session = arguments.session_id(session_id)?;
+        Ok((
+          session,
+          arguments.count(limit, "limit")?,
+          arguments.count(offset, "offset")?,
+        ))
+      },
+      |store, (session, limit, offset)| store.checkpoints(&session, limit, offset),
+      settle::page,
+    )
+  }
+
+  /// One checkpoint, compressed or not, or `null`.
+  #[napi(
+    ts_args_type = "sessionId: string, checkpointId: string",
+    ts_return_type = "Promise<Checkpoint | null>"
+  )]
+  pub fn get_checkpoint<'env>(
+    &self,
+    env: &'env Env,
+    session_id: Value,
+    checkpoint_id: Value,
+  ) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::Rejects,
+      |arguments| {
+        Ok((
+          arguments.session_id(session_id)?,
+          arguments.checkpoint_id(checkpoint_id)?,
+        ))
+      },
+      |store, (session, checkpoint)| store.checkpoint(&session, &checkpoint),
+      settle::checkpoint,
+    )
+  }
+
+  /// The newest checkpoint of a session, or `null`.
+  #[napi(ts_args_type = "sessionId: string", ts_return_type = "Promise<Checkpoint | null>")]
+  pub fn get_latest_checkpoint<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::Rejects,
+      |arguments| arguments.session_id(session_id),
+      |store, session| store.latest_checkpoint(&session),
+      settle::checkpoint,
+    )
+  }
+
+  /// Writes the session and the task tree of a checkpoint back, as one step: after a crash both are old or both new.
+  ///
+  /// The checkpoint is named by `checkpointId` alone, by `sessionId` and `checkpointId`, or as
+  /// `session/checkpoint`. Tasks that were interrupted or failed can be sent back to `pending`; each is named in
+  /// `warnings`.
+  #[napi(
+    ts_args_type = "options: AtLeast<RestoreOptions, 'checkpointId'>): Promise<RestoreResult>\n  restoreCheckpoint(sessionId: string, checkpointId: string, options?: Partial<Omit<RestoreOptions, 'checkpointId' | 'sessionId'>>",
+    ts_return_type = "Promise<RestoreResult>"
+  )]
+  pub fn restore_checkpoint<'env>(
+    &self,
+    env: &'env Env,
+    options_or_session_id: Value,
+    checkpoint_id: Value,
+    options: Value,
+  ) -> napi::Result<Promise<'env>> {
+    let failure = Failure::IsReportedWithCounts;
+    self.call_with(
+      env,
+      failure,
+      |arguments| arguments.restore(options_or_session_id, checkpoint_id, options),
+      |store, request| store.restore(request),
+      move |engine, store, outcome| match outcome {
+        RestoreOutcome::Restored(restored) => settle::restored(engine, restored),
+        RestoreOutcome::NeedsRespelling(respelling) => {
+          let text = settle::respell(engine, &respelling.stored)?;
+          let again = hop(
+            engine.env(),
+            store,
+            failure,
+            move |store| store.restore_respelled(&respelling, &text),
+            |engine, _, restored| settle::restored(engine, restored),
+          )?;
+          Ok(engine.value(again)?)
+        }
+      },
+    )
+  }
+
+  /// Removes a checkpoint. One that does not exist is no failure.
+  #[napi(
+    ts_args_type = "sessionId: string, checkpointId: string",
+    ts_return_type = "Promise<CheckpointResult>"
+  )]
+  pub fn delete_checkpoint<'env>(
+    &self,
+    env: &'env Env,
+    session_id: Value,
+    checkpoint_id: Value,
+  ) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::IsReported,
+      |arguments| {
+        Ok((
+          arguments.session_id(session_id)?,
+          arguments.checkpoint_id(checkpoint_id)?,
+        ))
+      },
+      |store, (session, checkpoint)| store.delete_checkpoint(&session, &checkpoint),
+      settle::done,
+    )
+  }
+
+  /// Stores the result of a task: anything that JSON can hold.
+  #[napi(
+    ts_args_type = "sessionId: string, taskId: string, result: unknown",
+    ts_return_type = "Promise<CheckpointResult>"
+  )]
+  pub fn save_task_result<'env>(
+    &self,
+    env: &'env Env,
+    session_id: Value,
+    task_id: Value,
+    result: Value,
+  ) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::IsReported,
+      |arguments| {
+        let ids = (arguments.session_id(session_id)?, arguments.task_id(task_id)?);
+        Ok((ids, arguments.json(result, "result")?))
+      },
+      |store, ((session, task), json)| store.save_task_result(&session, &task, &json),
+      settle::saved,
+    )
+  }
+
+  /// The result of a task, or `null`.
+  #[napi(
+    ts_generic_types = "T = unknown",
+    ts_args_type = "sessionId: string, taskId: string",
+    ts_return_type = "Promise<T | null>"
+  )]
+  pub fn load_task_result<'env>(
+    &self,
+    env: &'env Env,
+    session_id: Value,
+    task_id: Value,
+  ) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::Rejects,
+      |arguments| Ok((arguments.session_id(session_id)?, arguments.task_id(task_id)?)),
+      |store, (session, task)| store.load_task_result(&session, &task),
+      settle::loaded,
+    )
+  }
+
+  /// What a session takes up; zeros for one that does not exist.
+  #[napi(ts_args_type = "sessionId: string", ts_return_type = "Promise<SessionStorageStats>")]
+  pub fn get_session_storage_stats<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::Rejects,
+      |arguments| arguments.session_id(session_id),
+      |store, session| store.usage(&session),
+      settle::usage,
+    )
+  }
+}
+
+impl CheckpointStore {
+  /// The shape of a method: `read` on the JavaScript thread, `work` off it, `convert` back on it.
+  fn call<'env, A: Send + 'static, T: Send + 'static>(
+    &self,
+    env: &'env Env,
+    failure: Failure,
+    read: impl FnOnce(Arguments<'env>) -> Result<A>,
+    work: impl FnOnce(&OpenStore, A) -> Result<T> + Send + 'static,
+    convert: impl FnOnce(Engine<'_>, T) -> Result<Value> + Send + 'static,
+  ) -> napi::Result<Promise<'env>> {
+    self.call_with(env, failure, read, work, |engine, _, answer| convert(engine, answer))
+  }
+
+  /// The same, for a method whose answer may need the store once more.
+  fn call_with<'env, A: Send + 'static, T: Send + 'static>(
+    &self,
+    env: &'env Env,
+    failure: Failure,
+    read: impl FnOnce(Arguments<'env>) -> Result<A>,
+    work: impl FnOnce(&OpenStore, A) -> Result<T> + Send + 'static,
+    convert: impl FnOnce(Engine<'_>, OpenStore, T) -> Result<Value> + Send + 'static,
+  ) -> napi::Result<Promise<'env>> {
+    let engine = Engine::new(env);
+    let store = match self.inner.enter() {
+      Ok(store) => store,
+      Err(error) => return rejected(engine, error),
+    };
+    match read(Arguments::new(engine)) {
+      Ok(arguments) => hop(env, store, failure, move |store| work(store, arguments), convert),
+      Err(error) => settled(engine, failure.settle(engine, error)),
+    }
+  }
+}
+
+/// One hop of an operation. The store stays entered until the promise is settled: `close` waits for that.
+fn hop<T: Send + 'static>(
+  env: &Env,
+  store: OpenStore,
+  failure: Failure,
+  work: impl FnOnce(&OpenStore) -> Result<T> + Send + 'static,
+  convert: impl FnOnce(Engine<'_>, OpenStore, T) -> Result<Value> + Send + 'static,
+) -> napi::Result<Promise<'_>> {
+  off_thread(
+    env,
+    move || {
+      let answer = work(&store);
+      Ok((store, answer))
+    },
+    move |engine, outcome| {
+      let converted = outcome.and_then(|(store, answer)| convert(engine, store, answer?));
+      converted.or_else(|error| failure.settle(engine, error))
+    },
+  )
+}

@@ -1,0 +1,166 @@
+//! The one error type: a stable code for programs, a sentence for people, and the cause.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What kind of failure it was. Programs switch on [`Code::as_str`]; a code never changes its meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+  /// A method was called before `initialize()` had finished.
+  NotInitialized,
+  /// A method was called after `close()`.
+  Closed,
+  /// An argument or option has the wrong type, shape or value.
+  InvalidArgument,
+  /// An id that cannot be the name of a file on every system.
+  InvalidId,
+  /// A value that JSON cannot hold: a cycle, a `BigInt`, `undefined`, a throwing getter.
+  NotSerializable,
+  /// The checkpoint that was asked for does not exist.
+  NotFound,
+  /// A plain checkpoint id that exists in more than one session.
+  Ambiguous,
+  /// Something is stored under that name, but it is not what this store writes.
+  Corrupt,
+  /// The stored checksum and the stored data disagree.
+  ChecksumMismatch,
+  /// Reading it would take more memory than the limit allows.
+  TooLarge,
+  /// The system refused to read or write; the cause says why.
+  Io,
+  /// Written and renamed, but the directory could not be synced: it may or may not survive a power cut.
+  OutcomeUnknown,
+  /// A defect of the store itself.
+  Internal,
+}
+
+impl Code {
+  #[must_use]
+  pub fn as_str(self) -> &'static str {
+    match self {
+      Self::NotInitialized => "WAYMARK_NOT_INITIALIZED",
+      Self::Closed => "WAYMARK_CLOSED",
+      Self::InvalidArgument => "WAYMARK_INVALID_ARGUMENT",
+      Self::InvalidId => "WAYMARK_INVALID_ID",
+      Self::NotSerializable => "WAYMARK_NOT_SERIALIZABLE",
+      Self::NotFound => "WAYMARK_NOT_FOUND",
+      Self::Ambiguous => "WAYMARK_AMBIGUOUS",
+      Self::Corrupt => "WAYMARK_CORRUPT",
+      Self::ChecksumMismatch => "WAYMARK_CHECKSUM_MISMATCH",
+      Self::TooLarge => "WAYMARK_TOO_LARGE",
+      Self::Io => "WAYMARK_IO",
+      Self::OutcomeUnknown => "WAYMARK_OUTCOME_UNKNOWN",
+      Self::Internal => "WAYMARK_INTERNAL",
+    }
+  }
+}
+
+#[derive(Debug)]
+pub struct Error {
+  pub code: Code,
+  pub message: String,
+  pub cause: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+  pub fn new(code: Code, message: impl Into<String>) -> Self {
+    Self {
+      code,
+      message: message.into(),
+      cause: None,
+    }
+  }
+
+  pub fn invalid_argument(message: impl Into<String>) -> Self {
+    Self::new(Code::InvalidArgument, message)
+  }
+
+  /// `doing` is a verb phrase without its object, such as `write` or `create directory`.
+  #[must_use]
+  pub fn io(doing: &str, path: &Path, cause: io::Error) -> Self {
+    Self::failed_io(Code::Io, doing, path, cause)
+  }
+
+  #[must_use]
+  pub fn outcome_unknown(doing: &str, path: &Path, cause: io::Error) -> Self {
+    Self::failed_io(Code::OutcomeUnknown, doing, path, cause)
+  }
+
+  fn failed_io(code: Code, doing: &str, path: &Path, cause: io::Error) -> Self {
+    let system = match system_code(&cause) {
+      Some(name) => format!("{name}: {cause}"),
+      None => cause.to_string(),
+    };
+    Self::new(code, format!("Could not {doing} {}: {system}", path.display())).because(cause)
+  }
+
+  /// Something under `name` is not what this store writes; `why` completes the sentence.
+  pub fn corrupt(name: &str, why: impl fmt::Display) -> Self {
+    Self::new(Code::Corrupt, format!("{name} is damaged: {why}"))
+  }
+
+  #[must_use]
+  pub fn because(mut self, cause: impl StdError + Send + Sync + 'static) -> Self {
+    self.cause = Some(Box::new(cause));
+    self
+  }
+}
+
+impl fmt::Display for Error {
+  fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    formatter.write_str(&self.message)
+  }
+}
+
+impl StdError for Error {
+  fn source(&self) -> Option<&(dyn StdError + 'static)> {
+    match &self.cause {
+      Some(cause) => Some(cause.as_ref()),
+      None => None,
+    }
+  }
+}
+
+/// Enough of a text from outside to recognise it in a message.
+#[must_use]
+pub fn shortened(text: &str) -> String {
+  const SHOWN: usize = 60;
+  match text.char_indices().nth(SHOWN) {
+    Some((end, _)) => format!("{}…", &text[..end]),
+    None => text.to_owned(),
+  }
+}
+
+/// The name that Node.js gives to a system error, such as `ENOSPC`.
+#[must_use]
+pub fn system_code(error: &io::Error) -> Option<&'static str> {
+  use io::ErrorKind as Kind;
+  // The kinds cover what differs between systems; the numbers below mean the same on every Unix.
+  let name = match error.kind() {
+    Kind::NotFound => "ENOENT",
+    Kind::PermissionDenied => "EACCES",
+    Kind::AlreadyExists => "EEXIST",
+    Kind::StorageFull => "ENOSPC",
+    Kind::QuotaExceeded => "EDQUOT",
+    Kind::FileTooLarge => "EFBIG",
+    Kind::ReadOnlyFilesystem => "EROFS",
+    Kind::NotADirectory => "ENOTDIR",
+    Kind::IsADirectory => "EISDIR",
+    Kind::DirectoryNotEmpty => "ENOTEMPTY",
+    Kind::InvalidFilename => "ENAMETOOLONG",
+    Kind::OutOfMemory => "ENOMEM",
+    Kind::ResourceBusy => "EBUSY",
+    Kind::Interrupted => "EINTR",
+    _ => match error.raw_os_error() {
+      Some(5) if cfg!(unix) => "EIO",
+      Some(23) if cfg!(unix) => "ENFILE",
+      Some(24) if cfg!(unix) => "EMFILE",
+      _ => return None,
+    },
+  };
+  Some(name)
+}

@@ -1,0 +1,8 @@
+//! Bytes to meaning and back. User data is only ever copied as text; no value is built from it and spelt again.
+
+pub mod checkpoint;
+pub mod gzip;
+pub mod layout;
+pub mod object;
+pub mod reset;
+pub mod scan;

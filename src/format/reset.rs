@@ -1,0 +1,126 @@
+//! Resetting tasks in the text of a task tree, so that a restored run can take them up again.
+
+use super::object::{Edit, ObjectWriter, edit_members};
+use super::scan::{Member, SyntaxError, find, members, unescape};
+
+/// Which tasks a restore sends back to `pending`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Resets {
+  pub failed: bool,
+  pub in_progress: bool,
+}
+
+/// A task tree after its resets.
+#[derive(Debug)]
+pub struct ResetTree {
+  pub text: String,
+  pub task_count: usize,
+  /// A JSON array of strings, one a reset task: ids are copied as they are spelt.
+  pub warnings: String,
+}
+
+const FAILED: &[Edit<'static>] = &[
+  Edit::Set("status", "\"pending\""),
+  Edit::Set("retryCount", "0"),
+  Edit::Remove("result"),
+  Edit::Remove("assignedAgentId"),
+  Edit::Remove("startedAt"),
+  Edit::Remove("completedAt"),
+];
+
+const IN_PROGRESS: &[Edit<'static>] = &[
+  Edit::Set("status", "\"pending\""),
+  Edit::Remove("assignedAgentId"),
+  Edit::Remove("startedAt"),
+];
+
+pub fn reset_tasks(tree: &str, resets: Resets) -> Result<ResetTree, SyntaxError> {
+  let tasks = members(tree)?;
+  let mut failed = Vec::new();
+  let mut in_progress = Vec::new();
+  let mut out = ObjectWriter::with_capacity(tree.len() + 2);
+  for task in &tasks {
+    let fields = fields(task)?;
+    match status(&fields).as_deref() {
+      Some("failed") if resets.failed => {
+        failed.push(task.raw_key);
+        out.push(task.raw_key, &edit_members(&fields, FAILED));
+      }
+      Some("in_progress") if resets.in_progress => {
+        in_progress.push(task.raw_key);
+        out.push(task.raw_key, &edit_members(&fields, IN_PROGRESS));
+      }
+      _ => out.push(task.raw_key, task.value),
+    }
+  }
+  Ok(ResetTree {
+    text: out.finish(),
+    task_count: tasks.len(),
+    warnings: warnings(&failed, &in_progress),
+  })
+}
+
+/// The members of a task, or none where the tree holds something else than an object.
+fn fields<'a>(task: &Member<'a>) -> Result<Vec<Member<'a>>, SyntaxError> {
+  if task.value.starts_with('{') {
+    members(task.value)
+  } else {
+    Ok(Vec::new())
+  }
+}
+
+fn status(fields: &[Member<'_>]) -> Option<String> {
+  let value = find(fields, "status")?.value;
+  let inside = value.strip_prefix('"')?.strip_suffix('"')?;
+  Some(unescape(inside).into_owned())
+}
+
+fn warnings(failed: &[&str], in_progress: &[&str]) -> String {
+  let failed = failed.iter().map(|id| format!("\"Reset failed task: {id}\""));
+  let in_progress = in_progress.iter().map(|id| format!("\"Reset in-progress task: {id}\""));
+  let lines: Vec<String> = failed.chain(in_progress).collect();
+  format!("[{}]", lines.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+  use super::*;
+
+  const TREE: &str = concat!(
+    r#"{"1":{"status":"in_progress","assignedAgentId":"a","startedAt":1,"result":{"kept":1}},"#,
+    r#""t\"q":{"retryCount":3,"status":"failed","result":{},"assignedAgentId":"a","startedAt":1,"completedAt":2,"x":1},"#,
+    r#""done":{"status":"completed","result":1},"odd":null,"f":{"status":"failed"}}"#
+  );
+
+  #[test]
+  fn resets_follow_the_contract_and_failed_ones_are_named_first() {
+    let reset = reset_tasks(
+      TREE,
+      Resets {
+        failed: true,
+        in_progress: true,
+      },
+    )
+    .unwrap();
+    assert_eq!(
+      reset.text,
+      concat!(
+        r#"{"1":{"status":"pending","result":{"kept":1}},"#,
+        r#""t\"q":{"retryCount":0,"status":"pending","x":1},"#,
+        r#""done":{"status":"completed","result":1},"odd":null,"f":{"status":"pending","retryCount":0}}"#
+      )
+    );
+    assert_eq!(reset.task_count, 5);
+    assert_eq!(
+      reset.warnings,
+      r#"["Reset failed task: t\"q","Reset failed task: f","Reset in-progress task: 1"]"#
+    );
+  }
+
+  #[test]
+  fn what_is_not_asked_for_stays() {
+    let reset = reset_tasks(TREE, Resets::default()).unwrap();
+    assert_eq!(reset.text, TREE);
+    assert_eq!(reset.warnings, "[]");
+  }
+}

@@ -1,0 +1,431 @@
+//! A strict JSON reader that finds where values begin and end, and builds none of them.
+//!
+//! It never recurses: nesting costs one byte a level on the heap, so that no document can exhaust the stack.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use memchr::memchr2;
+
+/// Where a text stops being JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SyntaxError {
+  pub at: usize,
+}
+
+impl fmt::Display for SyntaxError {
+  fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(formatter, "not valid JSON at byte {}", self.at)
+  }
+}
+
+impl std::error::Error for SyntaxError {}
+
+/// One member of an object, as it is spelt in the text.
+#[derive(Debug, Clone, Copy)]
+pub struct Member<'a> {
+  /// The key without its quotes, escapes untouched.
+  pub raw_key: &'a str,
+  /// The value, escapes and inner white space untouched.
+  pub value: &'a str,
+  /// Where the key's opening quote stands in the scanned text.
+  pub start: usize,
+}
+
+impl Member<'_> {
+  #[must_use]
+  pub fn is_named(&self, name: &str) -> bool {
+    unescape(self.raw_key) == name
+  }
+}
+
+/// The members of the object that `text` consists of, in the order of the text.
+pub fn members(text: &str) -> Result<Vec<Member<'_>>, SyntaxError> {
+  let mut scanner = Scanner::new(text);
+  let mut found = Vec::new();
+  scanner.skip_space();
+  scanner.expect(b'{')?;
+  scanner.skip_space();
+  if scanner.peek() == Some(b'}') {
+    scanner.at += 1;
+  } else {
+    loop {
+      let start = scanner.at;
+      let raw_key = scanner.string()?;
+      scanner.skip_space();
+      scanner.expect(b':')?;
+      scanner.skip_space();
+      let value_start = scanner.at;
+      scanner.skip_value()?;
+      found.push(Member {
+        raw_key,
+        value: &text[value_start..scanner.at],
+        start,
+      });
+      scanner.skip_space();
+      match scanner.next()? {
+        b',' => scanner.skip_space(),
+        b'}' => break,
+        _ => return Err(scanner.error_before()),
+      }
+    }
+  }
+  scanner.end()?;
+  Ok(found)
+}
+
+/// The last member of that name, which is the one that a JSON parser keeps.
+#[must_use]
+pub fn find<'a>(members: &[Member<'a>], name: &str) -> Option<Member<'a>> {
+  members.iter().rev().find(|member| member.is_named(name)).copied()
+}
+
+/// Whether `text` is one JSON value and nothing else.
+pub fn validate(text: &str) -> Result<(), SyntaxError> {
+  let mut scanner = Scanner::new(text);
+  scanner.skip_space();
+  scanner.skip_value()?;
+  scanner.end()
+}
+
+/// What the inside of a string literal means. Lone surrogates become U+FFFD: good enough to compare, not to store.
+#[must_use]
+pub fn unescape(raw: &str) -> Cow<'_, str> {
+  if !raw.contains('\\') {
+    return Cow::Borrowed(raw);
+  }
+  let mut units: Vec<u16> = Vec::with_capacity(raw.len());
+  let mut chars = raw.chars();
+  while let Some(c) = chars.next() {
+    let plain = match c {
+      '\\' => match chars.next() {
+        Some('n') => '\n',
+        Some('t') => '\t',
+        Some('r') => '\r',
+        Some('b') => '\u{8}',
+        Some('f') => '\u{c}',
+        Some('u') => {
+          let hex: String = chars.by_ref().take(4).collect();
+          units.push(u16::from_str_radix(&hex, 16).unwrap_or(0xfffd));
+          continue;
+        }
+        Some(other) => other,
+        None => break,
+      },
+      other => other,
+    };
+    units.extend_from_slice(plain.encode_utf16(&mut [0; 2]));
+  }
+  Cow::Owned(String::from_utf16_lossy(&units))
+}
+
+struct Scanner<'a> {
+  text: &'a str,
+  bytes: &'a [u8],
+  at: usize,
+  /// The closers that are still owed, innermost last. Kept between values to save allocations.
+  open: Vec<u8>,
+}
+
+impl<'a> Scanner<'a> {
+  fn new(text: &'a str) -> Self {
+    Self {
+      text,
+      bytes: text.as_bytes(),
+      at: 0,
+      open: Vec::new(),
+    }
+  }
+
+  fn peek(&self) -> Option<u8> {
+    self.bytes.get(self.at).copied()
+  }
+
+  fn next(&mut self) -> Result<u8, SyntaxError> {
+    let byte = self.peek().ok_or(SyntaxError { at: self.at })?;
+    self.at += 1;
+    Ok(byte)
+  }
+
+  fn error_before(&self) -> SyntaxError {
+    SyntaxError { at: self.at - 1 }
+  }
+
+  fn expect(&mut self, wanted: u8) -> Result<(), SyntaxError> {
+    if self.next()? == wanted {
+      Ok(())
+    } else {
+      Err(self.error_before())
+    }
+  }
+
+  fn skip_space(&mut self) {
+    while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
+      self.at += 1;
+    }
+  }
+
+  fn end(&mut self) -> Result<(), SyntaxError> {
+    self.skip_space();
+    if self.at == self.bytes.len() {
+      Ok(())
+    } else {
+      Err(SyntaxError { at: self.at })
+    }
+  }
+
+  fn skip_value(&mut self) -> Result<(), SyntaxError> {
+    debug_assert!(self.open.is_empty(), "a value is skipped whole");
+    loop {
+      // A value begins here.
+      match self.next()? {
+        b'"' => {
+          self.at -= 1;
+          self.string()?;
+        }
+        b'{' => {
+          self.skip_space();
+          if self.peek() == Some(b'}') {
+            self.at += 1;
+          } else {
+            self.open.push(b'}');
+            self.key()?;
+            continue;
+          }
+        }
+        b'[' => {
+          self.skip_space();
+          if self.peek() == Some(b']') {
+            self.at += 1;
+          } else {
+            self.open.push(b']');
+            continue;
+          }
+        }
+        b't' => self.literal("rue")?,
+        b'f' => self.literal("alse")?,
+        b'n' => self.literal("ull")?,
+        b'-' | b'0'..=b'9' => {
+          self.at -= 1;
+          self.number()?;
+        }
+        _ => return Err(self.error_before()),
+      }
+      // A value has ended here: close what it closes, until a comma asks for the next one.
+      loop {
+        let Some(&closer) = self.open.last() else {
+          return Ok(());
+        };
+        self.skip_space();
+        match self.next()? {
+          b',' => {
+            self.skip_space();
+            if closer == b'}' {
+              self.key()?;
+            }
+            break;
+          }
+          byte if byte == closer => {
+            self.open.pop();
+          }
+          _ => return Err(self.error_before()),
+        }
+      }
+    }
+  }
+
+  /// A key, its colon, and the white space up to its value.
+  fn key(&mut self) -> Result<(), SyntaxError> {
+    self.string()?;
+    self.skip_space();
+    self.expect(b':')?;
+    self.skip_space();
+    Ok(())
+  }
+
+  fn literal(&mut self, rest: &str) -> Result<(), SyntaxError> {
+    if self.bytes[self.at..].starts_with(rest.as_bytes()) {
+      self.at += rest.len();
+      Ok(())
+    } else {
+      Err(SyntaxError { at: self.at })
+    }
+  }
+
+  fn number(&mut self) -> Result<(), SyntaxError> {
+    if self.peek() == Some(b'-') {
+      self.at += 1;
+    }
+    if self.peek() == Some(b'0') {
+      self.at += 1;
+    } else {
+      self.digits()?;
+    }
+    if self.peek() == Some(b'.') {
+      self.at += 1;
+      self.digits()?;
+    }
+    if let Some(b'e' | b'E') = self.peek() {
+      self.at += 1;
+      if let Some(b'+' | b'-') = self.peek() {
+        self.at += 1;
+      }
+      self.digits()?;
+    }
+    Ok(())
+  }
+
+  fn digits(&mut self) -> Result<(), SyntaxError> {
+    let start = self.at;
+    while let Some(b'0'..=b'9') = self.peek() {
+      self.at += 1;
+    }
+    if self.at == start {
+      Err(SyntaxError { at: start })
+    } else {
+      Ok(())
+    }
+  }
+
+  /// The inside of the string literal that begins here.
+  fn string(&mut self) -> Result<&'a str, SyntaxError> {
+    self.expect(b'"')?;
+    let start = self.at;
+    loop {
+      let run_start = self.at;
+      let Some(run) = memchr2(b'"', b'\\', &self.bytes[run_start..]) else {
+        return Err(SyntaxError { at: self.bytes.len() });
+      };
+      self.at += run;
+      // Without an early exit this runs many bytes at a time.
+      let lowest = self.bytes[run_start..self.at]
+        .iter()
+        .fold(u8::MAX, |lowest, &byte| lowest.min(byte));
+      if lowest < 0x20 {
+        return Err(SyntaxError { at: run_start });
+      }
+      if self.next()? == b'"' {
+        return Ok(&self.text[start..self.at - 1]);
+      }
+      match self.next()? {
+        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
+        b'u' => {
+          for _ in 0..4 {
+            if !self.next()?.is_ascii_hexdigit() {
+              return Err(self.error_before());
+            }
+          }
+        }
+        _ => return Err(self.error_before()),
+      }
+    }
+  }
+}
+
+#[cfg(test)]
+mod tests {
+  use super::*;
+
+  #[test]
+  fn members_are_found_as_they_are_spelt() {
+    let text = r#" { "a" : 1 , "b\u0063":{"x":[1,{}]},"d":"}\",{" } "#;
+    let found = members(text).unwrap();
+    let spelt: Vec<_> = found.iter().map(|m| (m.raw_key, m.value)).collect();
+    assert_eq!(
+      spelt,
+      [("a", "1"), (r"b\u0063", r#"{"x":[1,{}]}"#), ("d", r#""}\",{""#)]
+    );
+    assert_eq!(&text[found[2].start..=found[2].start + 2], "\"d\"");
+    assert_eq!(find(&found, "bc").unwrap().value, r#"{"x":[1,{}]}"#);
+    assert!(find(&found, "x").is_none());
+    assert!(members("{}").unwrap().is_empty());
+  }
+
+  #[test]
+  fn of_two_members_with_one_name_the_last_counts() {
+    let found = members(r#"{"a":1,"a":2}"#).unwrap();
+    assert_eq!(find(&found, "a").unwrap().value, "2");
+  }
+
+  #[test]
+  fn accepts_and_refuses_what_a_json_parser_does() {
+    let texts = [
+      "0",
+      "-0",
+      "-0.0e+1",
+      "1e5",
+      "12.5E-3",
+      "01",
+      "1.",
+      ".5",
+      "-",
+      "+1",
+      "1e",
+      "1e+",
+      "0x1",
+      "NaN",
+      "Infinity",
+      "true",
+      "tru",
+      "truex",
+      "false",
+      "null",
+      "nul",
+      "\"\"",
+      "\"a\\n\\u00e9\"",
+      "\"\\x\"",
+      "\"\\u12g4\"",
+      "\"a\nb\"",
+      "\"open",
+      "\"\\",
+      "[]",
+      "[ ]",
+      "[1,]",
+      "[,1]",
+      "[1 2]",
+      "[1",
+      "]",
+      "{}",
+      "{ }",
+      "{\"a\":1}",
+      "{\"a\":1,}",
+      "{\"a\"}",
+      "{\"a\":}",
+      "{a:1}",
+      "{1:2}",
+      "{\"a\":1",
+      "{\"a\":1]",
+      "[1}",
+      "",
+      " ",
+      "1 1",
+      "[[[]]]",
+      "[{\"a\":[]}]",
+      "{\"a\":{\"b\":[1,2,{\"c\":null}]}}",
+      "\u{feff}1",
+      "\"\u{7f}\"",
+      "\"\u{2028}\"",
+      "{\"a\":1}{",
+      "[1]x",
+    ];
+    for text in texts {
+      let expected = serde_json::from_str::<serde_json::Value>(text).is_ok();
+      assert_eq!(validate(text).is_ok(), expected, "{text:?}");
+    }
+  }
+
+  #[test]
+  fn depth_costs_no_stack() {
+    let deep = "[".repeat(5_000_000) + &"]".repeat(5_000_000);
+    assert_eq!(validate(&deep), Ok(()));
+    let open = "{\"a\":".repeat(1_000_000);
+    assert!(validate(&open).is_err());
+  }
+
+  #[test]
+  fn escapes_are_understood_when_names_are_compared() {
+    assert_eq!(unescape(r#"\u0073tatus\n\"\\\/"#), "status\n\"\\/");
+    assert_eq!(unescape(r"\ud83d\udfe6"), "🟦");
+    assert_eq!(unescape(r"\ud800x"), "\u{fffd}x");
+  }
+}

@@ -1,0 +1,186 @@
+//! Making, finding, listing and deleting checkpoints.
+
+use std::sync::PoisonError;
+
+use super::{Stamp, Store, into_text};
+use crate::backend::{CheckpointEntry, Encoding, Item};
+use crate::error::{Code, Error, Result};
+use crate::format::checkpoint::{Draft, compose};
+use crate::format::gzip::{self, InflateError};
+use crate::format::layout::indent;
+use crate::id::{CheckpointId, SessionId};
+
+/// What a finished `create_checkpoint` tells its caller.
+#[derive(Debug)]
+pub struct Created {
+  pub id: CheckpointId,
+  pub path: String,
+  pub size_bytes: u64,
+  /// What went wrong after the checkpoint was safe.
+  pub warnings: Vec<String>,
+}
+
+/// A checkpoint as it is stored, inflated but not parsed.
+#[derive(Debug)]
+pub struct StoredCheckpoint {
+  pub id: CheckpointId,
+  pub path: String,
+  pub text: String,
+  /// The bytes that it takes up where it is stored.
+  pub size_bytes: u64,
+}
+
+/// A checkpoint that is there, but cannot be read.
+#[derive(Debug)]
+pub struct Damaged {
+  pub id: CheckpointId,
+  pub path: String,
+  pub error: Error,
+}
+
+/// One page of a session's checkpoints, newest first.
+#[derive(Debug)]
+pub struct CheckpointPage {
+  pub checkpoints: Vec<Result<StoredCheckpoint, Damaged>>,
+  /// How many there are without the paging, readable or not.
+  pub total: usize,
+}
+
+impl Store {
+  /// Id and time of a checkpoint that is being asked for now.
+  pub fn stamp(&self) -> Result<Stamp> {
+    self.ids.stamp()
+  }
+
+  /// Stores a checkpoint, then applies retention. `parts` is what [`Draft::parts`] says.
+  pub fn create_checkpoint(
+    &self,
+    session: &SessionId,
+    stamp: Stamp,
+    parts: &str,
+    encoding: Encoding,
+  ) -> Result<Created> {
+    let Stamp { id, timestamp } = self.newer_than_all(session, stamp)?;
+    let text = compose(Draft {
+      id: &id,
+      timestamp,
+      parts,
+    })?;
+    let bytes = match encoding {
+      Encoding::Json => indent(&text).into_bytes(),
+      Encoding::Gzip => gzip::compress(text.as_bytes()),
+    };
+    let saved = self.write(session, Item::Checkpoint(&id, encoding), &bytes)?;
+    let warnings = self.apply_retention(session);
+    Ok(Created {
+      id,
+      path: saved.path,
+      size_bytes: saved.size_bytes,
+      warnings,
+    })
+  }
+
+  /// The stamp, or a newer one if this session already holds a checkpoint from the clock's future. Looks once a
+  /// process and session: after that, ids only grow.
+  fn newer_than_all(&self, session: &SessionId, stamp: Stamp) -> Result<Stamp> {
+    let is_new = self
+      .known_sessions
+      .lock()
+      .unwrap_or_else(PoisonError::into_inner)
+      .insert(session.clone());
+    if is_new && let Some(newest) = self.backend.checkpoints(session)?.first() {
+      self.ids.observe(&newest.id);
+      let ours = CheckpointEntry::new(stamp.id.clone(), Encoding::Json, || stamp.timestamp);
+      if ours.newest_first(newest).is_gt() {
+        return self.stamp();
+      }
+    }
+    Ok(stamp)
+  }
+
+  /// A page of the checkpoints of a session; `limit` 0 means all.
+  pub fn checkpoints(&self, session: &SessionId, limit: usize, offset: usize) -> Result<CheckpointPage> {
+    let entries = self.backend.checkpoints(session)?;
+    let wanted = if limit == 0 { entries.len() } else { limit };
+    let mut checkpoints = Vec::new();
+    for entry in entries.iter().skip(offset).take(wanted) {
+      match self.read_checkpoint(session, &entry.id, entry.encoding) {
+        Ok(Some(stored)) => checkpoints.push(Ok(stored)),
+        // It went away after it was listed.
+        Ok(None) => {}
+        Err(error) => checkpoints.push(Err(Damaged {
+          id: entry.id.clone(),
+          path: self
+            .backend
+            .name_of(session, Item::Checkpoint(&entry.id, entry.encoding)),
+          error,
+        })),
+      }
+    }
+    Ok(CheckpointPage {
+      checkpoints,
+      total: entries.len(),
+    })
+  }
+
+  pub fn checkpoint(&self, session: &SessionId, id: &CheckpointId) -> Result<Option<StoredCheckpoint>> {
+    for encoding in Encoding::ALL {
+      if let Some(found) = self.read_checkpoint(session, id, encoding)? {
+        return Ok(Some(found));
+      }
+    }
+    Ok(None)
+  }
+
+  pub fn latest_checkpoint(&self, session: &SessionId) -> Result<Option<StoredCheckpoint>> {
+    for entry in self.backend.checkpoints(session)? {
+      // One that went away since the listing makes room for the next.
+      if let Some(found) = self.read_checkpoint(session, &entry.id, entry.encoding)? {
+        return Ok(Some(found));
+      }
+    }
+    Ok(None)
+  }
+
+  pub fn delete_checkpoint(&self, session: &SessionId, id: &CheckpointId) -> Result<()> {
+    for encoding in Encoding::ALL {
+      self.backend.remove(session, Item::Checkpoint(id, encoding))?;
+    }
+    Ok(())
+  }
+
+  fn read_checkpoint(
+    &self,
+    session: &SessionId,
+    id: &CheckpointId,
+    encoding: Encoding,
+  ) -> Result<Option<StoredCheckpoint>> {
+    let item = Item::Checkpoint(id, encoding);
+    let Some(bytes) = self.backend.read(session, item)? else {
+      return Ok(None);
+    };
+    let path = self.backend.name_of(session, item);
+    let size_bytes = bytes.len() as u64;
+    let json = match encoding {
+      Encoding::Json => bytes,
+      Encoding::Gzip => self.inflate(&bytes, &path)?,
+    };
+    Ok(Some(StoredCheckpoint {
+      id: id.clone(),
+      text: into_text(json, &path)?,
+      path,
+      size_bytes,
+    }))
+  }
+
+  fn inflate(&self, bytes: &[u8], path: &str) -> Result<Vec<u8>> {
+    let limit = self.options.max_inflated_bytes;
+    gzip::decompress(bytes, limit).map_err(|error| match error {
+      InflateError::NotGzip(cause) => Error::corrupt(path, format!("it is not gzip ({cause})")).because(cause),
+      InflateError::TooLarge => Error::new(
+        Code::TooLarge,
+        format!("{path} inflates to more than {limit} bytes. If you trust it, raise maxInflatedBytes"),
+      ),
+    })
+  }
+}

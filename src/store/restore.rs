@@ -1,0 +1,155 @@
+//! Restoring a session and its task tree from a checkpoint, as one step.
+
+use super::{Store, StoredCheckpoint};
+use crate::error::{Code, Error, Result};
+use crate::format::checkpoint::Document;
+use crate::format::layout::{compact, indent};
+use crate::format::object::{Edit, ObjectWriter, edit};
+use crate::format::reset::{Resets, reset_tasks};
+use crate::format::scan::{SyntaxError, members, validate};
+use crate::id::{CheckpointId, SessionId};
+
+#[derive(Debug, Clone)]
+pub struct RestoreRequest {
+  /// Where the checkpoint is; without it, all sessions are looked through.
+  pub session: Option<SessionId>,
+  pub checkpoint: CheckpointId,
+  pub validate_checksum: bool,
+  pub resets: Resets,
+  /// Hand back what was restored.
+  pub include_state: bool,
+}
+
+#[derive(Debug)]
+pub struct Restored {
+  pub session: SessionId,
+  pub tasks: usize,
+  pub agents: usize,
+  /// A JSON array of strings.
+  pub warnings: String,
+  /// A JSON object with `session`, `taskTree`, `agentStates` and `contextStore`, if it was asked for.
+  pub state: Option<String>,
+}
+
+/// How far a restore came.
+#[derive(Debug)]
+pub enum RestoreOutcome {
+  Restored(Restored),
+  /// The text does not fit its checksums as it is spelt. The engine that defines the spelling has to write it anew
+  /// before it can be called damaged.
+  NeedsRespelling(Respelling),
+}
+
+/// A checkpoint on its way to the engine and back.
+#[derive(Debug)]
+pub struct Respelling {
+  pub stored: StoredCheckpoint,
+  session: SessionId,
+  request: RestoreRequest,
+}
+
+impl Store {
+  pub fn restore(&self, request: RestoreRequest) -> Result<RestoreOutcome> {
+    let (session, stored) = self.find_checkpoint(&request)?;
+    let damaged = |error: SyntaxError| Error::corrupt(&stored.path, error).because(error);
+    validate(&stored.text).map_err(damaged)?;
+    let text = compact(&stored.text);
+    let document = Document::parse(&text).map_err(damaged)?;
+    if request.validate_checksum && !document.checksums_fit() {
+      return Ok(RestoreOutcome::NeedsRespelling(Respelling {
+        stored,
+        session,
+        request,
+      }));
+    }
+    let restored = self.restore_document(&session, &request, &document, &stored.path)?;
+    Ok(RestoreOutcome::Restored(restored))
+  }
+
+  /// Goes on with `text`: the same checkpoint as the engine spells it, compact.
+  pub fn restore_respelled(&self, respelling: &Respelling, text: &str) -> Result<Restored> {
+    let Respelling {
+      stored,
+      session,
+      request,
+    } = respelling;
+    let document = Document::parse(text).map_err(|error| Error::corrupt(&stored.path, error).because(error))?;
+    if !document.checksums_fit() {
+      return Err(Error::new(
+        Code::ChecksumMismatch,
+        "Checkpoint checksum validation failed - data may be corrupted",
+      ));
+    }
+    self.restore_document(session, request, &document, &stored.path)
+  }
+
+  fn find_checkpoint(&self, request: &RestoreRequest) -> Result<(SessionId, StoredCheckpoint)> {
+    let id = &request.checkpoint;
+    let session = match &request.session {
+      Some(session) => Some(session.clone()),
+      None => self.only_session_with(id)?,
+    };
+    let found = match &session {
+      Some(session) => self.checkpoint(session, id)?,
+      None => None,
+    };
+    match (session, found) {
+      (Some(session), Some(stored)) => Ok((session, stored)),
+      _ => Err(Error::new(Code::NotFound, format!("Checkpoint not found: {id}"))),
+    }
+  }
+
+  fn only_session_with(&self, id: &CheckpointId) -> Result<Option<SessionId>> {
+    let mut sessions = self.backend.sessions_with_checkpoint(id)?;
+    if sessions.len() > 1 {
+      let names: Vec<_> = sessions.iter().map(SessionId::as_str).collect();
+      return Err(Error::new(
+        Code::Ambiguous,
+        format!(
+          "Checkpoint {id} exists in the sessions {}. Say which with sessionId",
+          names.join(", ")
+        ),
+      ));
+    }
+    Ok(sessions.pop())
+  }
+
+  fn restore_document(
+    &self,
+    session_id: &SessionId,
+    request: &RestoreRequest,
+    document: &Document<'_>,
+    path: &str,
+  ) -> Result<Restored> {
+    let damaged = |error: SyntaxError| Error::corrupt(path, error).because(error);
+    let part = |name: &str| document.member(name).filter(|value| value.starts_with('{'));
+    let session = part("session").ok_or_else(|| Error::corrupt(path, "it holds no session"))?;
+    let id = document
+      .member("id")
+      .ok_or_else(|| Error::corrupt(path, "it has no id"))?;
+    let agents = part("agentStates").unwrap_or("{}");
+
+    let session = edit(session, &[Edit::Set("lastCheckpointId", id), Edit::Remove("taskTree")]).map_err(damaged)?;
+    let tree = reset_tasks(part("taskTree").unwrap_or("{}"), request.resets).map_err(damaged)?;
+    let agent_count = members(agents).map_err(damaged)?.len();
+    self
+      .backend
+      .write_state(session_id, indent(&session).as_bytes(), indent(&tree.text).as_bytes())?;
+
+    let state = request.include_state.then(|| {
+      let mut state = ObjectWriter::with_capacity(session.len() + tree.text.len() + agents.len() + 64);
+      state.push("session", &session);
+      state.push("taskTree", &tree.text);
+      state.push("agentStates", agents);
+      state.push("contextStore", part("contextStore").unwrap_or("{}"));
+      state.finish()
+    });
+    Ok(Restored {
+      session: session_id.clone(),
+      tasks: tree.task_count,
+      agents: agent_count,
+      warnings: tree.warnings,
+      state,
+    })
+  }
+}

@@ -1,0 +1,43 @@
+//! Sessions, their task trees, and what they take up.
+
+use super::{Loaded, Saved, Store};
+use crate::backend::{Item, Usage};
+use crate::error::Result;
+use crate::format::layout::indent;
+use crate::id::SessionId;
+
+impl Store {
+  pub fn create_session(&self, session: &SessionId) -> Result<()> {
+    self.backend.create_session(session)
+  }
+
+  /// `document` is compact JSON.
+  pub fn save_session(&self, session: &SessionId, document: &str) -> Result<Saved> {
+    self.write(session, Item::Session, indent(document).as_bytes())
+  }
+
+  pub fn load_session(&self, session: &SessionId) -> Result<Option<Loaded>> {
+    self.load(session, Item::Session)
+  }
+
+  /// `tree` is compact JSON.
+  pub fn save_task_tree(&self, session: &SessionId, tree: &str) -> Result<Saved> {
+    self.write(session, Item::TaskTree, indent(tree).as_bytes())
+  }
+
+  pub fn load_task_tree(&self, session: &SessionId) -> Result<Option<Loaded>> {
+    self.load(session, Item::TaskTree)
+  }
+
+  pub fn sessions(&self) -> Result<Vec<SessionId>> {
+    self.backend.sessions()
+  }
+
+  pub fn delete_session(&self, session: &SessionId) -> Result<()> {
+    self.backend.delete_session(session)
+  }
+
+  pub fn usage(&self, session: &SessionId) -> Result<Usage> {
+    self.backend.usage(session)
+  }
+}

@@ -1,0 +1,203 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::backend::{Encoding, MemoryBackend};
+use crate::error::Code;
+use crate::id::CheckpointId;
+
+const PARTS: &str = concat!(
+  r#"{"trigger":"auto","session":{"id":"s","checkpointIds":[]},"taskTree":{"a":{"status":"failed"}},"#,
+  r#""agentStates":{"x":{}},"contextStore":{}}"#
+);
+
+fn opened(max_checkpoints_per_session: usize) -> OpenStore {
+  let options = Options {
+    max_checkpoints_per_session,
+    ..Options::default()
+  };
+  let store = Arc::new(Store::new(Box::new(MemoryBackend::default()), options));
+  store.initialize().unwrap();
+  store.enter().unwrap()
+}
+
+fn session() -> SessionId {
+  SessionId::parse("s").unwrap()
+}
+
+fn create(store: &Store, encoding: Encoding) -> CheckpointId {
+  store
+    .create_checkpoint(&session(), store.stamp().unwrap(), PARTS, encoding)
+    .unwrap()
+    .id
+}
+
+fn ids(store: &Store) -> Vec<CheckpointId> {
+  let page = store.checkpoints(&session(), 0, 0).unwrap();
+  page.checkpoints.into_iter().map(|stored| stored.unwrap().id).collect()
+}
+
+fn request(id: &CheckpointId) -> RestoreRequest {
+  RestoreRequest {
+    session: None,
+    checkpoint: id.clone(),
+    validate_checksum: true,
+    resets: crate::format::reset::Resets::default(),
+    include_state: false,
+  }
+}
+
+#[test]
+fn the_limit_holds_whatever_the_encoding() {
+  let store = opened(3);
+  let made: Vec<_> = (0..8)
+    .map(|n| create(&store, if n % 2 == 0 { Encoding::Json } else { Encoding::Gzip }))
+    .collect();
+  let newest_first: Vec<_> = made.iter().rev().take(3).cloned().collect();
+  assert_eq!(ids(&store), newest_first);
+}
+
+#[test]
+fn a_checkpoint_from_the_clocks_future_is_neither_newest_for_ever_nor_in_the_way() {
+  let store = opened(1);
+  let future = CheckpointId::parse("cp-zzzzzzzz-zzzzzz").unwrap();
+  store
+    .backend
+    .write(&session(), Item::Checkpoint(&future, Encoding::Json), b"{}")
+    .unwrap();
+  let made = create(&store, Encoding::Json);
+  assert_eq!(ids(&store), [made]);
+}
+
+#[test]
+fn pages_are_cut_from_the_newest_end() {
+  let store = opened(100);
+  let mut made: Vec<_> = (0..5).map(|_| create(&store, Encoding::Json)).collect();
+  made.reverse();
+  let page = |limit, offset| {
+    let page = store.checkpoints(&session(), limit, offset).unwrap();
+    assert_eq!(page.total, 5);
+    page
+      .checkpoints
+      .into_iter()
+      .map(|stored| stored.unwrap().id)
+      .collect::<Vec<_>>()
+  };
+  assert_eq!(page(2, 0), made[..2]);
+  assert_eq!(page(2, 4), made[4..]);
+  assert_eq!(page(0, 1), made[1..]);
+  assert_eq!(page(3, 9), []);
+}
+
+#[test]
+fn an_unreadable_checkpoint_is_reported_and_blocks_nothing() {
+  let store = opened(100);
+  let good = create(&store, Encoding::Json);
+  let bad = CheckpointId::parse("cp-1-000000").unwrap();
+  store
+    .backend
+    .write(&session(), Item::Checkpoint(&bad, Encoding::Gzip), b"not gzip")
+    .unwrap();
+  let page = store.checkpoints(&session(), 0, 0).unwrap();
+  assert_eq!(page.total, 2);
+  let damaged = page.checkpoints.into_iter().find_map(Result::err).unwrap();
+  assert_eq!((damaged.id, damaged.error.code), (bad, Code::Corrupt));
+  assert_eq!(store.latest_checkpoint(&session()).unwrap().unwrap().id, good);
+  create(&store, Encoding::Gzip);
+}
+
+#[test]
+fn a_restore_hands_back_what_it_wrote() {
+  let store = opened(100);
+  let id = create(&store, Encoding::Gzip);
+  let mut wanted = request(&id);
+  wanted.include_state = true;
+  wanted.resets.failed = true;
+  let RestoreOutcome::Restored(restored) = store.restore(wanted).unwrap() else {
+    panic!("its own checkpoint needs no other spelling");
+  };
+  assert_eq!((restored.tasks, restored.agents), (1, 1));
+  assert_eq!(restored.warnings, r#"["Reset failed task: a"]"#);
+  assert_eq!(
+    restored.state.unwrap(),
+    format!(
+      r#"{{"session":{{"id":"s","lastCheckpointId":"{id}","checkpointIds":["{id}"]}},"taskTree":{{"a":{{"status":"pending","retryCount":0}}}},"agentStates":{{"x":{{}}}},"contextStore":{{}}}}"#
+    )
+  );
+  let tree = store.load_task_tree(&session()).unwrap().unwrap();
+  assert_eq!(
+    crate::format::layout::compact(&tree.text),
+    r#"{"a":{"status":"pending","retryCount":0}}"#
+  );
+}
+
+#[test]
+fn damage_writes_nothing() {
+  let store = opened(100);
+  let id = create(&store, Encoding::Json);
+  let item = Item::Checkpoint(&id, Encoding::Json);
+  let text = String::from_utf8(store.backend.read(&session(), item).unwrap().unwrap()).unwrap();
+  store
+    .backend
+    .write(&session(), item, text.replace("failed", "healed").as_bytes())
+    .unwrap();
+  let RestoreOutcome::NeedsRespelling(respelling) = store.restore(request(&id)).unwrap() else {
+    panic!("a changed status cannot fit the checksum");
+  };
+  let respelt = crate::format::layout::compact(&respelling.stored.text);
+  let error = store.restore_respelled(&respelling, &respelt).unwrap_err();
+  assert_eq!(error.code, Code::ChecksumMismatch);
+
+  store.backend.write(&session(), item, b"{\"id\":").unwrap();
+  assert_eq!(store.restore(request(&id)).unwrap_err().code, Code::Corrupt);
+  assert_eq!(store.load_session(&session()).unwrap(), None);
+}
+
+#[test]
+fn a_plain_id_in_two_sessions_is_not_guessed() {
+  let store = opened(100);
+  let id = create(&store, Encoding::Json);
+  let other = SessionId::parse("copy").unwrap();
+  store
+    .backend
+    .write(&other, Item::Checkpoint(&id, Encoding::Gzip), b"")
+    .unwrap();
+  let error = store.restore(request(&id)).unwrap_err();
+  assert_eq!(error.code, Code::Ambiguous);
+  assert!(error.message.contains("copy, s"), "{error}");
+  let missing = store
+    .restore(request(&CheckpointId::parse("cp-none").unwrap()))
+    .unwrap_err();
+  assert_eq!(
+    (missing.code, missing.message.as_str()),
+    (Code::NotFound, "Checkpoint not found: cp-none")
+  );
+}
+
+#[test]
+fn closing_waits_for_what_is_under_way_and_lets_nothing_else_in() {
+  let store = Arc::new(Store::new(Box::new(MemoryBackend::default()), Options::default()));
+  store.initialize().unwrap();
+  let inside = store.enter().unwrap();
+  store.begin_close();
+  assert_eq!(store.enter().unwrap_err().code, Code::Closed);
+  let waiter = std::thread::spawn({
+    let store = Arc::clone(&store);
+    move || store.wait_until_idle()
+  });
+  assert!(!waiter.is_finished());
+  drop(inside);
+  waiter.join().unwrap();
+  store.initialize().unwrap();
+  assert!(store.enter().is_ok());
+}
+
+#[test]
+fn nothing_works_before_initialize() {
+  let store = Arc::new(Store::new(Box::new(MemoryBackend::default()), Options::default()));
+  let error = store.enter().unwrap_err();
+  assert_eq!(error.code, Code::NotInitialized);
+  assert_eq!(
+    error.message,
+    "CheckpointStore not initialized. Call initialize() first."
+  );
+}
