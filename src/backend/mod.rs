@@ -76,8 +76,8 @@ impl CheckpointEntry {
   /// Newest first.
   #[must_use]
   pub fn newest_first(&self, other: &Self) -> Ordering {
-    let key = |entry: &Self| (entry.made_at, entry.id.clone(), entry.encoding);
-    key(other).cmp(&key(self))
+    let ours = (self.made_at, &self.id, self.encoding);
+    (other.made_at, &other.id, other.encoding).cmp(&ours)
   }
 }
 

@@ -28,6 +28,15 @@ pub struct CheckpointArguments {
   pub parts: String,
 }
 
+/// The options of a checkpoint, checked.
+struct CheckpointOptions {
+  trigger: Value,
+  description: Value,
+  metadata: Value,
+  include_context: bool,
+  encoding: Encoding,
+}
+
 impl<'env> Arguments<'env> {
   pub fn new(engine: Engine<'env>) -> Self {
     Self { engine }
@@ -132,27 +141,50 @@ impl<'env> Arguments<'env> {
   /// `(session, agentStates, contextStore, options)`, or `(session, options)` for a session without either.
   pub fn checkpoint(self, session: Value, second: Value, third: Value, fourth: Value) -> Result<CheckpointArguments> {
     let is_short_form = is_undefined(third) && is_undefined(fourth);
-    let nothing = self.engine.object()?.to_unknown();
+    let undefined = fourth;
     let (agents, context, options) = if is_short_form {
-      (nothing, nothing, second)
+      (undefined, undefined, second)
     } else {
       (second, third, fourth)
     };
-
     let id = self.id_of_session(session)?;
     let tree = self.map_or_object(self.get(session, "taskTree")?, "session.taskTree")?;
     let checkpoint_ids = self.get(session, "checkpointIds")?;
-    if !checkpoint_ids.is_array().unwrap_or(false) {
+    if !checkpoint_ids.is_array()? {
       return Err(self.wrong("session.checkpointIds", "an array", checkpoint_ids));
     }
+    let options = self.checkpoint_options(options)?;
+    let agents = self.map_or_nothing(agents, "agentStates")?;
+    let context = self.map_or_nothing(context, "contextStore")?;
+
+    let mut session = self.session_without_tree(session)?;
+    // The checkpoint names the members of the session one by one; a toJSON of its own has no say in that.
+    session.delete_named_property("toJSON")?;
+    let mut parts = self.engine.object()?;
+    parts.set_named_property("trigger", options.trigger)?;
+    parts.set_named_property("description", options.description)?;
+    parts.set_named_property("session", session)?;
+    parts.set_named_property("taskTree", tree)?;
+    parts.set_named_property("agentStates", agents)?;
+    if options.include_context {
+      parts.set_named_property("contextStore", context)?;
+    } else {
+      parts.set_named_property("contextStore", self.engine.object()?)?;
+    }
+    parts.set_named_property("metadata", options.metadata)?;
+    Ok(CheckpointArguments {
+      session: id,
+      encoding: options.encoding,
+      parts: self.json(parts.to_unknown(), "The checkpoint")?,
+    })
+  }
+
+  fn checkpoint_options(self, options: Value) -> Result<CheckpointOptions> {
     self.object(options, "options")?;
     let trigger = self.get(options, "trigger")?;
     if !text_of(trigger).is_some_and(|trigger| TRIGGERS.contains(&trigger.as_str())) {
-      return Err(self.wrong(
-        "options.trigger",
-        "one of \"auto\", \"manual\", \"error\" and \"milestone\"",
-        trigger,
-      ));
+      let expected = "one of \"auto\", \"manual\", \"error\" and \"milestone\"";
+      return Err(self.wrong("options.trigger", expected, trigger));
     }
     let description = self.get(options, "description")?;
     if !is_undefined(description) {
@@ -162,39 +194,13 @@ impl<'env> Arguments<'env> {
     if !is_undefined(metadata) {
       self.object(metadata, "options.metadata")?;
     }
-    let include_context = self.flag(options, "includeContext")?;
     let is_compressed = self.flag(options, "compress")?;
-    let agents = if is_undefined(agents) {
-      nothing
-    } else {
-      self.map_or_object(agents, "agentStates")?
-    };
-    let context = if is_undefined(context) {
-      nothing
-    } else {
-      self.map_or_object(context, "contextStore")?
-    };
-
-    let mut session = self.session_without_tree(session)?;
-    // The checkpoint names the members of the session one by one; a toJSON of its own has no say in that.
-    session.delete_named_property("toJSON")?;
-    let mut parts = self.engine.object()?;
-    let members = [
-      ("trigger", trigger),
-      ("description", description),
-      ("session", session.to_unknown()),
-      ("taskTree", tree),
-      ("agentStates", agents),
-      ("contextStore", if include_context { context } else { nothing }),
-      ("metadata", metadata),
-    ];
-    for (name, value) in members {
-      parts.set_named_property(name, value)?;
-    }
-    Ok(CheckpointArguments {
-      session: id,
+    Ok(CheckpointOptions {
+      trigger,
+      description,
+      metadata,
+      include_context: self.flag(options, "includeContext")?,
       encoding: if is_compressed { Encoding::Gzip } else { Encoding::Json },
-      parts: self.json(parts.to_unknown(), "The checkpoint")?,
     })
   }
 
@@ -278,8 +284,7 @@ impl<'env> Arguments<'env> {
 
   /// A Map becomes a plain object; an object stays what it is.
   fn map_or_object(self, value: Value, name: &str) -> Result<Value> {
-    let is_object = matches!(value.get_type(), Ok(ValueType::Object)) && !value.is_array().unwrap_or(false);
-    if !is_object {
+    if !is_object(value)? {
       return Err(self.wrong(name, "a Map or an object", value));
     }
     if self.engine.is_map(value)? {
@@ -289,9 +294,16 @@ impl<'env> Arguments<'env> {
     Ok(value)
   }
 
+  /// The same; what is left out is empty.
+  fn map_or_nothing(self, value: Value, name: &str) -> Result<Value> {
+    if is_undefined(value) {
+      return Ok(self.engine.object()?.to_unknown());
+    }
+    self.map_or_object(value, name)
+  }
+
   fn object(self, value: Value, name: &str) -> Result<()> {
-    let is_object = matches!(value.get_type(), Ok(ValueType::Object)) && !value.is_array().unwrap_or(false);
-    if is_object {
+    if is_object(value)? {
       Ok(())
     } else {
       Err(self.wrong(name, "an object", value))
@@ -324,6 +336,11 @@ impl<'env> Arguments<'env> {
       self.engine.describe(value)
     ))
   }
+}
+
+/// An object that is no array.
+fn is_object(value: Value) -> Result<bool> {
+  Ok(matches!(value.get_type(), Ok(ValueType::Object)) && !value.is_array()?)
 }
 
 fn is_undefined(value: Value) -> bool {

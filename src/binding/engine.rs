@@ -59,14 +59,27 @@ impl<'env> Engine<'env> {
 
   /// Whether it is a Map, of this realm or another: test runners give their tests a global object of their own.
   pub fn is_map(self, value: Value) -> napi::Result<bool> {
-    let map: Function<'_, (), Value> = self.env.get_global()?.get_named_property_unchecked("Map")?;
-    if value.instanceof(map)? {
-      return Ok(true);
+    let to_string = self.prototype("Object")?.get_named_property_unchecked("toString")?;
+    let tag: String = self.apply(to_string, value)?;
+    match tag.as_str() {
+      "[object Map]" => Ok(true),
+      "[object Object]" => Ok(false),
+      // A subclass may call itself anything; only a Map has this method for its own.
+      _ => {
+        let keys = self.prototype("Map")?.get_named_property_unchecked("keys")?;
+        Ok(self.apply::<Value>(keys, value).is_ok())
+      }
     }
-    let prototype: Object<'_> = self.namespace("Object")?.get_named_property_unchecked("prototype")?;
-    let to_string: Value = prototype.get_named_property_unchecked("toString")?;
-    let apply = self.function::<FnArgs<(Value, Value, Vec<Value>)>, String>("Reflect", "apply")?;
-    Ok(apply.call((to_string, value, Vec::new()).into())? == "[object Map]")
+  }
+
+  /// `method.call(this)`
+  fn apply<Return: FromNapiValue>(self, method: Value, this: Value) -> napi::Result<Return> {
+    let apply = self.function::<FnArgs<(Value, Value, Vec<Value>)>, Return>("Reflect", "apply")?;
+    apply.call((method, this, Vec::new()).into())
+  }
+
+  fn prototype(self, class: &str) -> napi::Result<Object<'env>> {
+    self.namespace(class)?.get_named_property_unchecked("prototype")
   }
 
   /// `{}`

@@ -2,6 +2,7 @@
 //! convert the answer when they are back; no storage decision is made here.
 
 mod arguments;
+mod call;
 mod engine;
 mod error;
 mod promise;

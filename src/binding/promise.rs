@@ -12,19 +12,28 @@ use crate::error::{Code, Error, Result};
 
 pub type Promise<'env> = PromiseRaw<'env, Value>;
 
-/// Runs `work` on a blocking thread of the Tokio runtime, then `settle` on the JavaScript thread; its answer settles
-/// the promise. A panic in `work` becomes an error like any other.
+/// A promise, and what settles it from any thread: `settle` turns the outcome into its answer on the JavaScript thread.
+pub fn promise<T: Send + 'static>(
+  env: &Env,
+  settle: impl FnOnce(Engine<'_>, Result<T>) -> napi::Result<Value> + Send + 'static,
+) -> napi::Result<(Promise<'_>, impl FnOnce(Result<T>) + Send + 'static)> {
+  let (deferred, promise) = env.create_deferred()?;
+  let resolve = move |outcome| deferred.resolve(move |env: Env| settle(Engine::new(&env), outcome));
+  Ok((PromiseRaw::new(env.raw(), promise.raw()), resolve))
+}
+
+/// Runs `work` on a blocking thread of the Tokio runtime, and settles the promise from there. A panic in `work` becomes
+/// an error like any other.
 pub fn off_thread<T: Send + 'static>(
   env: &Env,
   work: impl FnOnce() -> Result<T> + Send + 'static,
   settle: impl FnOnce(Engine<'_>, Result<T>) -> napi::Result<Value> + Send + 'static,
 ) -> napi::Result<Promise<'_>> {
-  let (deferred, promise) = env.create_deferred()?;
+  let (promise, resolve) = promise(env, settle)?;
   spawn_blocking(move || {
-    let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
-    deferred.resolve(move |env: Env| settle(Engine::new(&env), outcome));
+    resolve(catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic.as_ref()))));
   });
-  Ok(PromiseRaw::new(env.raw(), promise.raw()))
+  Ok(promise)
 }
 
 /// A promise that is settled already: methods never throw.

@@ -6,13 +6,13 @@ use napi::Env;
 use napi_derive::napi;
 
 use super::arguments::Arguments;
+use super::call::hop;
 use super::engine::{Engine, Value};
 use super::error::to_napi;
-use super::promise::{Promise, off_thread, rejected, settled};
+use super::promise::{Promise, off_thread, promise};
 use super::settle::{self, Failure};
 use crate::backend;
-use crate::error::Result;
-use crate::store::{OpenStore, RestoreOutcome, Store};
+use crate::store::{RestoreOutcome, Store};
 
 /// Keeps the sessions of an orchestrator, their checkpoints, task trees and results, in one place.
 ///
@@ -22,7 +22,7 @@ use crate::store::{OpenStore, RestoreOutcome, Store};
 #[napi]
 #[derive(Debug)]
 pub struct CheckpointStore {
-  inner: Arc<Store>,
+  pub(super) inner: Arc<Store>,
 }
 
 #[napi]
@@ -57,13 +57,9 @@ impl CheckpointStore {
   /// Refuses new calls at once, and resolves when those under way have ended. `initialize()` opens it again.
   #[napi(ts_return_type = "Promise<void>")]
   pub fn close<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
-    let store = Arc::clone(&self.inner);
-    store.begin_close();
-    let wait = move || {
-      store.wait_until_idle();
-      Ok(())
-    };
-    off_thread(env, wait, settle::lifecycle)
+    let (promise, resolve) = promise(env, settle::lifecycle)?;
+    self.inner.close(move || resolve(Ok(())));
+    Ok(promise)
   }
 
   /// `close()`, for `await using store = …`.
@@ -397,59 +393,4 @@ impl CheckpointStore {
       settle::usage,
     )
   }
-}
-
-impl CheckpointStore {
-  /// The shape of a method: `read` on the JavaScript thread, `work` off it, `convert` back on it.
-  fn call<'env, A: Send + 'static, T: Send + 'static>(
-    &self,
-    env: &'env Env,
-    failure: Failure,
-    read: impl FnOnce(Arguments<'env>) -> Result<A>,
-    work: impl FnOnce(&OpenStore, A) -> Result<T> + Send + 'static,
-    convert: impl FnOnce(Engine<'_>, T) -> Result<Value> + Send + 'static,
-  ) -> napi::Result<Promise<'env>> {
-    self.call_with(env, failure, read, work, |engine, _, answer| convert(engine, answer))
-  }
-
-  /// The same, for a method whose answer may need the store once more.
-  fn call_with<'env, A: Send + 'static, T: Send + 'static>(
-    &self,
-    env: &'env Env,
-    failure: Failure,
-    read: impl FnOnce(Arguments<'env>) -> Result<A>,
-    work: impl FnOnce(&OpenStore, A) -> Result<T> + Send + 'static,
-    convert: impl FnOnce(Engine<'_>, OpenStore, T) -> Result<Value> + Send + 'static,
-  ) -> napi::Result<Promise<'env>> {
-    let engine = Engine::new(env);
-    let store = match self.inner.enter() {
-      Ok(store) => store,
-      Err(error) => return rejected(engine, error),
-    };
-    match read(Arguments::new(engine)) {
-      Ok(arguments) => hop(env, store, failure, move |store| work(store, arguments), convert),
-      Err(error) => settled(engine, failure.settle(engine, error)),
-    }
-  }
-}
-
-/// One hop of an operation. The store stays entered until the promise is settled: `close` waits for that.
-fn hop<T: Send + 'static>(
-  env: &Env,
-  store: OpenStore,
-  failure: Failure,
-  work: impl FnOnce(&OpenStore) -> Result<T> + Send + 'static,
-  convert: impl FnOnce(Engine<'_>, OpenStore, T) -> Result<Value> + Send + 'static,
-) -> napi::Result<Promise<'_>> {
-  off_thread(
-    env,
-    move || {
-      let answer = work(&store);
-      Ok((store, answer))
-    },
-    move |engine, outcome| {
-      let converted = outcome.and_then(|(store, answer)| convert(engine, store, answer?));
-      converted.or_else(|error| failure.settle(engine, error))
-    },
-  )
 }

@@ -1,7 +1,8 @@
 //! Open, closed, and who is still inside.
 
+use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Store;
 use crate::error::{Code, Error, Result};
@@ -9,14 +10,20 @@ use crate::error::{Code, Error, Result};
 #[derive(Debug, Default)]
 pub struct Gate {
   state: Mutex<State>,
-  /// Told whenever the last operation leaves.
-  idle: Condvar,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
   phase: Phase,
   inside: usize,
+  /// Told when the last operation leaves.
+  waiting: Vec<Box<dyn FnOnce() + Send>>,
+}
+
+impl fmt::Debug for State {
+  fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(formatter, "{:?}, {} inside", self.phase, self.inside)
+  }
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +48,11 @@ impl Gate {
     let mut state = self.lock();
     state.inside -= 1;
     if state.inside == 0 {
-      self.idle.notify_all();
+      let waiting = std::mem::take(&mut state.waiting);
+      drop(state);
+      for tell in waiting {
+        tell();
+      }
     }
   }
 }
@@ -68,16 +79,15 @@ impl Store {
     }
   }
 
-  /// Lets no new operation in, from now on.
-  pub fn begin_close(&self) {
-    self.gate.lock().phase = Phase::Closed;
-  }
-
-  /// Waits until every operation that was let in has ended.
-  pub fn wait_until_idle(&self) {
+  /// Lets no new operation in from now on, and calls `closed` when those inside have ended. Nobody waits for it.
+  pub fn close(&self, closed: impl FnOnce() + Send + 'static) {
     let mut state = self.gate.lock();
-    while state.inside > 0 {
-      state = self.gate.idle.wait(state).unwrap_or_else(PoisonError::into_inner);
+    state.phase = Phase::Closed;
+    if state.inside > 0 {
+      state.waiting.push(Box::new(closed));
+    } else {
+      drop(state);
+      closed();
     }
   }
 }

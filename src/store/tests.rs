@@ -178,15 +178,17 @@ fn closing_waits_for_what_is_under_way_and_lets_nothing_else_in() {
   let store = Arc::new(Store::new(Box::new(MemoryBackend::default()), Options::default()));
   store.initialize().unwrap();
   let inside = store.enter().unwrap();
-  store.begin_close();
+  let (tell, closed) = std::sync::mpsc::channel();
+  for _ in 0..2 {
+    let tell = tell.clone();
+    store.close(move || tell.send(()).unwrap());
+  }
   assert_eq!(store.enter().unwrap_err().code, Code::Closed);
-  let waiter = std::thread::spawn({
-    let store = Arc::clone(&store);
-    move || store.wait_until_idle()
-  });
-  assert!(!waiter.is_finished());
+  assert!(closed.try_recv().is_err());
   drop(inside);
-  waiter.join().unwrap();
+  assert_eq!(closed.try_iter().count(), 2);
+  store.close(move || tell.send(()).unwrap());
+  assert_eq!(closed.try_iter().count(), 1);
   store.initialize().unwrap();
   assert!(store.enter().is_ok());
 }

@@ -1,0 +1,66 @@
+//! The shape that all methods share: read on the JavaScript thread, work off it, answer on it.
+
+use napi::Env;
+
+use super::arguments::Arguments;
+use super::engine::{Engine, Value};
+use super::promise::{Promise, off_thread, rejected, settled};
+use super::settle::Failure;
+use super::store::CheckpointStore;
+use crate::error::Result;
+use crate::store::OpenStore;
+
+impl CheckpointStore {
+  /// The shape of a method: `read` on the JavaScript thread, `work` off it, `convert` back on it.
+  pub(super) fn call<'env, A: Send + 'static, T: Send + 'static>(
+    &self,
+    env: &'env Env,
+    failure: Failure,
+    read: impl FnOnce(Arguments<'env>) -> Result<A>,
+    work: impl FnOnce(&OpenStore, A) -> Result<T> + Send + 'static,
+    convert: impl FnOnce(Engine<'_>, T) -> Result<Value> + Send + 'static,
+  ) -> napi::Result<Promise<'env>> {
+    self.call_with(env, failure, read, work, |engine, _, answer| convert(engine, answer))
+  }
+
+  /// The same, for a method whose answer may need the store once more.
+  pub(super) fn call_with<'env, A: Send + 'static, T: Send + 'static>(
+    &self,
+    env: &'env Env,
+    failure: Failure,
+    read: impl FnOnce(Arguments<'env>) -> Result<A>,
+    work: impl FnOnce(&OpenStore, A) -> Result<T> + Send + 'static,
+    convert: impl FnOnce(Engine<'_>, OpenStore, T) -> Result<Value> + Send + 'static,
+  ) -> napi::Result<Promise<'env>> {
+    let engine = Engine::new(env);
+    let store = match self.inner.enter() {
+      Ok(store) => store,
+      Err(error) => return rejected(engine, error),
+    };
+    match read(Arguments::new(engine)) {
+      Ok(arguments) => hop(env, store, failure, move |store| work(store, arguments), convert),
+      Err(error) => settled(engine, failure.settle(engine, error)),
+    }
+  }
+}
+
+/// One hop of an operation. The store stays entered until the promise is settled: `close` waits for that.
+pub fn hop<T: Send + 'static>(
+  env: &Env,
+  store: OpenStore,
+  failure: Failure,
+  work: impl FnOnce(&OpenStore) -> Result<T> + Send + 'static,
+  convert: impl FnOnce(Engine<'_>, OpenStore, T) -> Result<Value> + Send + 'static,
+) -> napi::Result<Promise<'_>> {
+  off_thread(
+    env,
+    move || {
+      let answer = work(&store);
+      Ok((store, answer))
+    },
+    move |engine, outcome| {
+      let converted = outcome.and_then(|(store, answer)| convert(engine, store, answer?));
+      converted.or_else(|error| failure.settle(engine, error))
+    },
+  )
+}
