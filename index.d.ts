@@ -256,6 +256,8 @@ export interface CheckpointResult {
   error?: string
   /** What went wrong, for programs: one of the codes in the README. */
   code?: WaymarkErrorCode
+  /** What was behind it: what the value threw, or the system's error with its own `code`, such as `ENOSPC`. */
+  cause?: unknown
   /** What went wrong after the write was safe, such as an old checkpoint that could not be removed. */
   warnings?: string[]
 }
@@ -316,6 +318,68 @@ export interface RestoreResult {
   error?: string
   /** What went wrong, for programs. */
   code?: WaymarkErrorCode
+  /** What was behind it, such as the system's error with its own `code`. */
+  cause?: unknown
+}
+
+/** Whether a checkpoint is whole. */
+export interface CheckpointVerification {
+  id: string
+  path: string
+  whole: boolean
+  /** The bytes that it takes up, if it is whole. */
+  sizeBytes?: number
+  /** What is wrong, for people. */
+  error?: string
+  /** What is wrong, for programs. */
+  code?: WaymarkErrorCode
+}
+
+/** Whether a file is what it should be. */
+export interface FileVerification {
+  path: string
+  whole: boolean
+  /** What is wrong, for people. */
+  error?: string
+  /** What is wrong, for programs. */
+  code?: WaymarkErrorCode
+}
+
+/** Whether everything in a session is whole. */
+export interface SessionVerification {
+  sessionId: string
+  /** Whether all of it is. */
+  whole: boolean
+  /** Newest first. */
+  checkpoints: CheckpointVerification[]
+  /** The session, the task tree and the results, as far as they exist. */
+  files: FileVerification[]
+}
+
+/** What `recoverSession()` does besides restoring; everything is off unless it is asked for. */
+export interface RecoverOptions {
+  /** Send failed tasks back to `pending`, with their retries and results cleared. */
+  resetFailedTasks?: boolean
+  /** Send interrupted tasks back to `pending`. */
+  resetInProgressTasks?: boolean
+  /** Hand back what was restored, with the agent states and the context. */
+  includeState?: boolean
+  /** Move damaged checkpoints into the session's `damaged/`. */
+  quarantine?: boolean
+}
+
+/** A checkpoint that `recoverSession()` passed over. */
+export interface PassedOverCheckpoint extends DamagedCheckpoint {
+  /** Where it was moved to, with `quarantine`. */
+  movedTo?: string
+}
+
+/** What `recoverSession()` did. */
+export interface RecoverResult extends RestoreResult {
+  /** The checkpoint that was restored. */
+  checkpointId?: string
+  /** Newer ones that are not whole, and why. */
+  passedOver: PassedOverCheckpoint[]
 }
 
 /** What a session takes up. */
@@ -335,8 +399,13 @@ export interface CheckpointStoreOptions {
    * quicker, for caches and tests. Writes are atomic either way.
    */
   durability?: 'full' | 'relaxed'
-  /** The most bytes that a compressed checkpoint may inflate to. Default 1 GiB. */
-  maxInflatedBytes?: number
+  /** The most bytes that anything stored may have when it is read, inflated. Default 1 GiB. */
+  maxReadBytes?: number
+}
+
+/** What promises of the store reject with. */
+export interface WaymarkError extends Error {
+  code: WaymarkErrorCode
 }
 
 /** The `code` of errors and failed results. A code never changes its meaning. */
@@ -350,6 +419,7 @@ export type WaymarkErrorCode =
   | 'WAYMARK_AMBIGUOUS'
   | 'WAYMARK_CORRUPT'
   | 'WAYMARK_CHECKSUM_MISMATCH'
+  | 'WAYMARK_NEWER_VERSION'
   | 'WAYMARK_TOO_LARGE'
   | 'WAYMARK_IO'
   | 'WAYMARK_OUTCOME_UNKNOWN'
@@ -371,6 +441,22 @@ export declare const __napiBindingTarget: 'native' | 'wasm32-wasi' | 'wasm32-was
  * has a `code`. Before `initialize()` every method rejects.
  */
 export declare class CheckpointStore {
+  /**
+   * Says whether a checkpoint is whole: readable, of a version that is understood, and as its checksums say.
+   *
+   * Works on the bytes alone; only one that does not fit its checksums as it is spelt, as after a person edited it,
+   * is parsed to see whether it still means the same. Rejects with `WAYMARK_NOT_FOUND` if there is none of that id.
+   */
+  verifyCheckpoint(sessionId: string, checkpointId: string): Promise<CheckpointVerification>
+  /** Says of everything in a session whether it is whole: its checkpoints, newest first, and its other files. */
+  verifySession(sessionId: string): Promise<SessionVerification>
+  /**
+   * Restores the newest checkpoint of a session that is whole, and lists those that it passed over, and why.
+   *
+   * With `quarantine` the damaged ones are moved into the session's `damaged/`. Nothing is ever deleted for being
+   * damaged.
+   */
+  recoverSession(sessionId: string, options?: RecoverOptions): Promise<RecoverResult>
   /**
    * Names a place; touches nothing yet.
    *

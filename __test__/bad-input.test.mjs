@@ -56,6 +56,24 @@ const UNSTORABLE = {
       throw new RangeError('no entry')
     },
   },
+  'a toJSON that throws a symbol': {
+    toJSON() {
+      throw Symbol('no text')
+    },
+  },
+  'a toJSON that throws a string': {
+    toJSON() {
+      throw 'no error'
+    },
+  },
+  'a proxy that refuses': new Proxy(
+    {},
+    {
+      get() {
+        throw new Error('refused')
+      },
+    },
+  ),
   'a toJSON that throws': {
     toJSON() {
       throw new Error('not today')
@@ -201,7 +219,7 @@ describe('shapes', () => {
       ['contextStore', (value) => store.createCheckpoint(makeSession('s'), {}, value, OPTIONS)],
     ]
     for (const [name, call] of cases) {
-      for (const value of [null, 5, 'tree', true, [], () => {}]) {
+      for (const value of [null, 5, 'tree', true, [], () => {}, new Set()]) {
         const result = await call(value)
         assert.equal(result.code, 'WAYMARK_INVALID_ARGUMENT', `${name}: ${String(value)}`)
         assert.ok(result.error.startsWith(`${name} must be a Map or an object; got `), result.error)
@@ -224,7 +242,7 @@ describe('shapes', () => {
   it('checkpoint options are checked one by one', async () => {
     const { store, isUntouched } = await emptyStore()
     const bad = [
-      [undefined, /^options must be an object; got undefined$/],
+      [undefined, /^options must be an object; got undefined\. Call createCheckpoint\(session, agentStates, /],
       [null, /^options must be an object; got null$/],
       ['auto', /^options must be an object; got "auto"$/],
       [[], /^options must be an object; got an array$/],
@@ -249,7 +267,7 @@ describe('shapes', () => {
 
   it('pages are counted in whole numbers', async () => {
     const { store } = await emptyStore()
-    for (const value of [-1, 1.5, NaN, Infinity, '1', {}, true]) {
+    for (const value of [-1, 1.5, NaN, -Infinity, '1', {}, true]) {
       await assert.rejects(store.listCheckpoints('s', value), {
         code: 'WAYMARK_INVALID_ARGUMENT',
         message: /^limit must be /,
@@ -268,6 +286,7 @@ describe('shapes', () => {
       [[5], /^baseDir must be a string; got 5$/],
       [[null], /^baseDir must be a string; got null$/],
       [[''], /^baseDir "" is not a directory name$/],
+      [['memory:mine'], /^baseDir "memory:mine": a store in memory has no name, write "memory:"$/],
       [['sqlite:x.db'], /this version has no "sqlite" store/],
       [['postgres://localhost/x'], /this version has no "postgres" store/],
       [[directory, 0], /^maxCheckpointsPerSession must be a whole number of at least 1, or Infinity; got 0$/],
@@ -277,7 +296,7 @@ describe('shapes', () => {
       [[directory, '5'], /^options must be an object; got "5"$/],
       [[directory, null], /^options must be an object; got null$/],
       [[directory, { maxCheckpointsPerSession: 0 }], /^options\.maxCheckpointsPerSession must be /],
-      [[directory, { maxInflatedBytes: -1 }], /^options\.maxInflatedBytes must be /],
+      [[directory, { maxReadBytes: -1 }], /^options\.maxReadBytes must be /],
       [[directory, { durability: 'best' }], /^options\.durability must be "full" or "relaxed"; got "best"$/],
     ]
     for (const [args, message] of bad) {
@@ -303,11 +322,51 @@ describe('values that JSON cannot hold', () => {
       for (const result of results) {
         assert.equal(result.success, false)
         assert.equal(result.code, 'WAYMARK_NOT_SERIALIZABLE', result.error)
-        assert.match(result.error, /cannot be stored as JSON: /)
+        assert.match(result.error, /cannot be stored as JSON: ./)
       }
       isUntouched()
     })
   }
+
+  it('a Map that calls itself an object is still a Map, and a proxied session still a session', async () => {
+    class Odd extends Map {
+      get [Symbol.toStringTag]() {
+        return 'Object'
+      }
+    }
+    const deep = (object) =>
+      new Proxy(object, {
+        get(target, key, receiver) {
+          const value = Reflect.get(target, key, receiver)
+          return value && typeof value === 'object' ? deep(value) : value
+        },
+      })
+    const store = await openStore('memory:')
+    await store.saveTaskTree('s', new Odd([['a', 1]]))
+    assert.deepEqual(await store.loadTaskTree('s'), { a: 1 })
+    const result = await store.createCheckpoint(deep(makeSession('s')), {}, {}, OPTIONS)
+    assert.equal(result.success, true, result.error)
+    const proxiedMap = await store.saveTaskTree('s', new Proxy(new Map([['b', 1]]), {}))
+    assert.equal(proxiedMap.code, 'WAYMARK_NOT_SERIALIZABLE', 'refused aloud, not stored as {}')
+  })
+
+  it('what no engine could read back is refused, and the old stays', async () => {
+    const { store } = await emptyStore()
+    let deep = Array.from({ length: 100_000 }, () => 0)
+    for (let depth = 0; depth < 3000; depth += 1) deep = [deep]
+    await store.saveTaskResult('s', 't', 'old')
+    for (const value of [deep, '検'.repeat(200_000_000)]) {
+      const result = await store.saveTaskResult('s', 't', value)
+      assert.equal(result.code, 'WAYMARK_TOO_LARGE', result.error)
+    }
+    assert.equal(await store.loadTaskResult('s', 't'), 'old')
+    await store.saveTaskTree('s', { kept: true })
+    const session = makeSession('s', { taskTree: { deep } })
+    const made = await store.createCheckpoint(session, {}, {}, { ...OPTIONS, compress: true })
+    assert.equal(made.success, true, made.error)
+    assert.equal((await store.restoreCheckpoint({ checkpointId: made.checkpointId })).code, 'WAYMARK_TOO_LARGE')
+    assert.deepEqual(await store.loadTaskTree('s'), { kept: true })
+  })
 
   it('undefined, functions and symbols are no task results', async () => {
     const { store, isUntouched } = await emptyStore()

@@ -88,6 +88,7 @@ onEveryBackend('checkpoints', (open) => {
     await checkpointOf(store, session)
     const { session: stored } = await store.getLatestCheckpoint('s')
     assert.deepEqual([stored.budget, stored[42], stored.lane], [{ usd: 3 }, 'answer', 'fast'])
+    assert.deepEqual(Object.keys(stored).slice(-2), ['budget', 'lane'])
   })
 
   it('a session with a toJSON of its own is still stored member by member', async () => {

@@ -73,6 +73,12 @@ describe('closing', () => {
     assert.equal((await store.listCheckpoints('s')).total, 20)
   })
 
+  it('a close that comes while the store opens has the last word', async () => {
+    const store = new CheckpointStore(scratchDirectory())
+    await Promise.allSettled([store.initialize(), store.close()])
+    await assert.rejects(store.listSessions(), { code: 'WAYMARK_CLOSED' })
+  })
+
   it('the end of `await using` closes', async () => {
     const store = await openStore()
     const saved = store.saveSession(makeSession('s'))
@@ -109,11 +115,13 @@ describe('the process', () => {
       const store = new CheckpointStore(${JSON.stringify(base)})
       await store.initialize()
       const big = 'x'.repeat(100_000)
-      for (let n = 0; n < 200; n += 1) store.saveTaskResult('s', 'task-' + n % 20, { n, big })
-      setTimeout(() => process.exit(7), 5)
+      await store.saveTaskResult('s', 'first', { big })
+      const calls = Array.from({ length: 200 }, (_, n) => store.saveTaskResult('s', 'task-' + n % 20, { n, big }))
+      Promise.any(calls).then(() => process.exit(7))
     `)
     assert.equal(code, 7)
     const store = await openStore(base)
+    assert.equal((await store.loadTaskResult('s', 'first')).big.length, 100_000)
     for (let n = 0; n < 20; n += 1) {
       const result = await store.loadTaskResult('s', `task-${n}`)
       assert.ok(result === null || result.big.length === 100_000)

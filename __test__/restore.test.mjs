@@ -127,7 +127,7 @@ onEveryBackend('restoring', (open) => {
         restoredTasks: 0,
         restoredAgents: 0,
         warnings: [],
-        error: 'Checkpoint not found: cp-none',
+        error: `Checkpoint not found: ${request[0].checkpointId ?? 'cp-none'}`,
         code: 'WAYMARK_NOT_FOUND',
       })
     }

@@ -2,6 +2,7 @@
 
 const BAR_WIDTH = 40
 const CLEAR_LINE = '\u001b[2K'
+const CLEAR_BELOW = '\u001b[J'
 const HIDE_CURSOR = '\u001b[?25l'
 const SHOW_CURSOR = '\u001b[?25h'
 
@@ -31,18 +32,19 @@ function plainLines(stream) {
 function liveScreen(stream) {
   const colour = stream.hasColors() && !process.env.NO_COLOR
   const paint = (code, text) => (colour ? `\u001b[${code}m${text}\u001b[0m` : text)
+  // A line that wraps would take two rows, and moving up by one line would miss one of them.
+  const clip = (text) => text.slice(0, (stream.columns ?? 80) - 3)
   let drawn = 0
   let lastCheckpoint = ''
   stream.write(HIDE_CURSOR)
 
-  const erase = () => {
+  const moveUp = () => {
     if (drawn > 0) stream.write(`\u001b[${drawn}A`)
     drawn = 0
   }
-  const line = (text) => `${CLEAR_LINE}${text}\n`
   const say = (text) => {
-    erase()
-    stream.write(`\u001b[J${line(paint('1', text))}`)
+    moveUp()
+    stream.write(`${CLEAR_BELOW}${paint('1', text)}\n`)
   }
   return {
     say,
@@ -54,15 +56,16 @@ function liveScreen(stream) {
       const running = Math.min(BAR_WIDTH - filled, Math.ceil((BAR_WIDTH * seen.inProgress) / seen.total))
       const rest = BAR_WIDTH - filled - running
       const bar = paint('32', '█'.repeat(filled)) + paint('33', '▓'.repeat(running)) + paint('90', '░'.repeat(rest))
-      const agents = (seen.busy ?? []).map((task) => (task ?? 'idle').padEnd(13))
+      const agents = seen.busy.map((task) => (task ?? 'idle').padEnd(13))
+      const half = Math.ceil(agents.length / 2)
       const rows = [
-        `  ${bar} ${seen.completed}/${seen.total} tasks, ${seen.inProgress} in progress`,
-        `  ${paint('36', agents.slice(0, 6).join(''))}`,
-        `  ${paint('36', agents.slice(6).join(''))}`,
-        `  ${seen.checkpoints.length} checkpoints; ${lastCheckpoint}`,
+        `  ${bar} ${seen.completed}/${seen.total} tasks`,
+        `  ${paint('36', clip(agents.slice(0, half).join('')))}`,
+        `  ${paint('36', clip(agents.slice(half).join('')))}`,
+        clip(`  ${lastCheckpoint}`),
       ]
-      erase()
-      stream.write(rows.map(line).join(''))
+      moveUp()
+      stream.write(rows.map((row) => `${CLEAR_LINE}${row}\n`).join(''))
       drawn = rows.length
       return undefined
     },
@@ -74,9 +77,9 @@ function liveScreen(stream) {
 
 function checkpointText({ id, tookMs, heldMs, sizeBytes }) {
   const size = `${(sizeBytes / 1024).toFixed(0)} KB`
-  return `${id}: ${size} durable after ${tookMs.toFixed(1)} ms, event loop held ${heldMs.toFixed(1)} ms`
+  return `${id}: ${size}, durable after ${tookMs.toFixed(1)} ms, loop held ${heldMs.toFixed(1)} ms`
 }
 
 function restoredText({ id, tookMs, completed, reset, total }) {
-  return `Restored ${id} in ${tookMs.toFixed(1)} ms: ${completed} of ${total} tasks were done, ${reset} interrupted ones are reset`
+  return `Restored ${id} in ${tookMs.toFixed(1)} ms: ${completed}/${total} done, ${reset} interrupted reset`
 }

@@ -55,9 +55,8 @@ async function work(agent) {
     agent.completedTasks += 1
     agent.lastActivityAt = Date.now()
     Object.assign(task, { status: 'completed', completedAt: Date.now(), result: newResult(task) })
-    reportProgress()
+    agent.state = 'idle'
   }
-  agent.state = 'stopped'
 }
 
 function nextTask(agent) {
@@ -67,6 +66,7 @@ function nextTask(agent) {
     agent.currentTaskId = task.id
     Object.assign(task, { status: 'in_progress', assignedAgentId: agent.id, startedAt: Date.now() })
   }
+  reportProgress()
   return task
 }
 
@@ -78,6 +78,7 @@ async function checkpointAsLongAs(goesOn) {
 }
 
 async function checkpoint(trigger) {
+  const completed = count('completed')
   const started = performance.now()
   const promise = store.createCheckpoint(session, agents, context, { trigger, includeContext: true, compress: false })
   const heldMs = performance.now() - started
@@ -86,11 +87,14 @@ async function checkpoint(trigger) {
   session.lastCheckpointId = result.checkpointId
   session.checkpointIds.push(result.checkpointId)
   const tookMs = performance.now() - started
-  report({ kind: 'checkpoint', id: result.checkpointId, tookMs, heldMs, sizeBytes: result.sizeBytes })
+  report({ kind: 'checkpoint', id: result.checkpointId, completed, tookMs, heldMs, sizeBytes: result.sizeBytes })
+}
+
+function count(status) {
+  return tasks.filter((task) => task.status === status).length
 }
 
 function reportProgress() {
-  const count = (status) => tasks.filter((task) => task.status === status).length
   const busy = Object.values(agents).map((agent) => (agent.state === 'running' ? agent.currentTaskId : null))
   report({
     kind: 'progress',

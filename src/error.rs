@@ -28,6 +28,8 @@ pub enum Code {
   Corrupt,
   /// The stored checksum and the stored data disagree.
   ChecksumMismatch,
+  /// It was written by a later version of the store, whose members may mean something else.
+  NewerVersion,
   /// Reading it would take more memory than the limit allows.
   TooLarge,
   /// The system refused to read or write; the cause says why.
@@ -51,6 +53,7 @@ impl Code {
       Self::Ambiguous => "WAYMARK_AMBIGUOUS",
       Self::Corrupt => "WAYMARK_CORRUPT",
       Self::ChecksumMismatch => "WAYMARK_CHECKSUM_MISMATCH",
+      Self::NewerVersion => "WAYMARK_NEWER_VERSION",
       Self::TooLarge => "WAYMARK_TOO_LARGE",
       Self::Io => "WAYMARK_IO",
       Self::OutcomeUnknown => "WAYMARK_OUTCOME_UNKNOWN",
@@ -101,6 +104,12 @@ impl Error {
   /// Something under `name` is not what this store writes; `why` completes the sentence.
   pub fn corrupt(name: &str, why: impl fmt::Display) -> Self {
     Self::new(Code::Corrupt, format!("{name} is damaged: {why}"))
+  }
+
+  #[must_use]
+  pub fn too_large(name: &str, size: u64, limit: u64) -> Self {
+    let message = format!("{name} has {size} bytes or more; the limit is {limit}. If you trust it, raise maxReadBytes");
+    Self::new(Code::TooLarge, message)
   }
 
   #[must_use]

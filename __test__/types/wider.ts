@@ -32,7 +32,7 @@ export async function widerTypes(store: CheckpointStore, session: TeamSession): 
 }
 
 export async function added(): Promise<WaymarkErrorCode | undefined> {
-  const options: CheckpointStoreOptions = { maxCheckpointsPerSession: 5, durability: 'relaxed', maxInflatedBytes: 1e9 }
+  const options: CheckpointStoreOptions = { maxCheckpointsPerSession: 5, durability: 'relaxed', maxReadBytes: 1e9 }
   const store = new CheckpointStore('memory:', options)
   await store.initialize()
   const listed: CheckpointList = await store.listCheckpoints('s')

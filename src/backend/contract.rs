@@ -38,8 +38,13 @@ fn what_is_missing_is_none_and_no_error(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("nobody");
   let id = checkpoint("cp-1-000000");
-  assert_eq!(backend.read(&s, Item::Session).unwrap(), None);
-  assert_eq!(backend.read(&s, Item::Checkpoint(&id, Encoding::Gzip)).unwrap(), None);
+  assert_eq!(backend.read(&s, Item::Session, u64::MAX).unwrap(), None);
+  assert_eq!(
+    backend
+      .read(&s, Item::Checkpoint(&id, Encoding::Gzip), u64::MAX)
+      .unwrap(),
+    None
+  );
   assert!(backend.checkpoints(&s).unwrap().is_empty());
   assert!(backend.sessions_with_checkpoint(&id).unwrap().is_empty());
   assert_eq!(backend.usage(&s).unwrap(), super::Usage::default());
@@ -64,7 +69,10 @@ fn what_was_written_is_read_back_and_replaced(new_backend: Factory<'_>) {
     backend.write(&s, item, item.to_string().as_bytes()).unwrap();
   }
   for item in items {
-    assert_eq!(backend.read(&s, item).unwrap().unwrap(), item.to_string().as_bytes());
+    assert_eq!(
+      backend.read(&s, item, u64::MAX).unwrap().unwrap(),
+      item.to_string().as_bytes()
+    );
     assert!(backend.name_of(&s, item).ends_with(&item.to_string()));
   }
 }
@@ -74,8 +82,8 @@ fn session_and_tree_are_written_together(new_backend: Factory<'_>) {
   let s = session("s");
   for content in [&b"one"[..], b"two"] {
     backend.write_state(&s, content, content).unwrap();
-    assert_eq!(backend.read(&s, Item::Session).unwrap().unwrap(), content);
-    assert_eq!(backend.read(&s, Item::TaskTree).unwrap().unwrap(), content);
+    assert_eq!(backend.read(&s, Item::Session, u64::MAX).unwrap().unwrap(), content);
+    assert_eq!(backend.read(&s, Item::TaskTree, u64::MAX).unwrap().unwrap(), content);
   }
 }
 
@@ -168,7 +176,7 @@ fn removing_takes_one_item_and_deleting_takes_all(new_backend: Factory<'_>) {
   assert_eq!(left.iter().map(|entry| &entry.id).collect::<Vec<_>>(), [&two]);
 
   backend.delete_session(&s).unwrap();
-  assert_eq!(backend.read(&s, Item::Session).unwrap(), None);
+  assert_eq!(backend.read(&s, Item::Session, u64::MAX).unwrap(), None);
   assert!(backend.checkpoints(&s).unwrap().is_empty());
   assert_eq!(backend.sessions().unwrap(), [other]);
 }
@@ -201,14 +209,14 @@ fn simultaneous_writers_never_mix(new_backend: Factory<'_>) {
       scope.spawn(move || {
         for _ in 0..5 {
           backend.write_state(s, content, content).unwrap();
-          let read = backend.read(s, Item::Session).unwrap().unwrap();
+          let read = backend.read(s, Item::Session, u64::MAX).unwrap().unwrap();
           assert!(contents.contains(&read));
         }
       });
     }
   });
   assert_eq!(
-    backend.read(&s, Item::Session).unwrap(),
-    backend.read(&s, Item::TaskTree).unwrap()
+    backend.read(&s, Item::Session, u64::MAX).unwrap(),
+    backend.read(&s, Item::TaskTree, u64::MAX).unwrap()
   );
 }

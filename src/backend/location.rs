@@ -11,6 +11,11 @@ pub fn open(location: &str, durability: Durability) -> Result<Box<dyn Backend>> 
   if location == "memory:" {
     return Ok(Box::new(MemoryBackend::default()));
   }
+  if location.starts_with("memory:") {
+    return Err(Error::invalid_argument(format!(
+      "baseDir {location:?}: a store in memory has no name, write \"memory:\""
+    )));
+  }
   if let Some(scheme) = scheme(location) {
     return Err(Error::invalid_argument(format!(
       "baseDir {location:?}: this version has no {scheme:?} store. Give a directory, or \"memory:\"; for a directory \

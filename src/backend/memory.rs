@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Backend, CheckpointEntry, Encoding, Item, Usage};
 use crate::clock::now_ms;
-use crate::error::Result;
-use crate::id::{CheckpointId, SessionId};
+use crate::error::{Error, Result};
+use crate::id::{CheckpointId, SessionId, TaskId};
 
 #[derive(Debug, Default)]
 pub struct MemoryBackend {
@@ -18,6 +18,7 @@ struct Contents {
   /// Items other than checkpoints, by their names.
   documents: BTreeMap<String, Vec<u8>>,
   checkpoints: BTreeMap<(CheckpointId, Encoding), StoredCheckpoint>,
+  damaged: Vec<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -36,6 +37,16 @@ impl Contents {
         .insert((id.clone(), encoding), StoredCheckpoint { bytes, stored_at });
     } else {
       self.documents.insert(item.to_string(), bytes);
+    }
+  }
+
+  fn take(&mut self, item: Item<'_>) -> Option<Vec<u8>> {
+    match item {
+      Item::Checkpoint(id, encoding) => {
+        let stored = self.checkpoints.remove(&(id.clone(), encoding))?;
+        Some(stored.bytes)
+      }
+      _ => self.documents.remove(&item.to_string()),
     }
   }
 }
@@ -74,9 +85,9 @@ impl Backend for MemoryBackend {
     Ok(with_document.map(|(id, _)| id.clone()).collect())
   }
 
-  fn delete_session(&self, session: &SessionId) -> Result<()> {
+  fn delete_session(&self, session: &SessionId) -> Result<Option<Error>> {
     self.lock().remove(session);
-    Ok(())
+    Ok(None)
   }
 
   fn write(&self, session: &SessionId, item: Item<'_>, bytes: &[u8]) -> Result<()> {
@@ -92,7 +103,7 @@ impl Backend for MemoryBackend {
     Ok(())
   }
 
-  fn read(&self, session: &SessionId, item: Item<'_>) -> Result<Option<Vec<u8>>> {
+  fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>> {
     let sessions = self.lock();
     let bytes = sessions.get(session).and_then(|contents| match item {
       Item::Checkpoint(id, encoding) => contents
@@ -101,17 +112,34 @@ impl Backend for MemoryBackend {
         .map(|stored| &stored.bytes),
       _ => contents.documents.get(&item.to_string()),
     });
-    Ok(bytes.cloned())
+    match bytes {
+      Some(bytes) if bytes.len() as u64 > limit => Err(Error::too_large(
+        &self.name_of(session, item),
+        bytes.len() as u64,
+        limit,
+      )),
+      bytes => Ok(bytes.cloned()),
+    }
   }
 
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<()> {
     if let Some(contents) = self.lock().get_mut(session) {
-      match item {
-        Item::Checkpoint(id, encoding) => drop(contents.checkpoints.remove(&(id.clone(), encoding))),
-        _ => drop(contents.documents.remove(&item.to_string())),
-      }
+      contents.take(item);
     }
     Ok(())
+  }
+
+  fn quarantine(&self, session: &SessionId, item: Item<'_>) -> Result<Option<String>> {
+    let mut sessions = self.lock();
+    let Some((contents, bytes)) = sessions.get_mut(session).and_then(|contents| {
+      let bytes = contents.take(item)?;
+      Some((contents, bytes))
+    }) else {
+      return Ok(None);
+    };
+    let name = format!("damaged/{}.{}", item, contents.damaged.len());
+    contents.damaged.push(bytes);
+    Ok(Some(format!("memory:{session}/{name}")))
   }
 
   fn checkpoints(&self, session: &SessionId) -> Result<Vec<CheckpointEntry>> {
@@ -125,6 +153,16 @@ impl Backend for MemoryBackend {
       .collect();
     entries.sort_by(CheckpointEntry::newest_first);
     Ok(entries)
+  }
+
+  fn results(&self, session: &SessionId) -> Result<Vec<TaskId>> {
+    let sessions = self.lock();
+    let names = sessions
+      .get(session)
+      .into_iter()
+      .flat_map(|contents| contents.documents.keys());
+    let ids = names.filter_map(|name| name.strip_prefix("results/")?.strip_suffix(".json"));
+    ids.map(TaskId::parse).collect()
   }
 
   fn sessions_with_checkpoint(&self, id: &CheckpointId) -> Result<Vec<SessionId>> {
@@ -145,7 +183,11 @@ impl Backend for MemoryBackend {
     let documents = contents.documents.values().map(Vec::len);
     let checkpoints = contents.checkpoints.values().map(|stored| stored.bytes.len());
     Ok(Usage {
-      total_bytes: documents.chain(checkpoints).map(|size| size as u64).sum(),
+      total_bytes: documents
+        .chain(checkpoints)
+        .chain(contents.damaged.iter().map(Vec::len))
+        .map(|size| size as u64)
+        .sum(),
       checkpoints: contents.checkpoints.len() as u64,
       results: contents
         .documents

@@ -3,12 +3,12 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::id::{CheckpointId, SessionId, TaskId};
 
 #[cfg(test)]
 mod contract;
-mod file;
+pub mod file;
 mod location;
 mod memory;
 
@@ -116,8 +116,9 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// The sessions that hold an [`Item::Session`], in the order of their ids.
   fn sessions(&self) -> Result<Vec<SessionId>>;
 
-  /// Removes everything below a session; a missing session is no error.
-  fn delete_session(&self, session: &SessionId) -> Result<()>;
+  /// Removes everything below a session; a missing session is no error. When it returns, the session is gone for
+  /// every reader; the answer is what still kept its bytes from being freed.
+  fn delete_session(&self, session: &SessionId) -> Result<Option<Error>>;
 
   /// Replaces one item, making the session if need be: readers see the old bytes or the new ones, whole. When it
   /// returns, they are as durable as the place can make them.
@@ -126,7 +127,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// Replaces the session document and the task tree as one step: whatever happens, both are old or both are new.
   fn write_state(&self, session: &SessionId, session_document: &[u8], task_tree: &[u8]) -> Result<()>;
 
-  fn read(&self, session: &SessionId, item: Item<'_>) -> Result<Option<Vec<u8>>>;
+  /// The bytes of an item; more than `limit` of them are an error.
+  fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>>;
 
   /// Removes an item; a missing one is no error.
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<()>;
@@ -136,8 +138,14 @@ pub trait Backend: Send + Sync + fmt::Debug {
     self.remove(session, item)
   }
 
+  /// Moves an item that is damaged to where nobody reads it, and gives its new name; `None` if it is missing.
+  fn quarantine(&self, session: &SessionId, item: Item<'_>) -> Result<Option<String>>;
+
   /// The checkpoints of a session, newest first, from their names alone.
   fn checkpoints(&self, session: &SessionId) -> Result<Vec<CheckpointEntry>>;
+
+  /// The tasks that have a result, in the order of their ids.
+  fn results(&self, session: &SessionId) -> Result<Vec<TaskId>>;
 
   /// The sessions that hold a checkpoint of that id, in the order of their ids.
   fn sessions_with_checkpoint(&self, id: &CheckpointId) -> Result<Vec<SessionId>>;

@@ -3,14 +3,14 @@
 use napi::ValueType;
 use napi::bindgen_prelude::{JsObjectValue, JsValue, Object};
 
-use super::engine::{Engine, Value, number_of, text_of};
+use super::engine::{Collection, Engine, Value, number_of, text_of};
 use super::error::not_serializable;
 use crate::backend::{Durability, Encoding};
 use crate::error::{Error, Result};
 use crate::format::checkpoint::SESSION_MEMBERS;
 use crate::format::reset::Resets;
 use crate::id::{CheckpointId, SessionId, TaskId};
-use crate::store::{Options, RestoreRequest};
+use crate::store::{Options, RecoverRequest, RestoreRequest};
 
 const TRIGGERS: [&str; 4] = ["auto", "manual", "error", "milestone"];
 
@@ -59,10 +59,11 @@ impl<'env> Arguments<'env> {
     if is_absent(value) {
       return Ok(0);
     }
-    let number = number_of(value).filter(|number| *number >= 0.0 && number.fract() == 0.0);
-    number
-      .and_then(to_usize)
-      .ok_or_else(|| self.wrong(name, "a whole number, 0 or more", value))
+    match number_of(value) {
+      Some(f64::INFINITY) => Ok(usize::MAX),
+      Some(number) if number >= 0.0 && number.fract() == 0.0 => Ok(to_usize(number)),
+      _ => Err(self.wrong(name, "a whole number, 0 or more", value)),
+    }
   }
 
   pub fn base_dir(self, value: Value) -> Result<String> {
@@ -84,9 +85,9 @@ impl<'env> Arguments<'env> {
         if !is_undefined(limit) {
           options.max_checkpoints_per_session = self.limit(limit, "options.maxCheckpointsPerSession")?;
         }
-        let inflated = self.get(value, "maxInflatedBytes")?;
-        if !is_undefined(inflated) {
-          options.max_inflated_bytes = self.limit(inflated, "options.maxInflatedBytes")? as u64;
+        let read = self.get(value, "maxReadBytes")?;
+        if !is_undefined(read) {
+          options.max_read_bytes = self.limit(read, "options.maxReadBytes")? as u64;
         }
         let durability = self.get(value, "durability")?;
         if !is_undefined(durability) {
@@ -100,7 +101,7 @@ impl<'env> Arguments<'env> {
   fn limit(self, value: Value, name: &str) -> Result<usize> {
     match number_of(value) {
       Some(f64::INFINITY) => Ok(usize::MAX),
-      Some(number) if number >= 1.0 && number.fract() == 0.0 => Ok(to_usize(number).unwrap_or(usize::MAX)),
+      Some(number) if number >= 1.0 && number.fract() == 0.0 => Ok(to_usize(number)),
       _ => Err(self.wrong(name, "a whole number of at least 1, or Infinity", value)),
     }
   }
@@ -150,12 +151,17 @@ impl<'env> Arguments<'env> {
     let id = self.id_of_session(session)?;
     let tree = self.map_or_object(self.get(session, "taskTree")?, "session.taskTree")?;
     let checkpoint_ids = self.get(session, "checkpointIds")?;
-    if !checkpoint_ids.is_array()? {
+    if !self.engine.is_array(checkpoint_ids)? {
       return Err(self.wrong("session.checkpointIds", "an array", checkpoint_ids));
     }
     let options = self.checkpoint_options(options)?;
     let agents = self.map_or_nothing(agents, "agentStates")?;
-    let context = self.map_or_nothing(context, "contextStore")?;
+    // What is not stored may be anything.
+    let context = if options.include_context {
+      self.map_or_nothing(context, "contextStore")?
+    } else {
+      self.engine.object()?.to_unknown()
+    };
 
     let mut session = self.session_without_tree(session)?;
     // The checkpoint names the members of the session one by one; a toJSON of its own has no say in that.
@@ -166,11 +172,7 @@ impl<'env> Arguments<'env> {
     parts.set_named_property("session", session)?;
     parts.set_named_property("taskTree", tree)?;
     parts.set_named_property("agentStates", agents)?;
-    if options.include_context {
-      parts.set_named_property("contextStore", context)?;
-    } else {
-      parts.set_named_property("contextStore", self.engine.object()?)?;
-    }
+    parts.set_named_property("contextStore", context)?;
     parts.set_named_property("metadata", options.metadata)?;
     Ok(CheckpointArguments {
       session: id,
@@ -180,6 +182,12 @@ impl<'env> Arguments<'env> {
   }
 
   fn checkpoint_options(self, options: Value) -> Result<CheckpointOptions> {
+    if is_undefined(options) {
+      return Err(Error::invalid_argument(
+        "options must be an object; got undefined. Call createCheckpoint(session, agentStates, contextStore, options) \
+         or createCheckpoint(session, options)",
+      ));
+    }
     self.object(options, "options")?;
     let trigger = self.get(options, "trigger")?;
     if !text_of(trigger).is_some_and(|trigger| TRIGGERS.contains(&trigger.as_str())) {
@@ -218,9 +226,15 @@ impl<'env> Arguments<'env> {
     } else {
       Some(self.session_id(session)?)
     };
-    let checkpoint = self.string(checkpoint, "checkpointId")?;
-    let checkpoint = match checkpoint.split_once('/') {
-      None => CheckpointId::parse(&checkpoint)?,
+    if by_name && is_undefined(checkpoint) {
+      return Err(Error::invalid_argument(
+        "checkpointId must be a string; got undefined. Call restoreCheckpoint({ checkpointId, … }) or \
+         restoreCheckpoint(sessionId, checkpointId)",
+      ));
+    }
+    let asked_for = self.string(checkpoint, "checkpointId")?;
+    let checkpoint = match asked_for.split_once('/') {
+      None => CheckpointId::parse(&asked_for)?,
       Some((session, id)) => {
         let session = SessionId::parse(session)?;
         if let Some(other) = named_session.replace(session.clone())
@@ -235,26 +249,32 @@ impl<'env> Arguments<'env> {
         CheckpointId::parse(id)?
       }
     };
-    let has_options = !is_undefined(options);
-    if has_options {
-      self.object(options, "options")?;
-    }
-    let flag = |name: &str| {
-      if has_options {
-        self.flag(options, name)
-      } else {
-        Ok(false)
-      }
-    };
+    self.optional_object(options, "options")?;
     Ok(RestoreRequest {
       session: named_session,
       checkpoint,
-      validate_checksum: flag("validateChecksum")?,
-      resets: Resets {
-        failed: flag("resetFailedTasks")?,
-        in_progress: flag("resetInProgressTasks")?,
-      },
-      include_state: flag("includeState")?,
+      asked_for,
+      validate_checksum: self.flag(options, "validateChecksum")?,
+      resets: self.resets(options)?,
+      include_state: self.flag(options, "includeState")?,
+    })
+  }
+
+  pub fn recover(self, session: Value, options: Value) -> Result<RecoverRequest> {
+    let session = self.session_id(session)?;
+    self.optional_object(options, "options")?;
+    Ok(RecoverRequest {
+      session,
+      resets: self.resets(options)?,
+      include_state: self.flag(options, "includeState")?,
+      quarantine: self.flag(options, "quarantine")?,
+    })
+  }
+
+  fn resets(self, options: Value) -> Result<Resets> {
+    Ok(Resets {
+      failed: self.flag(options, "resetFailedTasks")?,
+      in_progress: self.flag(options, "resetInProgressTasks")?,
     })
   }
 
@@ -284,14 +304,19 @@ impl<'env> Arguments<'env> {
 
   /// A Map becomes a plain object; an object stays what it is.
   fn map_or_object(self, value: Value, name: &str) -> Result<Value> {
-    if !is_object(value)? {
+    if !self.is_object(value)? {
       return Err(self.wrong(name, "a Map or an object", value));
     }
-    if self.engine.is_map(value)? {
-      let copy = self.engine.copy(value).map_err(|error| not_serializable(name, error))?;
-      return Ok(copy.to_unknown());
+    let collection = self.engine.collection(value);
+    match collection.map_err(|error| not_serializable(name, error))? {
+      Collection::Map => {
+        let copy = self.engine.copy(value).map_err(|error| not_serializable(name, error))?;
+        Ok(copy.to_unknown())
+      }
+      // JSON would make `{}` of it.
+      Collection::Set => Err(self.wrong(name, "a Map or an object", value)),
+      Collection::None => Ok(value),
     }
-    Ok(value)
   }
 
   /// The same; what is left out is empty.
@@ -302,16 +327,33 @@ impl<'env> Arguments<'env> {
     self.map_or_object(value, name)
   }
 
+  /// An object that is no array.
+  fn is_object(self, value: Value) -> Result<bool> {
+    Ok(matches!(value.get_type(), Ok(ValueType::Object)) && !self.engine.is_array(value)?)
+  }
+
   fn object(self, value: Value, name: &str) -> Result<()> {
-    if is_object(value)? {
+    if self.is_object(value)? {
       Ok(())
     } else {
       Err(self.wrong(name, "an object", value))
     }
   }
 
-  fn flag(self, object: Value, name: &str) -> Result<bool> {
-    let value = self.get(object, name)?;
+  fn optional_object(self, value: Value, name: &str) -> Result<()> {
+    if is_undefined(value) {
+      Ok(())
+    } else {
+      self.object(value, name)
+    }
+  }
+
+  /// A boolean option; `false` if it, or the options, are left out.
+  fn flag(self, options: Value, name: &str) -> Result<bool> {
+    if is_undefined(options) {
+      return Ok(false);
+    }
+    let value = self.get(options, name)?;
     match value.get_type() {
       Ok(ValueType::Undefined) => Ok(false),
       Ok(ValueType::Boolean) => Ok(value.coerce_to_bool()?),
@@ -338,11 +380,6 @@ impl<'env> Arguments<'env> {
   }
 }
 
-/// An object that is no array.
-fn is_object(value: Value) -> Result<bool> {
-  Ok(matches!(value.get_type(), Ok(ValueType::Object)) && !value.is_array()?)
-}
-
 fn is_undefined(value: Value) -> bool {
   matches!(value.get_type(), Ok(ValueType::Undefined))
 }
@@ -356,6 +393,6 @@ fn is_absent(value: Value) -> bool {
   clippy::cast_sign_loss,
   reason = "callers pass whole numbers that are not negative, and a cast saturates"
 )]
-fn to_usize(number: f64) -> Option<usize> {
-  number.is_finite().then_some(number as usize)
+fn to_usize(number: f64) -> usize {
+  number as usize
 }

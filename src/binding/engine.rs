@@ -13,6 +13,14 @@ use crate::error::shortened;
 /// A handle that is good for the callback in which it was made. None is kept longer.
 pub type Value = Unknown<'static>;
 
+/// What kind of collection an object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Collection {
+  Map,
+  Set,
+  None,
+}
+
 #[derive(Clone, Copy)]
 pub struct Engine<'env> {
   env: &'env Env,
@@ -29,53 +37,55 @@ impl<'env> Engine<'env> {
 
   /// `JSON.stringify(value)`: `None` where it answers `undefined`.
   pub fn stringify(self, value: Value) -> napi::Result<Option<String>> {
-    self.function::<Value, Option<String>>("JSON", "stringify")?.call(value)
+    self.call("JSON", "stringify", value)
   }
 
   /// `JSON.parse(text)`.
   pub fn parse(self, text: &str) -> napi::Result<Value> {
-    self.function::<&str, Value>("JSON", "parse")?.call(text)
+    self.call("JSON", "parse", text)
   }
 
   /// `object[name]`, whatever a getter does.
   pub fn get(self, object: Value, name: &str) -> napi::Result<Value> {
-    self
-      .function::<FnArgs<(Value, &str)>, Value>("Reflect", "get")?
-      .call((object, name).into())
+    self.call("Reflect", "get", FnArgs::from((object, name)))
   }
 
   /// A new object with the own enumerable members of `object`, or with the entries of a Map.
   pub fn copy(self, object: Value) -> napi::Result<Object<'static>> {
-    let entries = if self.is_map(object)? {
+    let entries = if self.collection(object)? == Collection::Map {
       object
     } else {
-      self.function::<Value, Value>("Object", "entries")?.call(object)?
+      self.call("Object", "entries", object)?
     };
     // fromEntries defines members, it does not assign them: a key "__proto__" stays data.
-    self
-      .function::<Value, Object<'static>>("Object", "fromEntries")?
-      .call(entries)
+    self.call("Object", "fromEntries", entries)
   }
 
-  /// Whether it is a Map, of this realm or another: test runners give their tests a global object of their own.
-  pub fn is_map(self, value: Value) -> napi::Result<bool> {
+  /// Whether it is a Map or a Set, of this realm or another: test runners give their tests a global object of their own.
+  pub fn collection(self, value: Value) -> napi::Result<Collection> {
+    // Only a Map has this method for its own, whatever a subclass calls itself.
+    let keys = self.prototype("Map")?.get_named_property_unchecked("keys")?;
+    if self.apply::<Value>(keys, value).is_ok() {
+      return Ok(Collection::Map);
+    }
+    // A proxy has none, but says what it stands for.
     let to_string = self.prototype("Object")?.get_named_property_unchecked("toString")?;
     let tag: String = self.apply(to_string, value)?;
-    match tag.as_str() {
-      "[object Map]" => Ok(true),
-      "[object Object]" => Ok(false),
-      // A subclass may call itself anything; only a Map has this method for its own.
-      _ => {
-        let keys = self.prototype("Map")?.get_named_property_unchecked("keys")?;
-        Ok(self.apply::<Value>(keys, value).is_ok())
-      }
-    }
+    Ok(match tag.as_str() {
+      "[object Map]" => Collection::Map,
+      "[object Set]" => Collection::Set,
+      _ => Collection::None,
+    })
+  }
+
+  /// `Array.isArray(value)`, which sees through proxies.
+  pub fn is_array(self, value: Value) -> napi::Result<bool> {
+    self.call("Array", "isArray", value)
   }
 
   /// `method.call(this)`
   fn apply<Return: FromNapiValue>(self, method: Value, this: Value) -> napi::Result<Return> {
-    let apply = self.function::<FnArgs<(Value, Value, Vec<Value>)>, Return>("Reflect", "apply")?;
-    apply.call((method, this, Vec::new()).into())
+    self.call("Reflect", "apply", FnArgs::from((method, this, Vec::<Value>::new())))
   }
 
   fn prototype(self, class: &str) -> napi::Result<Object<'env>> {
@@ -114,14 +124,20 @@ impl<'env> Engine<'env> {
       Ok(ValueType::Undefined) => "undefined".to_owned(),
       Ok(ValueType::Null) => "null".to_owned(),
       Ok(ValueType::String) => format!("{:?}", shortened(&text_of(value).unwrap_or_default())),
-      Ok(ValueType::Number) => number_of(value).unwrap_or_default().to_string(),
+      Ok(ValueType::Number) => value
+        .coerce_to_string()
+        .and_then(|text| text.into_utf8()?.into_owned())
+        .unwrap_or_default(),
       Ok(ValueType::Boolean) => value.coerce_to_bool().unwrap_or_default().to_string(),
       Ok(ValueType::Function) => "a function".to_owned(),
       Ok(ValueType::Symbol) => "a symbol".to_owned(),
       Ok(ValueType::BigInt) => "a BigInt".to_owned(),
-      _ if value.is_array().unwrap_or(false) => "an array".to_owned(),
-      _ if self.is_map(value).unwrap_or(false) => "a Map".to_owned(),
-      _ => "an object".to_owned(),
+      _ if self.is_array(value).unwrap_or(false) => "an array".to_owned(),
+      _ => match self.collection(value) {
+        Ok(Collection::Map) => "a Map".to_owned(),
+        Ok(Collection::Set) => "a Set".to_owned(),
+        _ => "an object".to_owned(),
+      },
     }
   }
 
@@ -129,12 +145,20 @@ impl<'env> Engine<'env> {
     self.env.get_global()?.get_named_property_unchecked(name)
   }
 
-  fn function<Args: JsValuesTupleIntoVec, Return: FromNapiValue>(
+  /// Calls a function of the engine; what it throws comes back as the error.
+  fn call<Args: JsValuesTupleIntoVec, Return: FromNapiValue>(
     self,
     namespace: &str,
     name: &str,
-  ) -> napi::Result<Function<'env, Args, Return>> {
-    self.namespace(namespace)?.get_named_property_unchecked(name)
+    arguments: Args,
+  ) -> napi::Result<Return> {
+    let harmless: Function<'_, (), Value> = self.env.get_global()?.get_named_property_unchecked("Object")?;
+    let function: Function<'_, Args, Return> = self.namespace(namespace)?.get_named_property_unchecked(name)?;
+    function.call(arguments).inspect_err(|_| {
+      // Asking a thrown value for its text may throw in turn, as a Symbol does, and that exception is still pending.
+      // The next call picks it up.
+      let _ = harmless.call(());
+    })
   }
 }
 

@@ -1,5 +1,6 @@
 //! Our errors as JavaScript sees them: an `Error` with a stable `code`, and the cause as its `cause`.
 
+use std::error::Error as StdError;
 use std::io;
 
 use super::engine::{Engine, Value};
@@ -7,11 +8,13 @@ use crate::error::{Code, Error, system_code};
 
 /// An exception that the engine threw while it spelt a value.
 pub fn not_serializable(what: &str, cause: napi::Error) -> Error {
-  Error::new(
-    Code::NotSerializable,
-    format!("{what} cannot be stored as JSON: {}", cause.reason),
-  )
-  .because(cause)
+  // Of what is thrown, only objects can be held on to.
+  let reason = match cause.reason.as_str() {
+    "" | "Create Error reference failed" => "something was thrown that is no Error",
+    reason => reason,
+  };
+  let message = format!("{what} cannot be stored as JSON: {reason}");
+  Error::new(Code::NotSerializable, message).because(cause)
 }
 
 /// A failure of the bridge itself: what can fail for the caller's reasons says so where it is called.
@@ -23,20 +26,18 @@ impl From<napi::Error> for Error {
 
 /// The JavaScript `Error` for one of ours.
 pub fn to_js(engine: Engine<'_>, error: Error) -> napi::Result<Value> {
-  let (message, code) = (&error.message, error.code.as_str());
-  let Some(cause) = error.cause else {
-    return engine.error(message, code, None::<Value>);
-  };
+  let cause = error.cause.map(|cause| cause_to_js(engine, cause)).transpose()?;
+  engine.error(&error.message, error.code.as_str(), cause)
+}
+
+/// A JavaScript exception goes back as the very object that was thrown; a system error gets the name that Node.js gives
+/// it.
+pub fn cause_to_js(engine: Engine<'_>, cause: Box<dyn StdError + Send + Sync>) -> napi::Result<Value> {
   match cause.downcast::<napi::Error>() {
-    // A JavaScript exception goes back as the very object that was thrown.
-    Ok(thrown) => engine.error(message, code, Some(*thrown)),
+    Ok(thrown) => engine.value(*thrown),
     Err(cause) => {
-      let system = cause
-        .downcast_ref::<io::Error>()
-        .and_then(system_code)
-        .unwrap_or("UNKNOWN");
-      let cause = engine.error(&cause.to_string(), system, None::<Value>)?;
-      engine.error(message, code, Some(cause))
+      let system = cause.downcast_ref::<io::Error>().and_then(system_code);
+      engine.error(&cause.to_string(), system.unwrap_or("UNKNOWN"), None::<Value>)
     }
   }
 }

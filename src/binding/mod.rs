@@ -6,6 +6,7 @@ mod call;
 mod engine;
 mod error;
 mod promise;
+mod safety;
 mod settle;
 mod store;
 

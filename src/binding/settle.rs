@@ -1,14 +1,16 @@
 //! Answers, back on the JavaScript thread.
 
-use napi::ValueType;
 use napi::bindgen_prelude::{JsObjectValue, JsValue, Null, Object};
 
 use super::engine::{Engine, Value};
-use super::error::{not_serializable, to_napi};
+use super::error::{cause_to_js, not_serializable, to_napi};
 use crate::backend::Usage;
-use crate::error::{Error, Result};
-use crate::id::SessionId;
-use crate::store::{CheckpointPage, Created, Damaged, Loaded, Restored, Saved, StoredCheckpoint};
+use crate::error::{Code, Error, Result};
+use crate::format::layout::MAX_TEXT_BYTES;
+use crate::id::{CheckpointId, SessionId};
+use crate::store::{
+  CheckpointPage, Created, Damaged, Loaded, PassedOver, Restored, Saved, SessionReport, Spelling, StoredCheckpoint,
+};
 
 /// How a method answers when it fails.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +37,9 @@ impl Failure {
     }
     result.set_named_property("error", error.message.as_str())?;
     result.set_named_property("code", error.code.as_str())?;
+    if let Some(cause) = error.cause {
+      result.set_named_property("cause", cause_to_js(engine, cause)?)?;
+    }
     Ok(result.to_unknown())
   }
 }
@@ -61,6 +66,15 @@ fn success(engine: Engine<'_>) -> napi::Result<Object<'static>> {
   let mut result = engine.object()?;
   result.set_named_property("success", true)?;
   Ok(result)
+}
+
+/// `{ success: true }`, with a warning if something was left behind.
+pub fn deleted(engine: Engine<'_>, left: Option<Error>) -> Result<Value> {
+  let mut result = success(engine)?;
+  if let Some(left) = left {
+    result.set_named_property("warnings", vec![left.message])?;
+  }
+  Ok(result.to_unknown())
 }
 
 pub fn saved(engine: Engine<'_>, saved: Saved) -> Result<Value> {
@@ -120,13 +134,13 @@ pub fn page(engine: Engine<'_>, page: CheckpointPage) -> Result<Value> {
   Ok(result.to_unknown())
 }
 
-fn damage_report(engine: Engine<'_>, damage: Damaged) -> Result<Value> {
+fn damage_report(engine: Engine<'_>, damage: Damaged) -> Result<Object<'static>> {
   let mut report = engine.object()?;
   report.set_named_property("id", damage.id.as_str())?;
   report.set_named_property("path", damage.path)?;
   report.set_named_property("error", damage.error.message)?;
   report.set_named_property("code", damage.error.code.as_str())?;
-  Ok(report.to_unknown())
+  Ok(report)
 }
 
 pub fn sessions(engine: Engine<'_>, sessions: Vec<SessionId>) -> Result<Value> {
@@ -156,6 +170,13 @@ pub fn restored(engine: Engine<'_>, restored: Restored) -> Result<Value> {
 
 /// The engine's reading of a stored text.
 pub fn parse(engine: Engine<'_>, text: &str, path: &str) -> Result<Value> {
+  if text.len() > MAX_TEXT_BYTES {
+    let message = format!(
+      "{path} has {} bytes of JSON: more than a JavaScript string can hold",
+      text.len()
+    );
+    return Err(Error::new(Code::TooLarge, message));
+  }
   engine
     .parse(text)
     .map_err(|error| Error::corrupt(path, &error.reason).because(error))
@@ -170,15 +191,104 @@ pub fn respell(engine: Engine<'_>, stored: &StoredCheckpoint) -> Result<String> 
   Ok(text.unwrap_or_default())
 }
 
-fn parse_checkpoint(engine: Engine<'_>, stored: &StoredCheckpoint) -> Result<Value> {
-  let value = parse(engine, &stored.text, &stored.path)?;
-  if !matches!(value.get_type(), Ok(ValueType::Object)) || value.is_array().unwrap_or(false) {
-    return Err(Error::corrupt(&stored.path, "it is JSON, but no checkpoint"));
+/// The last word on a checkpoint whose checksums do not fit as it is spelt.
+fn judge(engine: Engine<'_>, stored: &StoredCheckpoint) -> Result<()> {
+  match stored.spelling {
+    Spelling::Suspect => stored.check_respelled(&respell(engine, stored)?),
+    Spelling::Fits | Spelling::Unchecked => Ok(()),
   }
+}
+
+fn parse_checkpoint(engine: Engine<'_>, stored: &StoredCheckpoint) -> Result<Value> {
+  judge(engine, stored)?;
+  let value = parse(engine, &stored.text, &stored.path)?;
   value
     .coerce_to_object()?
     .set_named_property("sizeBytes", number(stored.size_bytes))?;
   Ok(value)
+}
+
+/// What a verification says of one checkpoint.
+pub fn verdict(engine: Engine<'_>, checkpoint: Result<StoredCheckpoint, Damaged>) -> Result<Value> {
+  let judged = checkpoint.and_then(|stored| match judge(engine, &stored) {
+    Ok(()) => Ok(stored),
+    Err(error) => Err(Damaged {
+      id: stored.id,
+      path: stored.path,
+      error,
+    }),
+  });
+  match judged {
+    Ok(stored) => {
+      let mut report = engine.object()?;
+      report.set_named_property("id", stored.id.as_str())?;
+      report.set_named_property("path", stored.path)?;
+      report.set_named_property("sizeBytes", number(stored.size_bytes))?;
+      report.set_named_property("whole", true)?;
+      Ok(report.to_unknown())
+    }
+    Err(damage) => {
+      let mut report = damage_report(engine, damage)?;
+      report.set_named_property("whole", false)?;
+      Ok(report.to_unknown())
+    }
+  }
+}
+
+pub fn session_report(engine: Engine<'_>, report: SessionReport) -> Result<Value> {
+  let mut is_whole = true;
+  let mut checkpoints = Vec::new();
+  for checkpoint in report.checkpoints {
+    let verdict = verdict(engine, checkpoint)?.coerce_to_object()?;
+    is_whole &= verdict.get_named_property::<bool>("whole")?;
+    checkpoints.push(verdict);
+  }
+  let mut files = Vec::new();
+  for file in report.files {
+    let mut entry = engine.object()?;
+    entry.set_named_property("path", file.path)?;
+    entry.set_named_property("whole", file.damage.is_none())?;
+    if let Some(damage) = file.damage {
+      is_whole = false;
+      entry.set_named_property("error", damage.message)?;
+      entry.set_named_property("code", damage.code.as_str())?;
+    }
+    files.push(entry);
+  }
+  let mut result = engine.object()?;
+  result.set_named_property("sessionId", String::from(report.session))?;
+  result.set_named_property("whole", is_whole)?;
+  result.set_named_property("checkpoints", checkpoints)?;
+  result.set_named_property("files", files)?;
+  Ok(result.to_unknown())
+}
+
+/// A `RecoverResult`: a `RestoreResult` with what was passed over.
+pub fn recovered(
+  engine: Engine<'_>,
+  outcome: Result<(CheckpointId, Restored)>,
+  passed_over: Vec<PassedOver>,
+) -> Result<Value> {
+  let mut result = match outcome {
+    Ok((checkpoint, restored_state)) => {
+      let mut result = restored(engine, restored_state)?.coerce_to_object()?;
+      result.set_named_property("checkpointId", checkpoint.as_str())?;
+      result
+    }
+    Err(error) => Failure::IsReportedWithCounts
+      .settle(engine, error)?
+      .coerce_to_object()?,
+  };
+  let mut reports = Vec::new();
+  for PassedOver { damaged, moved_to } in passed_over {
+    let mut report = damage_report(engine, damaged)?;
+    if let Some(moved_to) = moved_to {
+      report.set_named_property("movedTo", moved_to)?;
+    }
+    reports.push(report);
+  }
+  result.set_named_property("passedOver", reports)?;
+  Ok(result.to_unknown())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "sizes beyond 2^53 bytes do not occur")]

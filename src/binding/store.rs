@@ -50,8 +50,8 @@ impl CheckpointStore {
   /// Opens the store, creating the base directory if need be. Safe to call again.
   #[napi(ts_return_type = "Promise<void>")]
   pub fn initialize<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
-    let store = Arc::clone(&self.inner);
-    off_thread(env, move || store.initialize(), settle::lifecycle)
+    let opening = self.inner.begin_open();
+    off_thread(env, move || opening.finish(), settle::lifecycle)
   }
 
   /// Refuses new calls at once, and resolves when those under way have ended. `initialize()` opens it again.
@@ -171,7 +171,7 @@ impl CheckpointStore {
       Failure::IsReported,
       |arguments| arguments.session_id(session_id),
       |store, session| store.delete_session(&session),
-      settle::done,
+      settle::deleted,
     )
   }
 
@@ -197,7 +197,7 @@ impl CheckpointStore {
       Failure::IsReported,
       move |arguments| {
         let checkpoint = arguments.checkpoint(session, agent_states, context_store, options)?;
-        Ok((inner.stamp()?, checkpoint))
+        Ok((inner.stamp(), checkpoint))
       },
       |store, (stamp, checkpoint)| {
         store.create_checkpoint(&checkpoint.session, stamp, &checkpoint.parts, checkpoint.encoding)

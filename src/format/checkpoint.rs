@@ -7,8 +7,11 @@ use super::scan::{Member, SyntaxError, find, members};
 use crate::error::{Code, Error, Result, shortened};
 use crate::id::CheckpointId;
 
-/// The version that every checkpoint carries. A new meaning of a member is a new number.
+/// The version that every checkpoint carries. A new meaning of a member is a new first number.
 pub const VERSION: &str = "1.0.0";
+
+/// The greatest first number of a version that this code understands.
+const MAJOR_VERSION: u64 = 1;
 
 /// The members of a session that a checkpoint names first, in this order; all others follow.
 pub const SESSION_MEMBERS: [&str; 18] = [
@@ -100,6 +103,12 @@ fn object_part<'a>(parts: &[Member<'a>], name: &str) -> Result<&'a str> {
 fn compose_session(session: &[Member<'_>], id: &str) -> Result<String> {
   let size: usize = session.iter().map(|member| member.value.len() + 32).sum();
   let mut out = ObjectWriter::with_capacity(size);
+  let (numbered, named): (Vec<&Member<'_>>, Vec<&Member<'_>>) =
+    session.iter().partition(|member| is_index(member.raw_key));
+  // An engine puts these first whenever it reads the document, so they had better be there.
+  for member in numbered {
+    out.push(member.raw_key, member.value);
+  }
   for name in SESSION_MEMBERS {
     match (name, find(session, name)) {
       ("lastCheckpointId", _) => out.push(name, id),
@@ -108,12 +117,19 @@ fn compose_session(session: &[Member<'_>], id: &str) -> Result<String> {
       (_, None) => {}
     }
   }
-  for member in session {
+  for member in named {
     if !SESSION_MEMBERS.iter().any(|name| member.is_named(name)) {
       out.push(member.raw_key, member.value);
     }
   }
   Ok(out.finish())
+}
+
+/// Whether a key is an array index, which engines keep in a part of an object that comes first.
+fn is_index(raw_key: &str) -> bool {
+  raw_key
+    .parse::<u32>()
+    .is_ok_and(|index| index < u32::MAX && index.to_string() == raw_key)
 }
 
 fn appended(list: &str, item: &str) -> Result<String> {
@@ -178,6 +194,14 @@ impl<'a> Document<'a> {
   #[must_use]
   pub fn member(&self, name: &str) -> Option<&'a str> {
     find(&self.members, name).map(|member| member.value)
+  }
+
+  /// The version, if it is later than what this code understands.
+  #[must_use]
+  pub fn newer_version(&self) -> Option<&'a str> {
+    let version = self.member("version")?.trim_matches('"');
+    let major = version.split('.').next()?.parse::<u64>().ok()?;
+    (major > MAJOR_VERSION).then_some(version)
   }
 
   /// Whether the stored checksums fit the stored text. Files of the original have the first one only.
@@ -247,7 +271,7 @@ mod tests {
     );
     assert_eq!(
       document.member("session").unwrap(),
-      r#"{"id":"s","name":"n","lastCheckpointId":"cp-1","checkpointIds":["cp-0","cp-1"],"metadata":{"m":1},"7":"extra","mine":1}"#
+      r#"{"7":"extra","id":"s","name":"n","lastCheckpointId":"cp-1","checkpointIds":["cp-0","cp-1"],"metadata":{"m":1},"mine":1}"#
     );
   }
 
@@ -266,6 +290,25 @@ mod tests {
       assert!(!Document::parse(&changed).unwrap().checksums_fit(), "{from} -> {to}");
     }
     assert!(!Document::parse("{}").unwrap().checksums_fit());
+  }
+
+  #[test]
+  fn only_a_later_first_number_is_a_newer_version() {
+    for (version, is_newer) in [
+      ("1.0.0", false),
+      ("1.9.3", false),
+      ("2.0.0", true),
+      ("10", true),
+      ("next", false),
+    ] {
+      let text = format!(r#"{{"version":"{version}"}}"#);
+      assert_eq!(
+        Document::parse(&text).unwrap().newer_version().is_some(),
+        is_newer,
+        "{version}"
+      );
+    }
+    assert_eq!(Document::parse("{}").unwrap().newer_version(), None);
   }
 
   #[test]

@@ -2,9 +2,14 @@
 
 use memchr::memchr2;
 
-/// Lays out compact JSON. The input must be valid and free of white space between its tokens.
+/// The longest text that a JavaScript engine can hold, and so read back: V8's limit on 64-bit systems.
+pub const MAX_TEXT_BYTES: usize = (1 << 29) - 24;
+
+/// Lays out compact JSON; `None` if that would be longer than [`MAX_TEXT_BYTES`]. Deep nesting takes much white space.
+///
+/// The input must be valid and free of white space between its tokens.
 #[must_use]
-pub fn indent(compact: &str) -> String {
+pub fn indent(compact: &str) -> Option<String> {
   let bytes = compact.as_bytes();
   let mut out = Vec::with_capacity(compact.len() + compact.len() / 2);
   let mut depth = 0;
@@ -12,6 +17,9 @@ pub fn indent(compact: &str) -> String {
   let mut at = 0;
   while let Some(&byte) = bytes.get(at) {
     at += 1;
+    if out.len() > MAX_TEXT_BYTES {
+      return None;
+    }
     match byte {
       b'"' => at = string_end(bytes, at),
       b'{' | b'[' => {
@@ -44,7 +52,7 @@ pub fn indent(compact: &str) -> String {
     }
   }
   out.extend_from_slice(&bytes[copied..]);
-  into_text(out)
+  (out.len() <= MAX_TEXT_BYTES).then(|| into_text(out))
 }
 
 /// Leaves out the white space between tokens. The input must be valid.
@@ -96,8 +104,7 @@ fn new_line(out: &mut Vec<u8>, depth: usize) {
 }
 
 fn into_text(bytes: Vec<u8>) -> String {
-  // Text was only cut beside ASCII bytes.
-  String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+  String::from_utf8(bytes).expect("text is cut beside ASCII bytes only")
 }
 
 #[cfg(test)]
@@ -107,24 +114,37 @@ mod tests {
   const COMPACT: &str =
     r#"{"a":[],"b":{},"c":[1,"x, {y}: \"z\" [","é",[[2]],{"d":null}],"":{"deep":{"er":[true,false]}}}"#;
 
+  fn indented(compact: &str) -> String {
+    indent(compact).unwrap()
+  }
+
+  #[test]
+  fn white_space_that_no_engine_could_read_back_is_not_made() {
+    let depth = 30_000;
+    let deep = "[".repeat(depth) + "1" + &"]".repeat(depth);
+    assert_eq!(indent(&deep), None);
+    let half = "[".repeat(depth / 4) + "1" + &"]".repeat(depth / 4);
+    assert!(indent(&half).is_some());
+  }
+
   #[test]
   fn indented_text_is_what_the_two_space_layout_says() {
     let value: serde_json::Value =
       serde_json::from_str(r#"{"a":[],"b":{},"c":[1,"x, {y}: \"z\" [",[[2]],{"d":null}]}"#).unwrap();
     assert_eq!(
-      indent(&serde_json::to_string(&value).unwrap()),
+      indented(&serde_json::to_string(&value).unwrap()),
       serde_json::to_string_pretty(&value).unwrap()
     );
-    assert_eq!(indent("5"), "5");
-    assert_eq!(indent("{}"), "{}");
-    assert_eq!(indent(r#""a\\""#), r#""a\\""#);
+    assert_eq!(indented("5"), "5");
+    assert_eq!(indented("{}"), "{}");
+    assert_eq!(indented(r#""a\\""#), r#""a\\""#);
     let deep = "[".repeat(50) + "1" + &"]".repeat(50);
-    assert!(indent(&deep).contains(&format!("\n{}1\n", " ".repeat(100))));
+    assert!(indented(&deep).contains(&format!("\n{}1\n", " ".repeat(100))));
   }
 
   #[test]
   fn compacting_undoes_indenting() {
-    assert_eq!(compact(&indent(COMPACT)), COMPACT);
+    assert_eq!(compact(&indented(COMPACT)), COMPACT);
     assert_eq!(compact(COMPACT), COMPACT);
     assert_eq!(compact(" [ 1 ,\t\"a b\" ]\r\n"), "[1,\"a b\"]");
   }

@@ -2,12 +2,11 @@
 
 use std::sync::PoisonError;
 
-use super::{Stamp, Store, into_text};
+use super::{Spelling, Stamp, Store, into_text, laid_out};
 use crate::backend::{CheckpointEntry, Encoding, Item};
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::format::checkpoint::{Draft, compose};
 use crate::format::gzip::{self, InflateError};
-use crate::format::layout::indent;
 use crate::id::{CheckpointId, SessionId};
 
 /// What a finished `create_checkpoint` tells its caller.
@@ -28,6 +27,8 @@ pub struct StoredCheckpoint {
   pub text: String,
   /// The bytes that it takes up where it is stored.
   pub size_bytes: u64,
+  /// What its checksums say.
+  pub spelling: Spelling,
 }
 
 /// A checkpoint that is there, but cannot be read.
@@ -48,7 +49,8 @@ pub struct CheckpointPage {
 
 impl Store {
   /// Id and time of a checkpoint that is being asked for now.
-  pub fn stamp(&self) -> Result<Stamp> {
+  #[must_use]
+  pub fn stamp(&self) -> Stamp {
     self.ids.stamp()
   }
 
@@ -60,14 +62,14 @@ impl Store {
     parts: &str,
     encoding: Encoding,
   ) -> Result<Created> {
-    let Stamp { id, timestamp } = self.newer_than_all(session, stamp)?;
+    let id = self.newer_than_all(session, stamp)?.id()?;
     let text = compose(Draft {
       id: &id,
-      timestamp,
+      timestamp: stamp.timestamp,
       parts,
     })?;
     let bytes = match encoding {
-      Encoding::Json => indent(&text).into_bytes(),
+      Encoding::Json => laid_out(&text)?.into_bytes(),
       Encoding::Gzip => gzip::compress(text.as_bytes()),
     };
     let saved = self.write(session, Item::Checkpoint(&id, encoding), &bytes)?;
@@ -80,22 +82,27 @@ impl Store {
     })
   }
 
-  /// The stamp, or a newer one if this session already holds a checkpoint from the clock's future. Looks once a
-  /// process and session: after that, ids only grow.
+  /// The stamp, moved ahead if this session already holds a checkpoint from the clock's future. Looks once a process
+  /// and session; calls that come meanwhile wait for it.
   fn newer_than_all(&self, session: &SessionId, stamp: Stamp) -> Result<Stamp> {
-    let is_new = self
+    let mut known = self.known_sessions.lock().unwrap_or_else(PoisonError::into_inner);
+    let shift = if let Some(shift) = known.get(session) {
+      *shift
+    } else {
+      let newest = self.backend.checkpoints(session)?.into_iter().next();
+      let shift = newest.and_then(|newest| self.ids.shift_beyond(&newest.id));
+      known.insert(session.clone(), shift);
+      shift
+    };
+    Ok(shift.map_or(stamp, |shift| shift.apply(stamp)))
+  }
+
+  pub(super) fn forget_ids(&self, session: &SessionId) {
+    self
       .known_sessions
       .lock()
       .unwrap_or_else(PoisonError::into_inner)
-      .insert(session.clone());
-    if is_new && let Some(newest) = self.backend.checkpoints(session)?.first() {
-      self.ids.observe(&newest.id);
-      let ours = CheckpointEntry::new(stamp.id.clone(), Encoding::Json, || stamp.timestamp);
-      if ours.newest_first(newest).is_gt() {
-        return self.stamp();
-      }
-    }
-    Ok(stamp)
+      .remove(session);
   }
 
   /// A page of the checkpoints of a session; `limit` 0 means all.
@@ -104,7 +111,7 @@ impl Store {
     let wanted = if limit == 0 { entries.len() } else { limit };
     let mut checkpoints = Vec::new();
     for entry in entries.iter().skip(offset).take(wanted) {
-      match self.read_checkpoint(session, &entry.id, entry.encoding) {
+      match self.verified(session, &entry.id, entry.encoding) {
         Ok(Some(stored)) => checkpoints.push(Ok(stored)),
         // It went away after it was listed.
         Ok(None) => {}
@@ -125,7 +132,7 @@ impl Store {
 
   pub fn checkpoint(&self, session: &SessionId, id: &CheckpointId) -> Result<Option<StoredCheckpoint>> {
     for encoding in Encoding::ALL {
-      if let Some(found) = self.read_checkpoint(session, id, encoding)? {
+      if let Some(found) = self.verified(session, id, encoding)? {
         return Ok(Some(found));
       }
     }
@@ -135,7 +142,7 @@ impl Store {
   pub fn latest_checkpoint(&self, session: &SessionId) -> Result<Option<StoredCheckpoint>> {
     for entry in self.backend.checkpoints(session)? {
       // One that went away since the listing makes room for the next.
-      if let Some(found) = self.read_checkpoint(session, &entry.id, entry.encoding)? {
+      if let Some(found) = self.verified(session, &entry.id, entry.encoding)? {
         return Ok(Some(found));
       }
     }
@@ -149,14 +156,26 @@ impl Store {
     Ok(())
   }
 
-  fn read_checkpoint(
+  /// The report of a checkpoint that could not be read.
+  pub(super) fn damaged(&self, session: &SessionId, entry: &CheckpointEntry, error: Error) -> Damaged {
+    Damaged {
+      id: entry.id.clone(),
+      path: self
+        .backend
+        .name_of(session, Item::Checkpoint(&entry.id, entry.encoding)),
+      error,
+    }
+  }
+
+  /// Reads and inflates a checkpoint; nothing is checked yet.
+  pub(super) fn read_checkpoint(
     &self,
     session: &SessionId,
     id: &CheckpointId,
     encoding: Encoding,
   ) -> Result<Option<StoredCheckpoint>> {
     let item = Item::Checkpoint(id, encoding);
-    let Some(bytes) = self.backend.read(session, item)? else {
+    let Some(bytes) = self.backend.read(session, item, self.options.max_read_bytes)? else {
       return Ok(None);
     };
     let path = self.backend.name_of(session, item);
@@ -170,17 +189,15 @@ impl Store {
       text: into_text(json, &path)?,
       path,
       size_bytes,
+      spelling: Spelling::Unchecked,
     }))
   }
 
   fn inflate(&self, bytes: &[u8], path: &str) -> Result<Vec<u8>> {
-    let limit = self.options.max_inflated_bytes;
+    let limit = self.options.max_read_bytes;
     gzip::decompress(bytes, limit).map_err(|error| match error {
       InflateError::NotGzip(cause) => Error::corrupt(path, format!("it is not gzip ({cause})")).because(cause),
-      InflateError::TooLarge => Error::new(
-        Code::TooLarge,
-        format!("{path} inflates to more than {limit} bytes. If you trust it, raise maxInflatedBytes"),
-      ),
+      InflateError::TooLarge => Error::too_large(path, limit, limit),
     })
   }
 }

@@ -15,6 +15,8 @@ pub struct Gate {
 #[derive(Default)]
 struct State {
   phase: Phase,
+  /// How often it was closed.
+  closings: u64,
   inside: usize,
   /// Told when the last operation leaves.
   waiting: Vec<Box<dyn FnOnce() + Send>>,
@@ -35,10 +37,6 @@ enum Phase {
 }
 
 impl Gate {
-  pub fn open(&self) {
-    self.lock().phase = Phase::Open;
-  }
-
   fn lock(&self) -> MutexGuard<'_, State> {
     // A phase and a counter: there is no half-made change to fear.
     self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -58,6 +56,18 @@ impl Gate {
 }
 
 impl Store {
+  /// Begins to open the store; again, if it was closed. A `close` that comes before it is finished has the last word.
+  pub fn begin_open(self: &Arc<Self>) -> Opening {
+    let mut state = self.gate.lock();
+    state.inside += 1;
+    Opening {
+      closings: state.closings,
+      inside: OpenStore {
+        store: Arc::clone(self),
+      },
+    }
+  }
+
   /// Begins an operation. The answer keeps `close` waiting until it is dropped.
   pub fn enter(self: &Arc<Self>) -> Result<OpenStore> {
     let mut state = self.gate.lock();
@@ -72,10 +82,7 @@ impl Store {
         Code::NotInitialized,
         "CheckpointStore not initialized. Call initialize() first.",
       )),
-      Phase::Closed => Err(Error::new(
-        Code::Closed,
-        "CheckpointStore is closed. Call initialize() to open it again.",
-      )),
+      Phase::Closed => Err(closed()),
     }
   }
 
@@ -83,12 +90,41 @@ impl Store {
   pub fn close(&self, closed: impl FnOnce() + Send + 'static) {
     let mut state = self.gate.lock();
     state.phase = Phase::Closed;
+    state.closings += 1;
     if state.inside > 0 {
       state.waiting.push(Box::new(closed));
     } else {
       drop(state);
       closed();
     }
+  }
+}
+
+fn closed() -> Error {
+  Error::new(
+    Code::Closed,
+    "CheckpointStore is closed. Call initialize() to open it again.",
+  )
+}
+
+/// An opening under way.
+#[derive(Debug)]
+pub struct Opening {
+  /// How often the store had been closed when it began.
+  closings: u64,
+  inside: OpenStore,
+}
+
+impl Opening {
+  pub fn finish(self) -> Result<()> {
+    self.inside.backend.initialize()?;
+    let mut state = self.inside.gate.lock();
+    if state.closings != self.closings {
+      drop(state);
+      return Err(closed());
+    }
+    state.phase = Phase::Open;
+    Ok(())
   }
 }
 

@@ -13,10 +13,48 @@ use crate::id::CheckpointId;
 const TAILS: u64 = 36u64.pow(6);
 
 /// What a checkpoint gets at the moment of the call that makes it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp {
-  pub id: CheckpointId,
+  /// The milliseconds in its id.
+  time: u64,
+  tail: u64,
   pub timestamp: u64,
+}
+
+impl Stamp {
+  pub fn id(self) -> Result<CheckpointId> {
+    CheckpointId::parse(&format!("cp-{}-{:0>6}", base36(self.time), base36(self.tail)))
+  }
+}
+
+/// Stamps of calls that were under way when a session turned out to hold an id from the clock's future: all of them
+/// move ahead of it by the same step, and so keep their order.
+#[derive(Debug, Clone, Copy)]
+pub struct Shift {
+  beyond: u64,
+  step: u64,
+}
+
+impl Shift {
+  /// Calls that have been waiting for longer than this are not reckoned with.
+  const SLACK_MS: u64 = 60 * 60 * 1000;
+
+  fn new(newest: u64, now: u64) -> Self {
+    Self {
+      beyond: newest,
+      step: newest.saturating_sub(now).saturating_add(Self::SLACK_MS + 1),
+    }
+  }
+
+  pub fn apply(self, stamp: Stamp) -> Stamp {
+    if stamp.time > self.beyond {
+      return stamp;
+    }
+    Stamp {
+      time: stamp.time.saturating_add(self.step),
+      ..stamp
+    }
+  }
 }
 
 #[derive(Debug, Default)]
@@ -26,14 +64,13 @@ pub struct IdSource {
 }
 
 impl IdSource {
-  pub fn stamp(&self) -> Result<Stamp> {
+  pub fn stamp(&self) -> Stamp {
     let timestamp = now_ms();
     let (time, tail) = self.next(timestamp);
-    let id = CheckpointId::parse(&format!("cp-{}-{:0>6}", base36(time), base36(tail)))?;
-    Ok(Stamp { id, timestamp })
+    Stamp { time, tail, timestamp }
   }
 
-  /// Makes all later ids greater than this one, even if the clock was set back.
+  /// Makes all later ids greater than one that was seen.
   pub fn observe(&self, id: &CheckpointId) {
     let Some(time) = time_in_id(id.as_str()) else {
       return;
@@ -43,16 +80,34 @@ impl IdSource {
       .rsplit('-')
       .next()
       .and_then(|tail| u64::from_str_radix(tail, 36).ok());
+    self.raise((time, tail.unwrap_or(0)));
+  }
+
+  /// What the newest id of a session means for the stamps that were given out before it was seen: nothing, unless the
+  /// clock was set back since, here or where it was made.
+  pub fn shift_beyond(&self, newest: &CheckpointId) -> Option<Shift> {
+    let newest = time_in_id(newest.as_str())?;
+    let now = now_ms();
+    if newest <= now {
+      return None;
+    }
+    let shift = Shift::new(newest, now);
+    // Stamps to come must not fall among those that are moved.
+    self.raise((now.saturating_add(shift.step), TAILS - 1));
+    Some(shift)
+  }
+
+  fn raise(&self, seen: (u64, u64)) {
     let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-    *last = (*last).max((time, tail.unwrap_or(0)));
+    *last = (*last).max(seen);
   }
 
   fn next(&self, now: u64) -> (u64, u64) {
-    // Half of the range is left for others of the same millisecond.
     let random = Uuid::new_v4().as_u64_pair().1;
     let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
     let (time, tail) = *last;
     *last = if now > time {
+      // Half of the range is left for others of the same millisecond.
       (now, random % (TAILS / 2))
     } else {
       // A random step keeps the ids of two processes in one millisecond apart.
@@ -80,32 +135,44 @@ fn base36(mut number: u64) -> String {
 mod tests {
   use super::*;
 
-  fn order(id: &CheckpointId) -> (Option<u64>, String) {
-    (time_in_id(id.as_str()), id.as_str().to_owned())
+  fn order(stamp: Stamp) -> (u64, String) {
+    let id = stamp.id().unwrap();
+    (time_in_id(id.as_str()).unwrap(), id.to_string())
   }
 
   #[test]
   fn ids_have_the_form_of_the_contract_and_only_grow() {
     let ids = IdSource::default();
-    let made: Vec<_> = (0..20_000).map(|_| ids.stamp().unwrap()).collect();
-    assert!(
-      made.iter().all(|stamp| time_in_id(stamp.id.as_str()).is_some()),
-      "{:?}",
-      made[0]
-    );
-    assert!(made.windows(2).all(|pair| order(&pair[0].id) < order(&pair[1].id)));
+    let made: Vec<_> = (0..20_000).map(|_| ids.stamp()).collect();
+    assert!(made.windows(2).all(|pair| order(pair[0]) < order(pair[1])));
   }
 
   #[test]
-  fn a_clock_that_was_set_back_does_not_make_older_ids() {
+  fn a_clock_that_was_set_back_makes_neither_older_ids_nor_another_order() {
     let ids = IdSource::default();
+    let under_way: Vec<_> = (0..5).map(|_| ids.stamp()).collect();
     let future = CheckpointId::parse("cp-zzzzzzzz-zzzzzz").unwrap();
-    ids.observe(&future);
-    let next = ids.stamp().unwrap();
-    assert!(order(&next.id) > order(&future), "{next:?}");
-    assert!(next.timestamp < time_in_id(future.as_str()).unwrap());
-    ids.observe(&CheckpointId::parse("foreign").unwrap());
-    assert!(order(&ids.stamp().unwrap().id) > order(&next.id));
+    let shift = ids.shift_beyond(&future).unwrap();
+    let later = ids.stamp();
+    let all: Vec<_> = under_way
+      .into_iter()
+      .chain([later])
+      .map(|stamp| order(shift.apply(stamp)))
+      .collect();
+    assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "{all:?}");
+    assert!(all[0].0 > time_in_id(future.as_str()).unwrap());
+    assert!(
+      later.timestamp < time_in_id(future.as_str()).unwrap(),
+      "the time that it tells is the clock's"
+    );
+  }
+
+  #[test]
+  fn ids_of_the_past_and_foreign_ones_move_nothing() {
+    let ids = IdSource::default();
+    for id in ["cp-1-000000", "foreign", &ids.stamp().id().unwrap().to_string()] {
+      assert!(ids.shift_beyond(&CheckpointId::parse(id).unwrap()).is_none(), "{id}");
+    }
   }
 
   #[test]

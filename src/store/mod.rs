@@ -1,27 +1,32 @@
 //! What a checkpoint store does, in order. No JavaScript, no file system.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Mutex;
 
 use crate::backend::{Backend, Durability, Item};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
+use crate::format::layout::{MAX_TEXT_BYTES, indent};
 use crate::id::SessionId;
 
 mod checkpoint;
 mod gate;
 mod ids;
+mod recover;
 mod restore;
 mod result;
 mod retention;
 mod session;
+mod verify;
 
 pub use checkpoint::{CheckpointPage, Created, Damaged, StoredCheckpoint};
-pub use gate::OpenStore;
+pub use gate::{OpenStore, Opening};
 pub use ids::Stamp;
+pub use recover::{PassedOver, RecoverOutcome, RecoverRequest, Recovery};
 pub use restore::{Respelling, RestoreOutcome, RestoreRequest, Restored};
+pub use verify::{FileReport, SessionReport, Spelling};
 
 use gate::Gate;
-use ids::IdSource;
+use ids::{IdSource, Shift};
 
 /// What a store may be told when it is made.
 #[derive(Debug, Clone, Copy)]
@@ -29,8 +34,8 @@ pub struct Options {
   /// How many checkpoints retention leaves in a session; at least one.
   pub max_checkpoints_per_session: usize,
   pub durability: Durability,
-  /// The most bytes that a compressed checkpoint may inflate to.
-  pub max_inflated_bytes: u64,
+  /// The most bytes that something stored may have, inflated.
+  pub max_read_bytes: u64,
 }
 
 impl Default for Options {
@@ -38,7 +43,7 @@ impl Default for Options {
     Self {
       max_checkpoints_per_session: 100,
       durability: Durability::Full,
-      max_inflated_bytes: 1 << 30,
+      max_read_bytes: 1 << 30,
     }
   }
 }
@@ -63,8 +68,8 @@ pub struct Store {
   backend: Box<dyn Backend>,
   options: Options,
   ids: IdSource,
-  /// Sessions whose existing checkpoints have been looked at for their ids.
-  known_sessions: Mutex<HashSet<SessionId>>,
+  /// Sessions whose existing checkpoints have been looked at for their ids, and what came of it.
+  known_sessions: Mutex<HashMap<SessionId, Option<Shift>>>,
   gate: Gate,
 }
 
@@ -86,13 +91,6 @@ impl Store {
     self.backend.location()
   }
 
-  /// Opens the store; again, if it was closed.
-  pub fn initialize(&self) -> Result<()> {
-    self.backend.initialize()?;
-    self.gate.open();
-    Ok(())
-  }
-
   fn write(&self, session: &SessionId, item: Item<'_>, bytes: &[u8]) -> Result<Saved> {
     self.backend.write(session, item, bytes)?;
     Ok(Saved {
@@ -102,13 +100,24 @@ impl Store {
   }
 
   fn load(&self, session: &SessionId, item: Item<'_>) -> Result<Option<Loaded>> {
-    let Some(bytes) = self.backend.read(session, item)? else {
+    let Some(bytes) = self.backend.read(session, item, self.options.max_read_bytes)? else {
       return Ok(None);
     };
     let path = self.backend.name_of(session, item);
     let text = into_text(bytes, &path)?;
     Ok(Some(Loaded { path, text }))
   }
+}
+
+/// The two-space layout of compact JSON.
+fn laid_out(compact: &str) -> Result<String> {
+  indent(compact).ok_or_else(|| {
+    let message = format!(
+      "{} bytes of JSON become more than {MAX_TEXT_BYTES} when they are laid out: no engine could read them back",
+      compact.len()
+    );
+    Error::new(Code::TooLarge, message)
+  })
 }
 
 fn into_text(bytes: Vec<u8>, path: &str) -> Result<String> {

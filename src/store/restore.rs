@@ -1,12 +1,12 @@
 //! Restoring a session and its task tree from a checkpoint, as one step.
 
-use super::{Store, StoredCheckpoint};
+use super::{Store, StoredCheckpoint, laid_out};
+use crate::backend::Encoding;
 use crate::error::{Code, Error, Result};
 use crate::format::checkpoint::Document;
-use crate::format::layout::{compact, indent};
 use crate::format::object::{Edit, ObjectWriter, edit};
 use crate::format::reset::{Resets, reset_tasks};
-use crate::format::scan::{SyntaxError, members, validate};
+use crate::format::scan::{SyntaxError, find, members, unescape};
 use crate::id::{CheckpointId, SessionId};
 
 #[derive(Debug, Clone)]
@@ -14,6 +14,8 @@ pub struct RestoreRequest {
   /// Where the checkpoint is; without it, all sessions are looked through.
   pub session: Option<SessionId>,
   pub checkpoint: CheckpointId,
+  /// The checkpoint in the caller's own words.
+  pub asked_for: String,
   pub validate_checksum: bool,
   pub resets: Resets,
   /// Hand back what was restored.
@@ -51,10 +53,8 @@ pub struct Respelling {
 impl Store {
   pub fn restore(&self, request: RestoreRequest) -> Result<RestoreOutcome> {
     let (session, stored) = self.find_checkpoint(&request)?;
-    let damaged = |error: SyntaxError| Error::corrupt(&stored.path, error).because(error);
-    validate(&stored.text).map_err(damaged)?;
-    let text = compact(&stored.text);
-    let document = Document::parse(&text).map_err(damaged)?;
+    let text = stored.compact_text()?;
+    let document = stored.document(&text)?;
     if request.validate_checksum && !document.checksums_fit() {
       return Ok(RestoreOutcome::NeedsRespelling(Respelling {
         stored,
@@ -62,7 +62,7 @@ impl Store {
         request,
       }));
     }
-    let restored = self.restore_document(&session, &request, &document, &stored.path)?;
+    let restored = self.restore_document(&session, &document, &stored.path, request.resets, request.include_state)?;
     Ok(RestoreOutcome::Restored(restored))
   }
 
@@ -73,14 +73,14 @@ impl Store {
       session,
       request,
     } = respelling;
-    let document = Document::parse(text).map_err(|error| Error::corrupt(&stored.path, error).because(error))?;
+    let document = stored.document(text)?;
     if !document.checksums_fit() {
       return Err(Error::new(
         Code::ChecksumMismatch,
         "Checkpoint checksum validation failed - data may be corrupted",
       ));
     }
-    self.restore_document(session, request, &document, &stored.path)
+    self.restore_document(session, &document, &stored.path, request.resets, request.include_state)
   }
 
   fn find_checkpoint(&self, request: &RestoreRequest) -> Result<(SessionId, StoredCheckpoint)> {
@@ -89,14 +89,17 @@ impl Store {
       Some(session) => Some(session.clone()),
       None => self.only_session_with(id)?,
     };
-    let found = match &session {
-      Some(session) => self.checkpoint(session, id)?,
-      None => None,
-    };
-    match (session, found) {
-      (Some(session), Some(stored)) => Ok((session, stored)),
-      _ => Err(Error::new(Code::NotFound, format!("Checkpoint not found: {id}"))),
+    if let Some(session) = session {
+      for encoding in Encoding::ALL {
+        if let Some(stored) = self.read_checkpoint(&session, id, encoding)? {
+          return Ok((session, stored));
+        }
+      }
     }
+    Err(Error::new(
+      Code::NotFound,
+      format!("Checkpoint not found: {}", request.asked_for),
+    ))
   }
 
   fn only_session_with(&self, id: &CheckpointId) -> Result<Option<SessionId>> {
@@ -114,12 +117,14 @@ impl Store {
     Ok(sessions.pop())
   }
 
-  fn restore_document(
+  /// Writes the session and the tree of a checkpoint, as one step.
+  pub(super) fn restore_document(
     &self,
     session_id: &SessionId,
-    request: &RestoreRequest,
     document: &Document<'_>,
     path: &str,
+    resets: Resets,
+    include_state: bool,
   ) -> Result<Restored> {
     let damaged = |error: SyntaxError| Error::corrupt(path, error).because(error);
     let part = |name: &str| document.member(name).filter(|value| value.starts_with('{'));
@@ -129,14 +134,23 @@ impl Store {
       .ok_or_else(|| Error::corrupt(path, "it has no id"))?;
     let agents = part("agentStates").unwrap_or("{}");
 
-    let session = edit(session, &[Edit::Set("lastCheckpointId", id), Edit::Remove("taskTree")]).map_err(damaged)?;
-    let tree = reset_tasks(part("taskTree").unwrap_or("{}"), request.resets).map_err(damaged)?;
+    let mut edits = vec![Edit::Set("lastCheckpointId", id), Edit::Remove("taskTree")];
+    // In a copy of a session's directory the checkpoint still names the session that it was made for. What is restored
+    // there belongs to the copy: saving it must not overwrite the other. An id has no characters to escape but quotes.
+    let name = format!("\"{}\"", session_id.as_str().replace('"', "\\\""));
+    let own_name = find(&members(session).map_err(damaged)?, "id").map_or("", |member| member.value);
+    if unescape(own_name.trim_matches('"')) != session_id.as_str() {
+      edits.push(Edit::Set("id", &name));
+    }
+    let session = edit(session, &edits).map_err(damaged)?;
+    let tree = reset_tasks(part("taskTree").unwrap_or("{}"), resets).map_err(damaged)?;
     let agent_count = members(agents).map_err(damaged)?.len();
+    let (session_text, tree_text) = (laid_out(&session)?, laid_out(&tree.text)?);
     self
       .backend
-      .write_state(session_id, indent(&session).as_bytes(), indent(&tree.text).as_bytes())?;
+      .write_state(session_id, session_text.as_bytes(), tree_text.as_bytes())?;
 
-    let state = request.include_state.then(|| {
+    let state = include_state.then(|| {
       let mut state = ObjectWriter::with_capacity(session.len() + tree.text.len() + agents.len() + 64);
       state.push("session", &session);
       state.push("taskTree", &tree.text);

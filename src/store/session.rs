@@ -1,9 +1,8 @@
 //! Sessions, their task trees, and what they take up.
 
-use super::{Loaded, Saved, Store};
+use super::{Loaded, Saved, Store, laid_out};
 use crate::backend::{Item, Usage};
-use crate::error::Result;
-use crate::format::layout::indent;
+use crate::error::{Error, Result};
 use crate::id::SessionId;
 
 impl Store {
@@ -13,7 +12,7 @@ impl Store {
 
   /// `document` is compact JSON.
   pub fn save_session(&self, session: &SessionId, document: &str) -> Result<Saved> {
-    self.write(session, Item::Session, indent(document).as_bytes())
+    self.write(session, Item::Session, laid_out(document)?.as_bytes())
   }
 
   pub fn load_session(&self, session: &SessionId) -> Result<Option<Loaded>> {
@@ -22,7 +21,7 @@ impl Store {
 
   /// `tree` is compact JSON.
   pub fn save_task_tree(&self, session: &SessionId, tree: &str) -> Result<Saved> {
-    self.write(session, Item::TaskTree, indent(tree).as_bytes())
+    self.write(session, Item::TaskTree, laid_out(tree)?.as_bytes())
   }
 
   pub fn load_task_tree(&self, session: &SessionId) -> Result<Option<Loaded>> {
@@ -33,8 +32,11 @@ impl Store {
     self.backend.sessions()
   }
 
-  pub fn delete_session(&self, session: &SessionId) -> Result<()> {
-    self.backend.delete_session(session)
+  /// Removes a session; the answer is what went wrong after it was gone for every reader.
+  pub fn delete_session(&self, session: &SessionId) -> Result<Option<Error>> {
+    let left = self.backend.delete_session(session)?;
+    self.forget_ids(session);
+    Ok(left)
   }
 
   pub fn usage(&self, session: &SessionId) -> Result<Usage> {

@@ -16,7 +16,7 @@ fn opened(max_checkpoints_per_session: usize) -> OpenStore {
     ..Options::default()
   };
   let store = Arc::new(Store::new(Box::new(MemoryBackend::default()), options));
-  store.initialize().unwrap();
+  store.begin_open().finish().unwrap();
   store.enter().unwrap()
 }
 
@@ -26,7 +26,7 @@ fn session() -> SessionId {
 
 fn create(store: &Store, encoding: Encoding) -> CheckpointId {
   store
-    .create_checkpoint(&session(), store.stamp().unwrap(), PARTS, encoding)
+    .create_checkpoint(&session(), store.stamp(), PARTS, encoding)
     .unwrap()
     .id
 }
@@ -40,6 +40,7 @@ fn request(id: &CheckpointId) -> RestoreRequest {
   RestoreRequest {
     session: None,
     checkpoint: id.clone(),
+    asked_for: id.to_string(),
     validate_checksum: true,
     resets: crate::format::reset::Resets::default(),
     include_state: false,
@@ -135,7 +136,7 @@ fn damage_writes_nothing() {
   let store = opened(100);
   let id = create(&store, Encoding::Json);
   let item = Item::Checkpoint(&id, Encoding::Json);
-  let text = String::from_utf8(store.backend.read(&session(), item).unwrap().unwrap()).unwrap();
+  let text = String::from_utf8(store.backend.read(&session(), item, u64::MAX).unwrap().unwrap()).unwrap();
   store
     .backend
     .write(&session(), item, text.replace("failed", "healed").as_bytes())
@@ -176,7 +177,7 @@ fn a_plain_id_in_two_sessions_is_not_guessed() {
 #[test]
 fn closing_waits_for_what_is_under_way_and_lets_nothing_else_in() {
   let store = Arc::new(Store::new(Box::new(MemoryBackend::default()), Options::default()));
-  store.initialize().unwrap();
+  store.begin_open().finish().unwrap();
   let inside = store.enter().unwrap();
   let (tell, closed) = std::sync::mpsc::channel();
   for _ in 0..2 {
@@ -189,8 +190,20 @@ fn closing_waits_for_what_is_under_way_and_lets_nothing_else_in() {
   assert_eq!(closed.try_iter().count(), 2);
   store.close(move || tell.send(()).unwrap());
   assert_eq!(closed.try_iter().count(), 1);
-  store.initialize().unwrap();
+  store.begin_open().finish().unwrap();
   assert!(store.enter().is_ok());
+}
+
+#[test]
+fn a_close_that_comes_while_the_store_opens_has_the_last_word() {
+  let store = Arc::new(Store::new(Box::new(MemoryBackend::default()), Options::default()));
+  let (tell, closed) = std::sync::mpsc::channel();
+  let opening = store.begin_open();
+  store.close(move || tell.send(()).unwrap());
+  assert!(closed.try_recv().is_err());
+  assert_eq!(opening.finish().unwrap_err().code, Code::Closed);
+  closed.recv().unwrap();
+  assert_eq!(store.enter().unwrap_err().code, Code::Closed);
 }
 
 #[test]

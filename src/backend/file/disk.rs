@@ -1,123 +1,97 @@
-//! The durable steps. Each is owned by one function here; the syncs are inside them, not at call sites.
+//! The file system as the file backend uses it: directories that are opened step by step, and names in them.
+//!
+//! Everything that touches the system goes through these traits, so that tests can put a disk underneath that refuses
+//! a call, or forgets what was not synced.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::io;
 
-use uuid::Uuid;
+/// A tree of directories below one base.
+pub trait Disk: Send + Sync + fmt::Debug {
+  type Directory: Directory;
 
-use crate::error::{Error, Result};
+  /// Makes the base, and what is missing above it; its name is durable afterwards if `durable` says so.
+  fn make_base(&self, durable: bool) -> io::Result<()>;
 
-/// How much must have reached the disk before a write is acknowledged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
-  /// Files and directories are synced: what was acknowledged survives a power cut.
-  #[default]
-  Full,
-  /// Nothing is synced: what was acknowledged survives the process, not the machine. Still atomic.
-  Relaxed,
+  /// Opens the base. It may be reached through links: its owner named it.
+  fn open_base(&self) -> io::Result<Self::Directory>;
 }
 
-/// A file that nobody reads yet; it is removed again unless it gets its name.
-#[derive(Debug)]
-pub struct Temporary {
-  path: PathBuf,
-  has_name: bool,
+/// An open directory. No call follows a link.
+pub trait Directory: Sized + Send {
+  /// A file that is being written, locked by its writer until it is dropped.
+  type File: Send;
+  /// Held until it is dropped.
+  type Lock: Send;
+
+  fn open_directory(&self, name: &str) -> io::Result<Self>;
+
+  /// Makes a directory for its owner only.
+  fn make_directory(&self, name: &str) -> io::Result<()>;
+
+  /// Makes a file that must not exist yet, for its owner only.
+  fn create(&self, name: &str) -> io::Result<Self::File>;
+
+  /// Writes all bytes, or fails.
+  fn write(&self, file: &mut Self::File, bytes: &[u8]) -> io::Result<()>;
+
+  /// Makes the contents of a file durable. After a failure they must not be trusted.
+  fn sync_file(&self, file: &Self::File) -> io::Result<()>;
+
+  /// Makes the names in this directory durable.
+  fn sync(&self) -> io::Result<()>;
+
+  /// Reads a file, unless it is larger than `limit`.
+  fn read(&self, name: &str, limit: u64) -> io::Result<Contents>;
+
+  /// Moves a name, replacing what was there.
+  fn rename(&self, from: &str, to: &Self, new_name: &str) -> io::Result<()>;
+
+  fn remove_file(&self, name: &str) -> io::Result<()>;
+
+  fn remove_directory(&self, name: &str) -> io::Result<()>;
+
+  fn entries(&self) -> io::Result<Vec<Entry>>;
+
+  fn stat(&self, name: &str) -> io::Result<Stat>;
+
+  /// Waits for the lock on a file, which is made if need be. Where the file system has no locks, there is none to wait
+  /// for.
+  fn lock(&self, name: &str) -> io::Result<Self::Lock>;
+
+  /// Whether nobody holds the file as [`Directory::create`] gave it; `None` where the file system cannot tell.
+  fn is_abandoned(&self, name: &str) -> io::Result<Option<bool>>;
 }
 
-impl Temporary {
-  /// Writes and syncs `bytes` beside `target`.
-  pub fn write(target: &Path, bytes: &[u8], durability: Durability) -> Result<Self> {
-    let path = temporary_path(target);
-    // From here on, an early return removes what there is of the file.
-    let temporary = Self { path, has_name: false };
-    write_new_file(&temporary.path, bytes, durability).map_err(|error| Error::io("write", target, error))?;
-    Ok(temporary)
-  }
-
-  /// Gives the file its name, replacing what was there. The directory is not synced yet.
-  pub fn persist(mut self, target: &Path) -> Result<()> {
-    rename(&self.path, target).map_err(|error| Error::io("write", target, error))?;
-    self.has_name = true;
-    Ok(())
-  }
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+  File,
+  Directory,
+  /// A link, a pipe, a device: nothing that this store makes.
+  Other,
 }
 
-impl Drop for Temporary {
-  fn drop(&mut self) {
-    if !self.has_name {
-      // If even this fails there is nothing better to do: the name marks it as a left-over.
-      let _ = fs::remove_file(&self.path);
-    }
-  }
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+  pub name: String,
+  pub kind: Kind,
 }
 
-/// A name in the directory of `target` that nobody can guess and no reader takes for an item.
-pub fn temporary_path(target: &Path) -> PathBuf {
-  let name = target.file_name().unwrap_or_default().to_string_lossy();
-  target.with_file_name(format!(".{name}.{}.tmp", Uuid::new_v4().simple()))
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+  pub kind: Kind,
+  pub size: u64,
+  /// Milliseconds since 1970.
+  pub modified: u64,
 }
 
-/// Creates a file that must not exist yet, and syncs its contents.
-pub fn write_new_file(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
-  let mut options = OpenOptions::new();
-  options.write(true).create_new(true);
-  #[cfg(unix)]
-  std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-  let mut file = options.open(path)?;
-  file.write_all(bytes)?;
-  match durability {
-    // On macOS the standard library asks for F_FULLFSYNC, which reaches the platter.
-    Durability::Full => file.sync_all(),
-    Durability::Relaxed => Ok(()),
-  }
-}
-
-/// Renames, replacing what was there.
-#[cfg(not(windows))]
-pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
-  fs::rename(from, to)
-}
-
-/// Renames, replacing what was there. Virus scanners and indexers hold files open for moments: those are waited out.
-#[cfg(windows)]
-pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
-  use std::time::Duration;
-  let mut wait = Duration::from_millis(1);
-  loop {
-    match fs::rename(from, to) {
-      Err(error) if error.kind() == io::ErrorKind::PermissionDenied && wait < Duration::from_secs(2) => {
-        std::thread::sleep(wait);
-        wait *= 2;
-      }
-      answer => return answer,
-    }
-  }
-}
-
-/// Makes the name of `path` durable. It is there already: when this fails, nobody knows whether it survives.
-pub fn sync_parent(path: &Path, durability: Durability) -> Result<()> {
-  match path.parent() {
-    Some(parent) => {
-      sync_directory(parent, durability).map_err(|error| Error::outcome_unknown("sync the directory of", path, error))
-    }
-    None => Ok(()),
-  }
-}
-
-/// Makes the names in a directory durable.
-pub fn sync_directory(directory: &Path, durability: Durability) -> io::Result<()> {
-  match durability {
-    // Windows cannot sync a directory; NTFS journals names by itself.
-    Durability::Full if cfg!(unix) => File::open(directory)?.sync_all(),
-    Durability::Full | Durability::Relaxed => Ok(()),
-  }
-}
-
-/// Makes one directory, readable by its owner only.
-pub fn make_directory(path: &Path) -> io::Result<()> {
-  let mut builder = fs::DirBuilder::new();
-  #[cfg(unix)]
-  std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-  builder.create(path)
+/// What reading a name gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Contents {
+  Bytes(Vec<u8>),
+  /// There is something else than a file under that name.
+  NotAFile,
+  /// More bytes than the limit allows.
+  TooLarge(u64),
 }

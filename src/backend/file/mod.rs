@@ -1,32 +1,45 @@
 //! Files and directories, in the layout of the original store.
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use uuid::Uuid;
 
 use super::{Backend, CheckpointEntry, Encoding, Item, Usage};
-use crate::clock::millis_since_epoch;
 use crate::error::{Error, Result};
-use crate::id::{CheckpointId, SessionId};
+use crate::id::{CheckpointId, SessionId, TaskId};
 
 mod directories;
-mod disk;
+pub mod disk;
+mod durable;
+mod leftovers;
 mod pending;
+#[cfg(any(test, not(unix)))]
+mod portable;
+#[cfg(unix)]
+mod unix;
 
 use directories::Directories;
-pub use disk::Durability;
-use disk::Temporary;
+use disk::{Contents, Directory, Disk, Entry, Kind};
+pub use durable::Durability;
+use durable::{ATTEMPTS, Temporary, absent_is_fine, is_uuid, remove_tree, sync_names};
+#[cfg(not(unix))]
+pub use portable::SystemDisk;
+#[cfg(unix)]
+pub use unix::SystemDisk;
+
+const CHECKPOINTS: &str = "checkpoints";
+const RESULTS: &str = "results";
+const LOGS: &str = "logs";
+const DAMAGED: &str = "damaged";
 
 /// A session directory that was renamed to this is on its way out: whoever finds one may finish the removal.
 const DELETED_PREFIX: &str = ".deleted-";
 
-/// How often a step is begun again because somebody else was at work in the same directory.
-const ATTEMPTS: u32 = 100;
-
 #[derive(Debug)]
-pub struct FileBackend {
+pub struct FileBackend<D: Disk = SystemDisk> {
+  disk: D,
+  /// For names in answers and errors; the disk knows its own.
   base: PathBuf,
   durability: Durability,
   directories: Directories,
@@ -36,79 +49,112 @@ impl FileBackend {
   /// `base` must be absolute. Nothing is touched before [`Backend::initialize`].
   #[must_use]
   pub fn new(base: PathBuf, durability: Durability) -> Self {
+    Self::on(SystemDisk::new(base.clone()), base, durability)
+  }
+}
+
+/// Where an item lies: the names of the directories below the base, and its own.
+struct Place<'a> {
+  directory: Vec<&'a str>,
+  name: String,
+}
+
+impl<'a> Place<'a> {
+  fn of(session: &'a SessionId, item: Item<'_>) -> Self {
+    let session = session.as_str();
+    let (directory, name) = match item {
+      Item::Session => (vec![session], "session.json".to_owned()),
+      Item::TaskTree => (vec![session], "task-tree.json".to_owned()),
+      Item::Checkpoint(id, encoding) => (vec![session, CHECKPOINTS], format!("{id}{}", encoding.ending())),
+      Item::TaskResult(id) => (vec![session, RESULTS], format!("{id}.json")),
+    };
+    Self { directory, name }
+  }
+}
+
+impl<D: Disk> FileBackend<D> {
+  /// A backend on any disk; `base` is what its names are shown below.
+  pub fn on(disk: D, base: PathBuf, durability: Durability) -> Self {
     Self {
-      directories: Directories::new(base.clone(), durability),
+      disk,
       base,
       durability,
+      directories: Directories::default(),
     }
   }
 
-  fn session_dir(&self, session: &SessionId) -> PathBuf {
-    self.base.join(session.as_str())
-  }
-
   fn path(&self, session: &SessionId, item: Item<'_>) -> PathBuf {
-    self.session_dir(session).join(item.to_string())
+    self.base.join(session.as_str()).join(item.to_string())
   }
 
-  /// Runs `write` with `directory` in place, again if the directory goes away in the middle of it.
-  fn with_directory(&self, directory: &Path, mut write: impl FnMut() -> Result<()>) -> Result<()> {
+  fn shown(&self, directory: &[&str]) -> PathBuf {
+    self.base.join(directory.iter().collect::<PathBuf>())
+  }
+
+  /// Runs `write` in a directory that is made if need be, again if the directory goes away in the middle of it.
+  fn in_directory(&self, path: &[&str], mut write: impl FnMut(&D::Directory) -> Result<()>) -> Result<()> {
     let mut attempts = 0;
     loop {
       attempts += 1;
-      match self.directories.ensure(directory).and_then(|()| write()) {
-        Err(error) if is_missing(&error) && attempts < ATTEMPTS => self.directories.forget_below(directory),
+      let directory = self.directories.ensure(&self.disk, path, self.durability);
+      let directory = directory.map_err(|error| Error::io("create directory", &self.shown(path), error));
+      match directory.and_then(|directory| write(&directory)) {
+        Err(error) if is_missing(&error) && attempts < ATTEMPTS => {}
         answer => return answer,
       }
     }
   }
 
-  fn try_write(&self, session: &SessionId, item: Item<'_>, bytes: &[u8]) -> Result<()> {
-    let target = self.path(session, item);
-    let temporary = Temporary::write(&target, bytes, self.durability)?;
-    match item {
-      Item::Session | Item::TaskTree => {
-        let session_dir = self.session_dir(session);
-        let _lock = pending::lock(&session_dir)?;
-        pending::finish(&session_dir, self.durability)?;
-        temporary.persist(&target)?;
-      }
-      Item::Checkpoint(..) | Item::TaskResult(_) => temporary.persist(&target)?,
+  /// An existing directory; `None` if it is missing.
+  fn open(&self, path: &[&str]) -> Result<Option<D::Directory>> {
+    match directories::open(&self.disk, path) {
+      Err(error) if is_absence(&error) => Ok(None),
+      opened => opened
+        .map(Some)
+        .map_err(|error| Error::io("open", &self.shown(path), error)),
     }
-    disk::sync_parent(&target, self.durability)
+  }
+
+  /// The entries of a directory; none if it is missing.
+  fn list(&self, path: &[&str]) -> Result<Vec<Entry>> {
+    match self.open(path)? {
+      Some(directory) => self.entries(&directory, path),
+      None => Ok(Vec::new()),
+    }
+  }
+
+  fn entries(&self, directory: &D::Directory, path: &[&str]) -> Result<Vec<Entry>> {
+    directory
+      .entries()
+      .map_err(|error| Error::io("list", &self.shown(path), error))
   }
 
   /// The directories in the base that could be sessions.
   fn session_dirs(&self) -> Result<Vec<SessionId>> {
-    let mut found = Vec::new();
-    for entry in list(&self.base)? {
-      let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-      if let Some(id) = entry.file_name().to_str().and_then(|name| SessionId::parse(name).ok())
-        && is_dir
-      {
-        found.push(id);
-      }
-    }
-    found.sort();
-    Ok(found)
+    let entries = self.list(&[])?;
+    let directories = entries.iter().filter(|entry| entry.kind == Kind::Directory);
+    let mut ids: Vec<_> = directories
+      .filter_map(|entry| SessionId::parse(&entry.name).ok())
+      .collect();
+    ids.sort();
+    Ok(ids)
   }
 
-  /// Ends removals that a dead process began.
+  /// Ends removals that a dead process began. What cannot be removed now is tried again next time.
   fn finish_removals(&self) -> Result<()> {
-    for entry in list(&self.base)? {
-      if entry
-        .file_name()
-        .to_str()
-        .is_some_and(|name| name.starts_with(DELETED_PREFIX))
-      {
-        remove_tree(&entry.path())?;
+    let Some(base) = self.open(&[])? else {
+      return Ok(());
+    };
+    for entry in self.entries(&base, &[])? {
+      if is_deleted_name(&entry.name) {
+        drop(remove_tree(&base, &entry.name));
       }
     }
     Ok(())
   }
 }
 
-impl Backend for FileBackend {
+impl<D: Disk> Backend for FileBackend<D> {
   fn location(&self) -> String {
     self.base.to_string_lossy().into_owned()
   }
@@ -118,77 +164,97 @@ impl Backend for FileBackend {
   }
 
   fn initialize(&self) -> Result<()> {
-    self.directories.ensure(&self.base)?;
+    self.in_directory(&[], |_| Ok(()))?;
     self.finish_removals()
   }
 
   fn create_session(&self, session: &SessionId) -> Result<()> {
-    let session_dir = self.session_dir(session);
-    self.directories.forget_below(&session_dir);
-    self.with_directory(&session_dir, || {
-      ["checkpoints", "results", "logs"]
-        .iter()
-        .try_for_each(|part| self.directories.ensure(&session_dir.join(part)))
-    })
+    for part in [CHECKPOINTS, RESULTS, LOGS] {
+      self.in_directory(&[session.as_str(), part], |_| Ok(()))?;
+    }
+    Ok(())
   }
 
   fn sessions(&self) -> Result<Vec<SessionId>> {
     let mut sessions = self.session_dirs()?;
+    let Some(base) = self.open(&[])? else {
+      return Ok(Vec::new());
+    };
     sessions.retain(|id| {
-      self.path(id, Item::Session).is_file() || pending::holds(&self.session_dir(id), &Item::Session.to_string())
+      base.open_directory(id.as_str()).is_ok_and(|session| {
+        let name = Item::Session.to_string();
+        session.stat(&name).is_ok_and(|stat| stat.kind == Kind::File) || pending::holds(&session, &name)
+      })
     });
     Ok(sessions)
   }
 
-  fn delete_session(&self, session: &SessionId) -> Result<()> {
-    let session_dir = self.session_dir(session);
-    match fs::symlink_metadata(&session_dir) {
-      Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-      Err(error) => return Err(Error::io("delete", &session_dir, error)),
-      Ok(found) if !found.is_dir() => {
+  fn delete_session(&self, session: &SessionId) -> Result<Option<Error>> {
+    let path = self.base.join(session.as_str());
+    let fail = |error| Error::io("delete", &path, error);
+    let Some(base) = self.open(&[])? else {
+      return Ok(None);
+    };
+    match base.stat(session.as_str()) {
+      Err(error) if is_absence(&error) => return Ok(None),
+      Err(error) => return Err(fail(error)),
+      Ok(stat) if stat.kind != Kind::Directory => {
         return Err(Error::corrupt(
-          &session_dir.to_string_lossy(),
+          &path.to_string_lossy(),
           "it is not a directory, so it is no session",
         ));
       }
       Ok(_) => {}
     }
     // One rename makes the whole session go at once, for every reader and after every crash.
-    let doomed = self.base.join(format!("{DELETED_PREFIX}{}", Uuid::new_v4().simple()));
-    match fs::rename(&session_dir, &doomed) {
-      Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-      renamed => renamed.map_err(|error| Error::io("delete", &session_dir, error))?,
-    }
-    self.directories.forget_below(&session_dir);
-    disk::sync_parent(&doomed, self.durability)?;
-    remove_tree(&doomed)
+    let doomed = deleted_name();
+    absent_is_fine(base.rename(session.as_str(), &base, &doomed)).map_err(fail)?;
+    sync_names(&base, &path, self.durability)?;
+    Ok(remove_tree(&base, &doomed).map_err(fail).err())
   }
 
   fn write(&self, session: &SessionId, item: Item<'_>, bytes: &[u8]) -> Result<()> {
-    let target = self.path(session, item);
-    let directory = target.parent().unwrap_or(&self.base);
-    self.with_directory(directory, || self.try_write(session, item, bytes))
+    let path = self.path(session, item);
+    let fail = |error| Error::io("write", &path, error);
+    let place = Place::of(session, item);
+    self.in_directory(&place.directory, |directory| {
+      let temporary = Temporary::write(directory, &place.name, bytes, self.durability).map_err(fail)?;
+      match item {
+        Item::Session | Item::TaskTree => {
+          let _lock = pending::lock(directory, &path, self.durability)?;
+          temporary.persist(&place.name).map_err(fail)?;
+        }
+        Item::Checkpoint(..) | Item::TaskResult(_) => temporary.persist(&place.name).map_err(fail)?,
+      }
+      sync_names(directory, &path, self.durability)
+    })
   }
 
   fn write_state(&self, session: &SessionId, session_document: &[u8], task_tree: &[u8]) -> Result<()> {
-    let session_dir = self.session_dir(session);
+    let path = self.base.join(session.as_str());
     let (session_name, tree_name) = (Item::Session.to_string(), Item::TaskTree.to_string());
     let documents = [
       (session_name.as_str(), session_document),
       (tree_name.as_str(), task_tree),
     ];
-    self.with_directory(&session_dir, || {
-      pending::write_together(&session_dir, &documents, self.durability)
+    self.in_directory(&[session.as_str()], |directory| {
+      pending::write_together(directory, &path, &documents, self.durability)
     })
   }
 
-  fn read(&self, session: &SessionId, item: Item<'_>) -> Result<Option<Vec<u8>>> {
+  fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>> {
     let path = self.path(session, item);
+    let place = Place::of(session, item);
+    let Some(directory) = self.open(&place.directory)? else {
+      return Ok(None);
+    };
     if let Item::Session | Item::TaskTree = item {
-      pending::finish_abandoned(&self.session_dir(session), self.durability)?;
+      pending::finish_abandoned(&directory, &path, self.durability)?;
     }
-    match fs::read(&path) {
-      Ok(bytes) => Ok(Some(bytes)),
+    match directory.read(&place.name, limit) {
+      Ok(Contents::Bytes(bytes)) => Ok(Some(bytes)),
+      Ok(Contents::NotAFile) => Err(Error::corrupt(&path.to_string_lossy(), "it is not a file")),
+      Ok(Contents::TooLarge(size)) => Err(Error::too_large(&path.to_string_lossy(), size, limit)),
       Err(error) if is_absence(&error) => Ok(None),
       Err(error) => Err(Error::io("read", &path, error)),
     }
@@ -196,65 +262,102 @@ impl Backend for FileBackend {
 
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<()> {
     self.discard(session, item)?;
-    match disk::sync_parent(&self.path(session, item), self.durability) {
+    match self.open(&Place::of(session, item).directory)? {
+      Some(directory) => sync_names(&directory, &self.path(session, item), self.durability),
       // Without the directory there is no name that could come back.
-      Err(error) if is_missing(&error) => Ok(()),
-      synced => synced,
+      None => Ok(()),
     }
   }
 
   fn discard(&self, session: &SessionId, item: Item<'_>) -> Result<()> {
+    let place = Place::of(session, item);
+    let Some(directory) = self.open(&place.directory)? else {
+      return Ok(());
+    };
+    absent_is_fine(directory.remove_file(&place.name))
+      .map_err(|error| Error::io("delete", &self.path(session, item), error))
+  }
+
+  fn quarantine(&self, session: &SessionId, item: Item<'_>) -> Result<Option<String>> {
+    let place = Place::of(session, item);
     let path = self.path(session, item);
-    match fs::remove_file(&path) {
-      Err(error) if is_absence(&error) => Ok(()),
-      removed => removed.map_err(|error| Error::io("delete", &path, error)),
-    }
+    let fail = |error| Error::io("move aside", &path, error);
+    let Some(from) = self.open(&place.directory)? else {
+      return Ok(None);
+    };
+    // The name says where it came from; the second part keeps two of the same name apart.
+    let name = format!("{}.{}", place.name, Uuid::new_v4().simple());
+    let directory = [session.as_str(), DAMAGED];
+    let mut was_there = true;
+    self.in_directory(&directory, |damaged| {
+      match from.rename(&place.name, damaged, &name) {
+        Err(error) if is_absence(&error) && from.stat(&place.name).is_err() => was_there = false,
+        moved => moved.map_err(fail)?,
+      }
+      sync_names(damaged, &path, self.durability)?;
+      sync_names(&from, &path, self.durability)
+    })?;
+    Ok(was_there.then(|| self.shown(&directory).join(name).to_string_lossy().into_owned()))
   }
 
   fn checkpoints(&self, session: &SessionId) -> Result<Vec<CheckpointEntry>> {
+    let path = [session.as_str(), CHECKPOINTS];
+    let Some(directory) = self.open(&path)? else {
+      return Ok(Vec::new());
+    };
     let mut entries = Vec::new();
-    for file in list(&self.session_dir(session).join("checkpoints"))? {
-      let name = file.file_name();
-      let Some((id, encoding)) = name.to_str().and_then(parse_checkpoint_name) else {
-        continue;
-      };
-      let modified = || {
-        file
-          .metadata()
-          .and_then(|data| data.modified())
-          .map_or(0, millis_since_epoch)
-      };
-      entries.push(CheckpointEntry::new(id, encoding, modified));
+    for file in self.entries(&directory, &path)? {
+      if let Some((id, encoding)) = parse_checkpoint_name(&file.name) {
+        let modified = || directory.stat(&file.name).map_or(0, |stat| stat.modified);
+        entries.push(CheckpointEntry::new(id, encoding, modified));
+      }
     }
     entries.sort_by(CheckpointEntry::newest_first);
     Ok(entries)
   }
 
+  fn results(&self, session: &SessionId) -> Result<Vec<TaskId>> {
+    let entries = self.list(&[session.as_str(), RESULTS])?;
+    let ids = entries.iter().filter_map(|entry| entry.name.strip_suffix(".json"));
+    let mut ids: Vec<_> = ids.filter_map(|id| TaskId::parse(id).ok()).collect();
+    ids.sort();
+    Ok(ids)
+  }
+
   fn sessions_with_checkpoint(&self, id: &CheckpointId) -> Result<Vec<SessionId>> {
     let mut sessions = self.session_dirs()?;
     sessions.retain(|session| {
-      Encoding::ALL
-        .iter()
-        .any(|&encoding| self.path(session, Item::Checkpoint(id, encoding)).exists())
+      directories::open(&self.disk, &[session.as_str(), CHECKPOINTS]).is_ok_and(|directory| {
+        let name = |encoding| Place::of(session, Item::Checkpoint(id, encoding)).name;
+        Encoding::ALL
+          .iter()
+          .any(|&encoding| directory.stat(&name(encoding)).is_ok())
+      })
     });
     Ok(sessions)
   }
 
   fn usage(&self, session: &SessionId) -> Result<Usage> {
-    let session_dir = self.session_dir(session);
-    let results = list(&session_dir.join("results"))?;
-    let is_result = |entry: &fs::DirEntry| {
-      let name = entry.file_name();
-      name
-        .to_str()
-        .is_some_and(|name| name.strip_suffix(".json").is_some_and(|id| !id.starts_with('.')))
+    let path = [session.as_str()];
+    let total_bytes = match self.open(&path)? {
+      Some(directory) => tree_size(&directory).map_err(|error| Error::io("measure", &self.shown(&path), error))?,
+      None => 0,
     };
     Ok(Usage {
-      total_bytes: tree_size(&session_dir)?,
+      total_bytes,
       checkpoints: self.checkpoints(session)?.len() as u64,
-      results: results.iter().filter(|entry| is_result(entry)).count() as u64,
+      results: self.results(session)?.len() as u64,
     })
   }
+}
+
+fn deleted_name() -> String {
+  format!("{DELETED_PREFIX}{}", Uuid::new_v4().simple())
+}
+
+/// Whether [`deleted_name`] made it.
+fn is_deleted_name(name: &str) -> bool {
+  name.strip_prefix(DELETED_PREFIX).is_some_and(is_uuid)
 }
 
 fn parse_checkpoint_name(name: &str) -> Option<(CheckpointId, Encoding)> {
@@ -267,43 +370,22 @@ fn parse_checkpoint_name(name: &str) -> Option<(CheckpointId, Encoding)> {
   None
 }
 
-/// The entries of a directory; none if it is missing.
-fn list(directory: &Path) -> Result<Vec<fs::DirEntry>> {
-  let entries = match fs::read_dir(directory) {
-    Err(error) if is_absence(&error) => return Ok(Vec::new()),
-    entries => entries.and_then(Iterator::collect),
-  };
-  entries.map_err(|error| Error::io("list", directory, error))
-}
-
 /// The bytes of all files below a directory. What vanishes during the walk counts as gone.
-fn tree_size(directory: &Path) -> Result<u64> {
+fn tree_size<D: Directory>(directory: &D) -> io::Result<u64> {
   let mut total = 0;
-  let mut waiting = vec![directory.to_owned()];
-  while let Some(directory) = waiting.pop() {
-    for entry in list(&directory)? {
-      match entry.metadata() {
-        Ok(data) if data.is_dir() => waiting.push(entry.path()),
-        Ok(data) => total += data.len(),
-        Err(error) if is_absence(&error) => {}
-        Err(error) => return Err(Error::io("measure", &entry.path(), error)),
-      }
+  for entry in directory.entries()? {
+    let size = match entry.kind {
+      Kind::Directory => directory
+        .open_directory(&entry.name)
+        .and_then(|below| tree_size(&below)),
+      Kind::File | Kind::Other => directory.stat(&entry.name).map(|stat| stat.size),
+    };
+    match size {
+      Err(error) if is_absence(&error) => {}
+      size => total += size?,
     }
   }
   Ok(total)
-}
-
-/// Removes a directory that no path leads to any more. A writer that was on its way in may still leave a file there.
-fn remove_tree(directory: &Path) -> Result<()> {
-  let mut attempts = 0;
-  loop {
-    attempts += 1;
-    match fs::remove_dir_all(directory) {
-      Err(error) if is_absence(&error) => return Ok(()),
-      Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && attempts < ATTEMPTS => {}
-      removed => return removed.map_err(|error| Error::io("delete", directory, error)),
-    }
-  }
 }
 
 /// Whether there is nothing under that name: it is missing, or a part of its path is no directory.

@@ -8,121 +8,117 @@
 //! Who finishes, and who replaces one of these files alone, holds the session's lock: a `.pending` that is seen under
 //! the lock belongs to a dead process.
 
-use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::disk::{self, Durability};
-use super::{is_absence, remove_tree};
+use super::disk::{Directory, Kind};
+use super::durable::{self, Durability, fill, remove_tree, temporary_name};
+use super::is_absence;
 use crate::error::{Error, Result};
 
 const PENDING: &str = ".pending";
 const LOCK: &str = ".lock";
 
-/// Held until it is dropped; other processes and threads wait for it.
-#[derive(Debug)]
-pub struct SessionLock {
-  _file: File,
-}
-
-/// Waits for the lock of a session. Where the file system has no locks, there is none to wait for.
-pub fn lock(session_dir: &Path) -> Result<SessionLock> {
-  let path = session_dir.join(LOCK);
-  let mut options = OpenOptions::new();
-  options.write(true).create(true).truncate(false);
-  #[cfg(unix)]
-  std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-  let file = options.open(&path).map_err(|error| Error::io("open", &path, error))?;
-  loop {
-    match file.lock() {
-      Ok(()) => break,
-      Err(error) if error.kind() == io::ErrorKind::Unsupported => break,
-      Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-      Err(error) => return Err(Error::io("lock", &path, error)),
-    }
-  }
-  Ok(SessionLock { _file: file })
+/// Waits for the lock of a session, and finishes what a dead process left pending. Held until it is dropped.
+pub fn lock<D: Directory>(session: &D, path: &Path, durability: Durability) -> Result<D::Lock> {
+  let lock = session.lock(LOCK).map_err(|error| Error::io("lock", path, error))?;
+  finish(session, path, durability)?;
+  Ok(lock)
 }
 
 /// Whether a step that is decided, but not finished, holds a file of that name.
-pub fn holds(session_dir: &Path, name: &str) -> bool {
-  session_dir.join(PENDING).join(name).is_file()
-}
-
-/// Replaces all `documents` (name, bytes) of a session directory, or none.
-pub fn write_together(session_dir: &Path, documents: &[(&str, &[u8])], durability: Durability) -> Result<()> {
-  let staged = Staged::write(session_dir, documents, durability)?;
-  let _lock = lock(session_dir)?;
-  finish(session_dir, durability)?;
-  let pending = staged.decide()?;
-  disk::sync_parent(&pending, durability)?;
-  finish(session_dir, durability)
+pub fn holds<D: Directory>(session: &D, name: &str) -> bool {
+  let stat = session.open_directory(PENDING).and_then(|pending| pending.stat(name));
+  stat.is_ok_and(|stat| stat.kind == Kind::File)
 }
 
 /// Finishes a step whose writer died; one whose writer lives is waited for.
-pub fn finish_abandoned(session_dir: &Path, durability: Durability) -> Result<()> {
-  if session_dir.join(PENDING).is_dir() {
-    let _lock = lock(session_dir)?;
-    finish(session_dir, durability)?;
+pub fn finish_abandoned<D: Directory>(session: &D, path: &Path, durability: Durability) -> Result<()> {
+  match session.stat(PENDING) {
+    Ok(_) => lock(session, path, durability).map(drop),
+    Err(_) => Ok(()),
   }
-  Ok(())
+}
+
+/// Replaces all `documents` (name, bytes) of a session, or none.
+pub fn write_together<D: Directory>(
+  session: &D,
+  path: &Path,
+  documents: &[(&str, &[u8])],
+  durability: Durability,
+) -> Result<()> {
+  let staged = Staged::write(session, documents, durability).map_err(|error| Error::io("write", path, error))?;
+  let _lock = lock(session, path, durability)?;
+  staged.decide().map_err(|error| Error::io("write", path, error))?;
+  durable::sync_names(session, path, durability)?;
+  finish(session, path, durability)
 }
 
 /// Moves what is pending into place. The caller holds the lock.
-pub fn finish(session_dir: &Path, durability: Durability) -> Result<()> {
-  let pending = session_dir.join(PENDING);
-  let entries = match fs::read_dir(&pending) {
+fn finish<D: Directory>(session: &D, path: &Path, durability: Durability) -> Result<()> {
+  try_finish(session, durability).map_err(|error| Error::outcome_unknown("finish what is pending in", path, error))
+}
+
+fn try_finish<D: Directory>(session: &D, durability: Durability) -> io::Result<()> {
+  let pending = match session.open_directory(PENDING) {
     Err(error) if is_absence(&error) => return Ok(()),
-    entries => entries.and_then(Iterator::collect::<io::Result<Vec<_>>>),
+    pending => pending?,
   };
-  let unfinished = |error| Error::outcome_unknown("finish what is pending in", session_dir, error);
-  for entry in entries.map_err(unfinished)? {
-    disk::rename(&entry.path(), &session_dir.join(entry.file_name())).map_err(unfinished)?;
+  for entry in pending.entries()? {
+    pending.rename(&entry.name, session, &entry.name)?;
   }
-  // Gained names first, lost ones second: in between a file is in both places, which moving it again mends.
-  disk::sync_directory(session_dir, durability).map_err(unfinished)?;
-  disk::sync_directory(&pending, durability).map_err(unfinished)?;
-  fs::remove_dir(&pending).map_err(unfinished)
+  if durability.is_full() {
+    // Gained names first, lost ones second: in between a file is in both places, which moving it again mends.
+    session.sync()?;
+    pending.sync()?;
+  }
+  session.remove_directory(PENDING)
 }
 
 /// A directory of files that are not decided yet; removed again unless they are.
-struct Staged {
-  directory: PathBuf,
-  pending: PathBuf,
+struct Staged<'a, D: Directory> {
+  session: &'a D,
+  name: String,
+  /// Open, and so locked, for as long as the step is undecided.
+  files: Vec<D::File>,
   is_decided: bool,
 }
 
-impl Staged {
-  fn write(session_dir: &Path, documents: &[(&str, &[u8])], durability: Durability) -> Result<Self> {
-    let pending = session_dir.join(PENDING);
-    let staged = Self {
-      directory: disk::temporary_path(&pending),
-      pending,
+impl<'a, D: Directory> Staged<'a, D> {
+  fn write(session: &'a D, documents: &[(&str, &[u8])], durability: Durability) -> io::Result<Self> {
+    let name = temporary_name(PENDING.trim_start_matches('.'));
+    session.make_directory(&name)?;
+    let mut staged = Self {
+      session,
+      name,
+      files: Vec::new(),
       is_decided: false,
     };
-    let fail = |error| Error::io("write", session_dir, error);
-    disk::make_directory(&staged.directory).map_err(fail)?;
+    let directory = session.open_directory(&staged.name)?;
     for (name, bytes) in documents {
-      let target = staged.directory.join(name);
-      disk::write_new_file(&target, bytes, durability)
-        .map_err(|error| Error::io("write", &session_dir.join(name), error))?;
+      let mut file = directory.create(name)?;
+      let filled = fill(&directory, &mut file, bytes, durability);
+      staged.files.push(file);
+      filled?;
     }
-    disk::sync_directory(&staged.directory, durability).map_err(fail)?;
+    if durability.is_full() {
+      directory.sync()?;
+    }
     Ok(staged)
   }
 
-  fn decide(mut self) -> Result<PathBuf> {
-    disk::rename(&self.directory, &self.pending).map_err(|error| Error::io("write", &self.pending, error))?;
+  fn decide(mut self) -> io::Result<()> {
+    self.session.rename(&self.name, self.session, PENDING)?;
     self.is_decided = true;
-    Ok(std::mem::take(&mut self.pending))
+    Ok(())
   }
 }
 
-impl Drop for Staged {
+impl<D: Directory> Drop for Staged<'_, D> {
   fn drop(&mut self) {
     if !self.is_decided {
       // If even this fails there is nothing better to do: the name marks it as a left-over.
-      let _ = remove_tree(&self.directory);
+      let _ = remove_tree(self.session, &self.name);
     }
   }
 }

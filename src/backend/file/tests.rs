@@ -1,6 +1,10 @@
+use std::fs::{self, File};
+use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
+
+use super::durable::{is_temporary, temporary_name};
 
 use super::*;
 use crate::backend::contract;
@@ -18,13 +22,18 @@ fn session(id: &str) -> SessionId {
 }
 
 fn names_in(directory: &Path) -> Vec<String> {
-  let mut names: Vec<_> = list(directory)
-    .unwrap()
-    .iter()
-    .map(|e| e.file_name().to_string_lossy().into_owned())
+  let entries = fs::read_dir(directory).unwrap();
+  let mut names: Vec<_> = entries
+    .map(|entry| entry.unwrap().file_name().into_string().unwrap())
     .collect();
   names.sort();
   names
+}
+
+impl FileBackend {
+  fn session_dir(&self, session: &SessionId) -> PathBuf {
+    self.base.join(session.as_str())
+  }
 }
 
 #[test]
@@ -36,6 +45,146 @@ fn passes_the_contract() {
       Box::new(FileBackend::new(base, durability))
     });
   }
+}
+
+#[test]
+fn the_disk_for_other_systems_passes_the_contract_too() {
+  let root = tempfile::tempdir().unwrap();
+  contract::run(|| {
+    let base = root.path().join(Uuid::new_v4().to_string()).join("not yet there");
+    let disk = portable::SystemDisk::new(base.clone());
+    Box::new(FileBackend::on(disk, base, Durability::Full))
+  });
+}
+
+#[test]
+fn left_overs_of_dead_writers_go_and_nothing_else() {
+  let (_root, backend) = backend();
+  let s = session("s");
+  backend.create_session(&s).unwrap();
+  let directory = backend.session_dir(&s).join(CHECKPOINTS);
+  let (dead, living) = (temporary_name("cp-1.json"), temporary_name("cp-2.json"));
+  let (dead_step, young_step) = (temporary_name("pending"), temporary_name("pending"));
+  let foreign = [".hidden.tmp", ".cp-3.json.0123.tmp", "mine.tmp", "notes"];
+  for name in [&dead, &living].into_iter().map(String::as_str).chain(foreign) {
+    fs::write(directory.join(name), b"half").unwrap();
+  }
+  for step in [&dead_step, &young_step] {
+    fs::create_dir(directory.join(step)).unwrap();
+  }
+  fs::write(directory.join(&dead_step).join("session.json"), b"half").unwrap();
+  let writer = File::open(directory.join(&living)).unwrap();
+  writer.lock().unwrap();
+
+  // Another process, as far as the directory can tell.
+  let other = FileBackend::new(backend.base.clone(), Durability::Full);
+  let id = CheckpointId::parse("cp-4").unwrap();
+  other.write(&s, Item::Checkpoint(&id, Encoding::Json), b"{}").unwrap();
+
+  let mut expected: Vec<_> = foreign.iter().map(|name| (*name).to_owned()).collect();
+  expected.extend([living, young_step, "cp-4.json".to_owned()]);
+  expected.sort();
+  assert_eq!(names_in(&directory), expected);
+}
+
+#[test]
+fn only_names_of_our_form_are_temporaries() {
+  assert!(is_temporary(&temporary_name("session.json")));
+  for name in [
+    ".tmp",
+    "..tmp",
+    ".a.tmp",
+    ".lock",
+    "session.json",
+    ".x.0123456789abcdef0123456789abcdeg.tmp",
+  ] {
+    assert!(!is_temporary(name), "{name}");
+  }
+}
+
+#[test]
+fn what_is_moved_aside_is_kept_and_read_no_more() {
+  let (_root, backend) = backend();
+  let s = session("s");
+  let id = CheckpointId::parse("cp-1").unwrap();
+  let item = Item::Checkpoint(&id, Encoding::Json);
+  assert_eq!(backend.quarantine(&s, item).unwrap(), None);
+  for content in [b"one", b"two"] {
+    backend.write(&s, item, content).unwrap();
+    let moved = backend.quarantine(&s, item).unwrap().unwrap();
+    assert_eq!(fs::read(&moved).unwrap(), content);
+    assert_eq!(backend.read(&s, item, u64::MAX).unwrap(), None);
+  }
+  assert_eq!(names_in(&backend.session_dir(&s).join(DAMAGED)).len(), 2);
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_not_followed() {
+  use std::os::unix::fs::symlink;
+  let (root, backend) = backend();
+  let outside = root.path().join("outside");
+  fs::create_dir_all(outside.join(CHECKPOINTS)).unwrap();
+  fs::write(outside.join("session.json"), b"secret").unwrap();
+  fs::write(outside.join(CHECKPOINTS).join("cp-1.json"), b"secret").unwrap();
+  symlink(&outside, backend.base.join("linked")).unwrap();
+  let s = session("s");
+  backend.create_session(&s).unwrap();
+  symlink(outside.join("session.json"), backend.path(&s, Item::Session)).unwrap();
+  fs::remove_dir(backend.session_dir(&s).join(CHECKPOINTS)).unwrap();
+  symlink(outside.join(CHECKPOINTS), backend.session_dir(&s).join(CHECKPOINTS)).unwrap();
+
+  let linked = session("linked");
+  let id = CheckpointId::parse("cp-1").unwrap();
+  let checkpoint = Item::Checkpoint(&id, Encoding::Json);
+  assert_eq!(backend.sessions().unwrap(), []);
+  assert_eq!(backend.read(&linked, Item::Session, u64::MAX).unwrap(), None);
+  assert_eq!(backend.read(&s, checkpoint, u64::MAX).unwrap(), None);
+  assert_eq!(
+    backend.read(&s, Item::Session, u64::MAX).unwrap_err().code,
+    crate::Code::Corrupt
+  );
+  assert!(backend.checkpoints(&s).unwrap().is_empty());
+  assert_eq!(backend.sessions_with_checkpoint(&id).unwrap(), []);
+  assert!(backend.write(&linked, Item::Session, b"written").is_err());
+  assert!(backend.write(&s, checkpoint, b"written").is_err());
+  assert!(backend.write_state(&linked, b"", b"").is_err());
+  backend.remove(&s, checkpoint).unwrap();
+  assert!(backend.delete_session(&linked).is_err());
+  // A link in the place of the file itself is replaced, not written through.
+  backend.write(&s, Item::Session, b"mine").unwrap();
+  backend.delete_session(&s).unwrap();
+
+  assert_eq!(fs::read(outside.join("session.json")).unwrap(), b"secret");
+  assert_eq!(names_in(&outside), ["checkpoints", "session.json"]);
+  assert_eq!(names_in(&outside.join(CHECKPOINTS)), ["cp-1.json"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_the_place_of_a_file_hangs_nobody() {
+  let (_root, backend) = backend();
+  let s = session("s");
+  backend.create_session(&s).unwrap();
+  let pipe = backend.path(&s, Item::Session);
+  let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+  assert!(made.success());
+  assert_eq!(
+    backend.read(&s, Item::Session, u64::MAX).unwrap_err().code,
+    crate::Code::Corrupt
+  );
+}
+
+#[test]
+fn more_than_the_limit_is_not_read() {
+  let (_root, backend) = backend();
+  let s = session("s");
+  backend.write(&s, Item::Session, b"12345").unwrap();
+  assert!(backend.read(&s, Item::Session, 5).is_ok());
+  assert_eq!(
+    backend.read(&s, Item::Session, 4).unwrap_err().code,
+    crate::Code::TooLarge
+  );
 }
 
 #[test]
@@ -116,7 +265,11 @@ fn a_decided_step_is_finished_by_the_next_reader() {
       backend.write_state(&s, b"old", b"old").unwrap();
       died_after_deciding(&backend, &s, moved);
       for item in [first_read, Item::Session, Item::TaskTree] {
-        assert_eq!(backend.read(&s, item).unwrap().unwrap(), b"new", "{moved:?} {item}");
+        assert_eq!(
+          backend.read(&s, item, u64::MAX).unwrap().unwrap(),
+          b"new",
+          "{moved:?} {item}"
+        );
       }
       assert_eq!(
         names_in(&backend.session_dir(&s)),
@@ -133,8 +286,8 @@ fn a_decided_step_counts_before_a_later_write_of_one_part() {
   backend.write_state(&s, b"old", b"old").unwrap();
   died_after_deciding(&backend, &s, &[]);
   backend.write(&s, Item::Session, b"newest").unwrap();
-  assert_eq!(backend.read(&s, Item::Session).unwrap().unwrap(), b"newest");
-  assert_eq!(backend.read(&s, Item::TaskTree).unwrap().unwrap(), b"new");
+  assert_eq!(backend.read(&s, Item::Session, u64::MAX).unwrap().unwrap(), b"newest");
+  assert_eq!(backend.read(&s, Item::TaskTree, u64::MAX).unwrap().unwrap(), b"new");
 }
 
 #[test]
@@ -151,25 +304,26 @@ fn a_step_that_was_not_decided_never_happened() {
   let (_root, backend) = backend();
   let s = session("s");
   backend.write_state(&s, b"old", b"old").unwrap();
-  let staged = disk::temporary_path(&backend.session_dir(&s).join(".pending"));
+  let staged = backend.session_dir(&s).join(temporary_name("pending"));
   fs::create_dir(&staged).unwrap();
   fs::write(staged.join("session.json"), b"new").unwrap();
-  assert_eq!(backend.read(&s, Item::Session).unwrap().unwrap(), b"old");
+  assert_eq!(backend.read(&s, Item::Session, u64::MAX).unwrap().unwrap(), b"old");
   backend.write_state(&s, b"next", b"next").unwrap();
-  assert_eq!(backend.read(&s, Item::Session).unwrap().unwrap(), b"next");
+  assert_eq!(backend.read(&s, Item::Session, u64::MAX).unwrap().unwrap(), b"next");
 }
 
 #[test]
 fn an_interrupted_removal_is_finished_by_initialize_and_foreign_files_stay() {
   let (_root, backend) = backend();
-  let doomed = backend.base.join(format!("{DELETED_PREFIX}0123"));
+  let doomed = backend.base.join(deleted_name());
   fs::create_dir_all(doomed.join("checkpoints")).unwrap();
+  fs::create_dir_all(backend.base.join(".deleted-photos")).unwrap();
   fs::write(backend.base.join("stray.txt"), b"mine").unwrap();
   assert!(backend.sessions().unwrap().is_empty());
   backend.initialize().unwrap();
-  assert_eq!(names_in(&backend.base), ["stray.txt"]);
+  assert_eq!(names_in(&backend.base), [".deleted-photos", "stray.txt"]);
   assert!(backend.delete_session(&session("stray.txt")).is_err());
-  assert_eq!(names_in(&backend.base), ["stray.txt"]);
+  assert_eq!(names_in(&backend.base), [".deleted-photos", "stray.txt"]);
 }
 
 #[test]
@@ -194,8 +348,14 @@ fn a_foreign_name_is_ordered_by_its_file_time() {
 
 #[test]
 fn a_session_that_is_deleted_under_its_writers_makes_no_write_fail() {
-  let (_root, backend) = backend();
-  let backend = Arc::new(backend);
+  for durability in [Durability::Full, Durability::Relaxed] {
+    deleted_under_its_writers(durability);
+  }
+}
+
+fn deleted_under_its_writers(durability: Durability) {
+  let root = tempfile::tempdir().unwrap();
+  let backend = Arc::new(FileBackend::new(root.path().to_owned(), durability));
   let s = session("s");
   std::thread::scope(|scope| {
     for writer in 0..4 {
@@ -210,7 +370,7 @@ fn a_session_that_is_deleted_under_its_writers_makes_no_write_fail() {
     }
     scope.spawn(|| {
       for _ in 0..25 {
-        backend.delete_session(&s).unwrap();
+        assert!(backend.delete_session(&s).unwrap().is_none());
       }
     });
   });

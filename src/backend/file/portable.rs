@@ -1,0 +1,199 @@
+//! A disk on nothing but the standard library's paths, for systems without calls on open directories. It compiles and
+//! passes the same tests everywhere.
+//!
+//! Links are looked for before each call, so that none is followed by mistake; on these systems a process that swaps
+//! directories for links at the right moment is not defended against.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+
+use super::disk::{Contents, Directory, Disk, Entry, Kind, Stat};
+use crate::clock::millis_since_epoch;
+
+#[derive(Debug)]
+pub struct SystemDisk {
+  base: PathBuf,
+}
+
+impl SystemDisk {
+  #[must_use]
+  pub fn new(base: PathBuf) -> Self {
+    Self { base }
+  }
+}
+
+impl Disk for SystemDisk {
+  type Directory = PathDirectory;
+
+  fn make_base(&self, _durable: bool) -> io::Result<()> {
+    fs::create_dir_all(&self.base)
+  }
+
+  fn open_base(&self) -> io::Result<PathDirectory> {
+    if fs::metadata(&self.base)?.is_dir() {
+      Ok(PathDirectory {
+        path: self.base.clone(),
+      })
+    } else {
+      Err(io::ErrorKind::NotADirectory.into())
+    }
+  }
+}
+
+#[derive(Debug)]
+pub struct PathDirectory {
+  path: PathBuf,
+}
+
+impl PathDirectory {
+  fn kind(&self, name: &str) -> io::Result<Kind> {
+    Ok(self.stat(name)?.kind)
+  }
+}
+
+impl Directory for PathDirectory {
+  type File = File;
+  type Lock = File;
+
+  fn open_directory(&self, name: &str) -> io::Result<Self> {
+    match self.kind(name)? {
+      Kind::Directory => Ok(Self {
+        path: self.path.join(name),
+      }),
+      Kind::File | Kind::Other => Err(io::ErrorKind::NotADirectory.into()),
+    }
+  }
+
+  fn make_directory(&self, name: &str) -> io::Result<()> {
+    fs::create_dir(self.path.join(name))
+  }
+
+  fn create(&self, name: &str) -> io::Result<File> {
+    let file = OpenOptions::new()
+      .write(true)
+      .create_new(true)
+      .open(self.path.join(name))?;
+    if !cfg!(windows) {
+      // Tells others that the writer lives. On Windows a lock would also keep readers out, after the rename.
+      let _ = file.try_lock();
+    }
+    Ok(file)
+  }
+
+  fn write(&self, file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    file.write_all(bytes)
+  }
+
+  fn sync_file(&self, file: &File) -> io::Result<()> {
+    file.sync_all()
+  }
+
+  fn sync(&self) -> io::Result<()> {
+    // Windows cannot sync a directory; NTFS journals names by itself.
+    Ok(())
+  }
+
+  fn read(&self, name: &str, limit: u64) -> io::Result<Contents> {
+    let stat = self.stat(name)?;
+    if stat.kind != Kind::File {
+      return Ok(Contents::NotAFile);
+    }
+    if stat.size > limit {
+      return Ok(Contents::TooLarge(stat.size));
+    }
+    let mut bytes = Vec::new();
+    File::open(self.path.join(name))?
+      .take(limit.saturating_add(1))
+      .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+      return Ok(Contents::TooLarge(bytes.len() as u64));
+    }
+    Ok(Contents::Bytes(bytes))
+  }
+
+  /// Virus scanners and indexers hold files open for moments: those are waited out.
+  fn rename(&self, from: &str, to: &Self, new_name: &str) -> io::Result<()> {
+    use std::time::Duration;
+    let mut wait = Duration::from_millis(1);
+    loop {
+      match fs::rename(self.path.join(from), to.path.join(new_name)) {
+        Err(error)
+          if cfg!(windows) && error.kind() == io::ErrorKind::PermissionDenied && wait < Duration::from_secs(2) =>
+        {
+          std::thread::sleep(wait);
+          wait *= 2;
+        }
+        answer => return answer,
+      }
+    }
+  }
+
+  fn remove_file(&self, name: &str) -> io::Result<()> {
+    fs::remove_file(self.path.join(name))
+  }
+
+  fn remove_directory(&self, name: &str) -> io::Result<()> {
+    fs::remove_dir(self.path.join(name))
+  }
+
+  fn entries(&self) -> io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(&self.path)? {
+      let entry = entry?;
+      let kind = entry.file_type().map_or(Kind::Other, kind_of);
+      if let Ok(name) = entry.file_name().into_string() {
+        entries.push(Entry { name, kind });
+      }
+    }
+    Ok(entries)
+  }
+
+  fn stat(&self, name: &str) -> io::Result<Stat> {
+    let data = fs::symlink_metadata(self.path.join(name))?;
+    Ok(Stat {
+      kind: kind_of(data.file_type()),
+      size: data.len(),
+      modified: data.modified().map_or(0, millis_since_epoch),
+    })
+  }
+
+  fn lock(&self, name: &str) -> io::Result<File> {
+    if matches!(self.kind(name), Ok(Kind::Other | Kind::Directory)) {
+      return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let file = OpenOptions::new()
+      .write(true)
+      .create(true)
+      .truncate(false)
+      .open(self.path.join(name))?;
+    loop {
+      match file.lock() {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        Err(error) if error.kind() != io::ErrorKind::Unsupported => return Err(error),
+        _ => return Ok(file),
+      }
+    }
+  }
+
+  fn is_abandoned(&self, name: &str) -> io::Result<Option<bool>> {
+    if cfg!(windows) {
+      return Ok(None);
+    }
+    match File::open(self.path.join(name))?.try_lock() {
+      Ok(()) => Ok(Some(true)),
+      Err(TryLockError::WouldBlock) => Ok(Some(false)),
+      Err(TryLockError::Error(_)) => Ok(None),
+    }
+  }
+}
+
+fn kind_of(kind: fs::FileType) -> Kind {
+  if kind.is_file() {
+    Kind::File
+  } else if kind.is_dir() {
+    Kind::Directory
+  } else {
+    Kind::Other
+  }
+}

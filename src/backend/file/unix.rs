@@ -1,0 +1,213 @@
+//! The disk of Unix systems. Directories are opened one name at a time and never through a link, and files by their
+//! name in an open directory: no race can lead a call out of the base.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
+
+use super::disk::{Contents, Directory, Disk, Entry, Kind, Stat};
+
+const OPEN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const NO_LINK: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
+
+#[derive(Debug)]
+pub struct SystemDisk {
+  base: PathBuf,
+}
+
+impl SystemDisk {
+  #[must_use]
+  pub fn new(base: PathBuf) -> Self {
+    Self { base }
+  }
+}
+
+impl Disk for SystemDisk {
+  type Directory = UnixDirectory;
+
+  fn make_base(&self, durable: bool) -> io::Result<()> {
+    make_with_parents(&self.base, durable)
+  }
+
+  fn open_base(&self) -> io::Result<UnixDirectory> {
+    UnixDirectory::opened(rustix::fs::open(&self.base, OPEN_DIRECTORY, Mode::empty()))
+  }
+}
+
+/// From the top down, each new name synced into its parent.
+fn make_with_parents(path: &Path, durable: bool) -> io::Result<()> {
+  let made = rustix::fs::mkdir(path, Mode::RWXU).map_err(io::Error::from);
+  match (made, path.parent()) {
+    (Err(error), _) if error.kind() == io::ErrorKind::AlreadyExists => {
+      if fs::metadata(path)?.is_dir() {
+        Ok(())
+      } else {
+        Err(error)
+      }
+    }
+    (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
+      make_with_parents(parent, durable)?;
+      make_with_parents(path, durable)
+    }
+    (Ok(()), Some(parent)) if durable => File::open(parent)?.sync_all(),
+    (made, _) => made,
+  }
+}
+
+/// A file that is being written.
+#[derive(Debug)]
+pub struct LockedFile {
+  file: File,
+}
+
+#[derive(Debug)]
+pub struct UnixDirectory {
+  /// Open for reading; syncing it syncs the names in it.
+  handle: File,
+}
+
+impl UnixDirectory {
+  fn opened(handle: rustix::io::Result<OwnedFd>) -> io::Result<Self> {
+    Ok(Self {
+      handle: File::from(handle?),
+    })
+  }
+
+  fn open(&self, name: &str, flags: OFlags) -> io::Result<File> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    Ok(File::from(openat(&self.handle, name, flags.union(NO_LINK), mode)?))
+  }
+}
+
+impl Directory for UnixDirectory {
+  type File = LockedFile;
+  type Lock = File;
+
+  fn open_directory(&self, name: &str) -> io::Result<Self> {
+    Self::opened(openat(&self.handle, name, OPEN_DIRECTORY.union(NO_LINK), Mode::empty()))
+  }
+
+  fn make_directory(&self, name: &str) -> io::Result<()> {
+    Ok(mkdirat(&self.handle, name, Mode::RWXU)?)
+  }
+
+  fn create(&self, name: &str) -> io::Result<LockedFile> {
+    let file = self.open(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
+    // Tells others that the writer lives. Where there are no locks, the age of the file has to do.
+    let _ = file.try_lock();
+    Ok(LockedFile { file })
+  }
+
+  fn write(&self, file: &mut LockedFile, bytes: &[u8]) -> io::Result<()> {
+    file.file.write_all(bytes)
+  }
+
+  fn sync_file(&self, file: &LockedFile) -> io::Result<()> {
+    // On macOS the standard library asks for F_FULLFSYNC, which reaches the platter.
+    file.file.sync_all()
+  }
+
+  fn sync(&self) -> io::Result<()> {
+    self.handle.sync_all()
+  }
+
+  fn read(&self, name: &str, limit: u64) -> io::Result<Contents> {
+    // Non-blocking: a pipe in the place of a file must not hang its reader.
+    let mut file = match self.open(name, OFlags::RDONLY | OFlags::NONBLOCK) {
+      Ok(file) => file,
+      // A link, or a socket.
+      Err(_) if matches!(self.stat(name), Ok(stat) if stat.kind == Kind::Other) => return Ok(Contents::NotAFile),
+      Err(error) => return Err(error),
+    };
+    let data = file.metadata()?;
+    if !data.is_file() {
+      return Ok(Contents::NotAFile);
+    }
+    if data.len() > limit {
+      return Ok(Contents::TooLarge(data.len()));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(data.len()).unwrap_or(0) + 1);
+    // It may have grown since.
+    (&mut file).take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+      return Ok(Contents::TooLarge(bytes.len() as u64));
+    }
+    Ok(Contents::Bytes(bytes))
+  }
+
+  fn rename(&self, from: &str, to: &Self, new_name: &str) -> io::Result<()> {
+    Ok(renameat(&self.handle, from, &to.handle, new_name)?)
+  }
+
+  fn remove_file(&self, name: &str) -> io::Result<()> {
+    Ok(unlinkat(&self.handle, name, AtFlags::empty())?)
+  }
+
+  fn remove_directory(&self, name: &str) -> io::Result<()> {
+    Ok(unlinkat(&self.handle, name, AtFlags::REMOVEDIR)?)
+  }
+
+  fn entries(&self) -> io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for entry in Dir::read_from(&self.handle)? {
+      let entry = entry?;
+      // Names that are not UTF-8 are foreign, and so are «.» and «..».
+      let Ok(name) = entry.file_name().to_str() else {
+        continue;
+      };
+      if name == "." || name == ".." {
+        continue;
+      }
+      let kind = match entry.file_type() {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Unknown => self.stat(name).map_or(Kind::Other, |stat| stat.kind),
+        _ => Kind::Other,
+      };
+      entries.push(Entry {
+        name: name.to_owned(),
+        kind,
+      });
+    }
+    Ok(entries)
+  }
+
+  fn stat(&self, name: &str) -> io::Result<Stat> {
+    let stat = statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+      FileType::RegularFile => Kind::File,
+      FileType::Directory => Kind::Directory,
+      _ => Kind::Other,
+    };
+    // The types of these differ between systems.
+    let (seconds, nanoseconds) = (i128::from(stat.st_mtime), i128::from(stat.st_mtime_nsec));
+    Ok(Stat {
+      kind,
+      size: u64::try_from(stat.st_size).unwrap_or(0),
+      modified: u64::try_from(seconds * 1000 + nanoseconds / 1_000_000).unwrap_or(0),
+    })
+  }
+
+  fn lock(&self, name: &str) -> io::Result<File> {
+    let file = self.open(name, OFlags::WRONLY | OFlags::CREATE)?;
+    loop {
+      match file.lock() {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        Err(error) if error.kind() != io::ErrorKind::Unsupported => return Err(error),
+        _ => return Ok(file),
+      }
+    }
+  }
+
+  fn is_abandoned(&self, name: &str) -> io::Result<Option<bool>> {
+    let file = self.open(name, OFlags::RDONLY | OFlags::NONBLOCK)?;
+    match file.try_lock() {
+      Ok(()) => Ok(Some(true)),
+      Err(TryLockError::WouldBlock) => Ok(Some(false)),
+      Err(TryLockError::Error(_)) => Ok(None),
+    }
+  }
+}

@@ -1,0 +1,139 @@
+//! Restoring the newest checkpoint that is whole.
+
+use std::collections::VecDeque;
+
+use super::{Damaged, Restored, Spelling, Store, StoredCheckpoint};
+use crate::backend::{CheckpointEntry, Item};
+use crate::error::{Code, Error, Result};
+use crate::format::reset::Resets;
+use crate::id::{CheckpointId, SessionId};
+
+#[derive(Debug, Clone)]
+pub struct RecoverRequest {
+  pub session: SessionId,
+  pub resets: Resets,
+  pub include_state: bool,
+  /// Move what is damaged aside.
+  pub quarantine: bool,
+}
+
+/// A checkpoint that was not restored because it is not whole.
+#[derive(Debug)]
+pub struct PassedOver {
+  pub damaged: Damaged,
+  /// Where it was moved to.
+  pub moved_to: Option<String>,
+}
+
+/// A recovery under way: what was passed over, and what there is still to try.
+#[derive(Debug)]
+pub struct Recovery {
+  request: RecoverRequest,
+  waiting: VecDeque<CheckpointEntry>,
+  pub passed_over: Vec<PassedOver>,
+}
+
+/// How far a recovery came.
+#[derive(Debug)]
+pub enum RecoverOutcome {
+  Recovered {
+    checkpoint: CheckpointId,
+    restored: Restored,
+    passed_over: Vec<PassedOver>,
+  },
+  /// There is no whole checkpoint; the error says so.
+  NothingWhole(Error, Vec<PassedOver>),
+  /// The next one has to be respelt by the engine before it can be judged.
+  NeedsRespelling(Recovery, StoredCheckpoint),
+}
+
+impl Store {
+  pub fn recover(&self, request: RecoverRequest) -> Result<RecoverOutcome> {
+    let waiting = self.backend.checkpoints(&request.session)?.into();
+    self.go_on(Recovery {
+      request,
+      waiting,
+      passed_over: Vec::new(),
+    })
+  }
+
+  /// Goes on after the engine has respelt a suspect, or has found that it cannot.
+  pub fn recover_respelled(
+    &self,
+    mut recovery: Recovery,
+    suspect: &StoredCheckpoint,
+    respelled: Result<String>,
+  ) -> Result<RecoverOutcome> {
+    let judged = respelled.and_then(|text| suspect.check_respelled(&text).map(|()| text));
+    match judged {
+      Ok(text) => self.recovered(recovery, suspect, &text),
+      Err(error) => {
+        if let Some(entry) = recovery.waiting.pop_front() {
+          self.pass_over(&mut recovery, &entry, error)?;
+        }
+        self.go_on(recovery)
+      }
+    }
+  }
+
+  fn go_on(&self, mut recovery: Recovery) -> Result<RecoverOutcome> {
+    while let Some(entry) = recovery.waiting.front().cloned() {
+      match self.verified(&recovery.request.session, &entry.id, entry.encoding) {
+        Ok(Some(stored)) if stored.spelling == Spelling::Suspect => {
+          return Ok(RecoverOutcome::NeedsRespelling(recovery, stored));
+        }
+        Ok(Some(stored)) => {
+          let text = stored.compact_text()?;
+          return self.recovered(recovery, &stored, &text);
+        }
+        // It went away after it was listed.
+        Ok(None) => drop(recovery.waiting.pop_front()),
+        Err(error) => {
+          recovery.waiting.pop_front();
+          self.pass_over(&mut recovery, &entry, error)?;
+        }
+      }
+    }
+    let session = &recovery.request.session;
+    let message = match recovery.passed_over.len() {
+      0 => format!("Session {session} has no checkpoint to recover from"),
+      count => format!("None of the {count} checkpoints of session {session} is whole"),
+    };
+    Ok(RecoverOutcome::NothingWhole(
+      Error::new(Code::NotFound, message),
+      recovery.passed_over,
+    ))
+  }
+
+  fn recovered(&self, recovery: Recovery, stored: &StoredCheckpoint, text: &str) -> Result<RecoverOutcome> {
+    let RecoverRequest {
+      session,
+      resets,
+      include_state,
+      ..
+    } = &recovery.request;
+    let document = stored.document(text)?;
+    let restored = self.restore_document(session, &document, &stored.path, *resets, *include_state)?;
+    Ok(RecoverOutcome::Recovered {
+      checkpoint: stored.id.clone(),
+      restored,
+      passed_over: recovery.passed_over,
+    })
+  }
+
+  /// Only what is certainly damaged is moved: a disk that refuses to read, or a newer version, may come round.
+  fn pass_over(&self, recovery: &mut Recovery, entry: &CheckpointEntry, error: Error) -> Result<()> {
+    let session = &recovery.request.session;
+    let is_damaged = matches!(error.code, Code::Corrupt | Code::ChecksumMismatch);
+    let moved_to = if recovery.request.quarantine && is_damaged {
+      self
+        .backend
+        .quarantine(session, Item::Checkpoint(&entry.id, entry.encoding))?
+    } else {
+      None
+    };
+    let damaged = self.damaged(session, entry, error);
+    recovery.passed_over.push(PassedOver { damaged, moved_to });
+    Ok(())
+  }
+}

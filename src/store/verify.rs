@@ -1,0 +1,146 @@
+//! Whether what is stored is whole, from its bytes.
+
+use super::{Store, StoredCheckpoint};
+use crate::backend::{Encoding, Item, time_in_id};
+use crate::error::{Code, Error, Result};
+use crate::format::checkpoint::Document;
+use crate::format::layout::compact;
+use crate::format::scan::{unescape, validate};
+use crate::id::{CheckpointId, SessionId};
+use crate::store::Damaged;
+
+/// What the checksums of a checkpoint say about its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spelling {
+  Unchecked,
+  /// The checksums fit.
+  Fits,
+  /// They do not fit the text as it is spelt. It may still be another spelling of the same data: only the engine that
+  /// defines the spelling can tell.
+  Suspect,
+}
+
+/// Everything of a session, whole or not.
+#[derive(Debug)]
+pub struct SessionReport {
+  pub session: SessionId,
+  /// Newest first.
+  pub checkpoints: Vec<Result<StoredCheckpoint, Damaged>>,
+  /// The session document, the task tree and the results.
+  pub files: Vec<FileReport>,
+}
+
+#[derive(Debug)]
+pub struct FileReport {
+  pub path: String,
+  pub damage: Option<Error>,
+}
+
+impl StoredCheckpoint {
+  /// Checks everything that the bytes can tell.
+  pub(super) fn check(&mut self) -> Result<()> {
+    let text = self.compact_text()?;
+    let document = self.document(&text)?;
+    self.spelling = if document.checksums_fit() {
+      Spelling::Fits
+    } else {
+      Spelling::Suspect
+    };
+    Ok(())
+  }
+
+  /// Judges a suspect by its text as the engine spells it, compact.
+  pub fn check_respelled(&self, text: &str) -> Result<()> {
+    if self.document(text)?.checksums_fit() {
+      return Ok(());
+    }
+    Err(Error::new(
+      Code::ChecksumMismatch,
+      format!("{} is damaged: its data do not fit its checksums", self.path),
+    ))
+  }
+
+  /// The text without white space, known to be JSON.
+  pub(super) fn compact_text(&self) -> Result<String> {
+    validate(&self.text).map_err(|error| Error::corrupt(&self.path, error).because(error))?;
+    Ok(compact(&self.text))
+  }
+
+  /// The members of a compact text of this checkpoint, known to be of a version and an identity that it may have.
+  pub(super) fn document<'a>(&self, compact: &'a str) -> Result<Document<'a>> {
+    let document = Document::parse(compact).map_err(|error| Error::corrupt(&self.path, error).because(error))?;
+    if let Some(version) = document.newer_version() {
+      return Err(Error::new(
+        Code::NewerVersion,
+        format!(
+          "{} was written by a newer version, {version}. Update waymark to read it",
+          self.path
+        ),
+      ));
+    }
+    // A person may keep a copy under another name; our own names say what is inside.
+    let id = document.member("id").unwrap_or("of no name");
+    if time_in_id(self.id.as_str()).is_some() && unescape(id.trim_matches('"')) != self.id.as_str() {
+      return Err(Error::corrupt(&self.path, format!("it holds the checkpoint {id}")));
+    }
+    Ok(document)
+  }
+}
+
+impl Store {
+  /// A checkpoint, checked as far as its bytes allow.
+  pub(super) fn verified(
+    &self,
+    session: &SessionId,
+    id: &CheckpointId,
+    encoding: Encoding,
+  ) -> Result<Option<StoredCheckpoint>> {
+    let Some(mut stored) = self.read_checkpoint(session, id, encoding)? else {
+      return Ok(None);
+    };
+    stored.check()?;
+    Ok(Some(stored))
+  }
+
+  /// One checkpoint: what is known of it, or what is wrong with it. One that does not exist is an error.
+  pub fn verify_checkpoint(&self, session: &SessionId, id: &CheckpointId) -> Result<Result<StoredCheckpoint, Damaged>> {
+    let entries = self.backend.checkpoints(session)?;
+    for entry in entries.iter().filter(|entry| entry.id == *id) {
+      match self.verified(session, id, entry.encoding) {
+        Ok(None) => {}
+        Ok(Some(stored)) => return Ok(Ok(stored)),
+        Err(error) => return Ok(Err(self.damaged(session, entry, error))),
+      }
+    }
+    Err(Error::new(
+      Code::NotFound,
+      format!("Checkpoint not found: {id} in session {session}"),
+    ))
+  }
+
+  pub fn verify_session(&self, session: &SessionId) -> Result<SessionReport> {
+    let checkpoints = self.checkpoints(session, 0, 0)?.checkpoints;
+    let results = self.backend.results(session)?;
+    let items = [Item::Session, Item::TaskTree]
+      .into_iter()
+      .chain(results.iter().map(Item::TaskResult));
+    let files = items.filter_map(|item| self.verify_file(session, item)).collect();
+    Ok(SessionReport {
+      session: session.clone(),
+      checkpoints,
+      files,
+    })
+  }
+
+  fn verify_file(&self, session: &SessionId, item: Item<'_>) -> Option<FileReport> {
+    let path = self.backend.name_of(session, item);
+    let damage = match self.load(session, item) {
+      Ok(None) => return None,
+      Ok(Some(loaded)) => validate(&loaded.text)
+        .err()
+        .map(|error| Error::corrupt(&path, error).because(error)),
+      Err(error) => Some(error),
+    };
+    Some(FileReport { path, damage })
+  }
+}
