@@ -16,6 +16,7 @@ pub mod error;
 pub mod format;
 pub mod id;
 pub mod store;
+mod weakened;
 
 pub use error::{Code, Error, Result};
 pub use store::{Options, Store};

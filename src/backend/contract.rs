@@ -170,8 +170,9 @@ fn removing_takes_one_item_and_deleting_takes_all(new_backend: Factory<'_>) {
   backend.write(&s, Item::Session, b"{}").unwrap();
   backend.write(&other, Item::Session, b"{}").unwrap();
 
-  backend.remove(&s, Item::Checkpoint(&one, Encoding::Json)).unwrap();
-  backend.remove(&s, Item::Checkpoint(&one, Encoding::Gzip)).unwrap();
+  assert!(backend.remove(&s, Item::Checkpoint(&one, Encoding::Json)).unwrap());
+  assert!(!backend.remove(&s, Item::Checkpoint(&one, Encoding::Json)).unwrap());
+  assert!(!backend.remove(&s, Item::Checkpoint(&one, Encoding::Gzip)).unwrap());
   let left = backend.checkpoints(&s).unwrap();
   assert_eq!(left.iter().map(|entry| &entry.id).collect::<Vec<_>>(), [&two]);
 

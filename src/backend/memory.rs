@@ -122,11 +122,10 @@ impl Backend for MemoryBackend {
     }
   }
 
-  fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<()> {
-    if let Some(contents) = self.lock().get_mut(session) {
-      contents.take(item);
-    }
-    Ok(())
+  fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
+    let mut sessions = self.lock();
+    let taken = sessions.get_mut(session).and_then(|contents| contents.take(item));
+    Ok(taken.is_some())
   }
 
   fn quarantine(&self, session: &SessionId, item: Item<'_>) -> Result<Option<String>> {

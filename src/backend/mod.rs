@@ -130,12 +130,12 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// The bytes of an item; more than `limit` of them are an error.
   fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>>;
 
-  /// Removes an item; a missing one is no error.
-  fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<()>;
+  /// Removes an item, and says whether it was there.
+  fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool>;
 
   /// Removes an item that nobody will miss: after a power cut it may be back.
   fn discard(&self, session: &SessionId, item: Item<'_>) -> Result<()> {
-    self.remove(session, item)
+    self.remove(session, item).map(drop)
   }
 
   /// Moves an item that is damaged to where nobody reads it, and gives its new name; `None` if it is missing.

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use super::{Spelling, Stamp, Store, into_text, laid_out};
 use crate::backend::{CheckpointEntry, Encoding, Item};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::format::checkpoint::{Draft, compose};
 use crate::format::gzip::{self, InflateError};
 use crate::id::{CheckpointId, SessionId};
@@ -150,8 +150,18 @@ impl Store {
   }
 
   pub fn delete_checkpoint(&self, session: &SessionId, id: &CheckpointId) -> Result<()> {
+    let mut was_there = false;
     for encoding in Encoding::ALL {
-      self.backend.remove(session, Item::Checkpoint(id, encoding))?;
+      match self.backend.remove(session, Item::Checkpoint(id, encoding)) {
+        Ok(removed) => was_there |= removed,
+        Err(error) if was_there => {
+          return Err(Error {
+            code: Code::OutcomeUnknown,
+            ..error
+          });
+        }
+        Err(error) => return Err(error),
+      }
     }
     Ok(())
   }

@@ -1,10 +1,11 @@
 //! Restoring the newest checkpoint that is whole.
 
 use std::collections::VecDeque;
+use std::io;
 
 use super::{Damaged, Restored, Spelling, Store, StoredCheckpoint};
 use crate::backend::{CheckpointEntry, Item};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Result, system_code};
 use crate::format::reset::Resets;
 use crate::id::{CheckpointId, SessionId};
 
@@ -88,6 +89,7 @@ impl Store {
         }
         // It went away after it was listed.
         Ok(None) => drop(recovery.waiting.pop_front()),
+        Err(error) if is_about_us(&error) => return Err(error),
         Err(error) => {
           recovery.waiting.pop_front();
           self.pass_over(&mut recovery, &entry, error)?;
@@ -136,4 +138,12 @@ impl Store {
     recovery.passed_over.push(PassedOver { damaged, moved_to });
     Ok(())
   }
+}
+
+/// Whether a refusal says something about this process, not about the file: going on to an older checkpoint would
+/// throw away progress that is still there.
+fn is_about_us(error: &Error) -> bool {
+  let cause = error.cause.as_ref().and_then(|cause| cause.downcast_ref::<io::Error>());
+  let name = cause.and_then(system_code);
+  error.code == Code::Io && matches!(name, Some("EACCES" | "EMFILE" | "ENFILE" | "ENOMEM"))
 }

@@ -140,6 +140,19 @@ impl<D: Disk> FileBackend<D> {
     Ok(ids)
   }
 
+  /// Removes the name of an item, and gives the directory that it was in; `None` if it was not there.
+  fn unlink(&self, session: &SessionId, item: Item<'_>) -> Result<Option<D::Directory>> {
+    let place = Place::of(session, item);
+    let Some(directory) = self.open(&place.directory)? else {
+      return Ok(None);
+    };
+    match directory.remove_file(&place.name) {
+      Ok(()) => Ok(Some(directory)),
+      Err(error) if is_absence(&error) => Ok(None),
+      Err(error) => Err(Error::io("delete", &self.path(session, item), error)),
+    }
+  }
+
   /// Ends removals that a dead process began. What cannot be removed now is tried again next time.
   fn finish_removals(&self) -> Result<()> {
     let Some(base) = self.open(&[])? else {
@@ -260,22 +273,16 @@ impl<D: Disk> Backend for FileBackend<D> {
     }
   }
 
-  fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<()> {
-    self.discard(session, item)?;
-    match self.open(&Place::of(session, item).directory)? {
-      Some(directory) => sync_names(&directory, &self.path(session, item), self.durability),
-      // Without the directory there is no name that could come back.
-      None => Ok(()),
-    }
+  fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
+    let Some(directory) = self.unlink(session, item)? else {
+      return Ok(false);
+    };
+    sync_names(&directory, &self.path(session, item), self.durability)?;
+    Ok(true)
   }
 
   fn discard(&self, session: &SessionId, item: Item<'_>) -> Result<()> {
-    let place = Place::of(session, item);
-    let Some(directory) = self.open(&place.directory)? else {
-      return Ok(());
-    };
-    absent_is_fine(directory.remove_file(&place.name))
-      .map_err(|error| Error::io("delete", &self.path(session, item), error))
+    self.unlink(session, item).map(drop)
   }
 
   fn quarantine(&self, session: &SessionId, item: Item<'_>) -> Result<Option<String>> {

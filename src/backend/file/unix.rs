@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
 
 use super::disk::{Contents, Directory, Disk, Entry, Kind, Stat};
+use crate::weakened;
 
 const OPEN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const NO_LINK: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
@@ -102,15 +103,24 @@ impl Directory for UnixDirectory {
   }
 
   fn write(&self, file: &mut LockedFile, bytes: &[u8]) -> io::Result<()> {
+    if weakened::by("short-write") {
+      return file.file.write(bytes).map(drop);
+    }
     file.file.write_all(bytes)
   }
 
   fn sync_file(&self, file: &LockedFile) -> io::Result<()> {
+    if weakened::by("file-sync") {
+      return Ok(());
+    }
     // On macOS the standard library asks for F_FULLFSYNC, which reaches the platter.
     file.file.sync_all()
   }
 
   fn sync(&self) -> io::Result<()> {
+    if weakened::by("directory-sync") {
+      return Ok(());
+    }
     self.handle.sync_all()
   }
 

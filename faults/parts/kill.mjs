@@ -1,0 +1,46 @@
+// SIGKILL at random instants while a process checkpoints, prunes, restores and saves results.
+
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+import { complaints, newHistory, someTime, startWriter } from '../harness.mjs'
+
+const KILLS = 520
+const KILLS_PER_DIRECTORY = 65
+const LANES = 2
+
+export async function run() {
+  const outcomes = await Promise.all(Array.from({ length: LANES }, () => lane(KILLS / LANES)))
+  const sum = (member) => outcomes.reduce((total, outcome) => total + outcome[member], 0)
+  const found = outcomes.flatMap((outcome) => outcome.found)
+  return [
+    {
+      what: 'SIGKILL while checkpointing, pruning, restoring and saving',
+      tried: `${sum('kills')} kills, ${sum('writes')} acknowledged writes`,
+      found,
+    },
+  ]
+}
+
+async function lane(kills) {
+  const outcome = { kills: 0, writes: 0, found: [] }
+  while (outcome.kills < kills) {
+    const directory = mkdtempSync(join(tmpdir(), 'waymark-kill-'))
+    const history = newHistory('ours', directory)
+    for (let kill = 0; kill < KILLS_PER_DIRECTORY && outcome.kills < kills; kill += 1) {
+      const writer = await startWriter(history)
+      await someTime(60)
+      await writer.kill()
+      outcome.kills += 1
+      outcome.found.push(...(await complaints(history)))
+    }
+    outcome.writes += history.writes
+    // One more writer has been there since every kill but the last: what the dead ones left must be gone.
+    const left = ['', 'checkpoints', 'results'].flatMap((part) => readdirSync(join(directory, 's', part)))
+    const temporaries = left.filter((name) => name.endsWith('.tmp'))
+    if (temporaries.length > 3) outcome.found.push(`${temporaries.length} temporaries are left`)
+    rmSync(directory, { recursive: true })
+  }
+  return outcome
+}

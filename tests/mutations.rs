@@ -1,0 +1,202 @@
+//! Mutated documents through every read method: nothing crashes, and no change of a checkpoint goes unnoticed unless it
+//! means the same. `WAYMARK_MUTATIONS` asks for more of them.
+
+#![allow(
+  clippy::unwrap_used,
+  clippy::print_stdout,
+  reason = "a test may panic, and says its figures"
+)]
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use waymark::backend::{Backend, Encoding, Item, MemoryBackend};
+use waymark::format::gzip;
+use waymark::format::reset::Resets;
+use waymark::id::{CheckpointId, SessionId, TaskId};
+use waymark::store::{OpenStore, RecoverRequest, RestoreRequest, Spelling, Store};
+use waymark::{Options, Result};
+
+/// A backend that the store and the test share.
+#[derive(Debug, Clone, Default)]
+struct Shared(Arc<MemoryBackend>);
+
+macro_rules! delegate {
+  ($(fn $name:ident(&self $(, $argument:ident: $kind:ty)*) -> $answer:ty;)*) => {
+    impl Backend for Shared {
+      $(fn $name(&self $(, $argument: $kind)*) -> $answer {
+        self.0.$name($($argument),*)
+      })*
+    }
+  };
+}
+
+delegate! {
+  fn location(&self) -> String;
+  fn name_of(&self, session: &SessionId, item: Item<'_>) -> String;
+  fn initialize(&self) -> Result<()>;
+  fn create_session(&self, session: &SessionId) -> Result<()>;
+  fn sessions(&self) -> Result<Vec<SessionId>>;
+  fn delete_session(&self, session: &SessionId) -> Result<Option<waymark::Error>>;
+  fn write(&self, session: &SessionId, item: Item<'_>, bytes: &[u8]) -> Result<()>;
+  fn write_state(&self, session: &SessionId, document: &[u8], tree: &[u8]) -> Result<()>;
+  fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>>;
+  fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool>;
+  fn quarantine(&self, session: &SessionId, item: Item<'_>) -> Result<Option<String>>;
+  fn checkpoints(&self, session: &SessionId) -> Result<Vec<waymark::backend::CheckpointEntry>>;
+  fn results(&self, session: &SessionId) -> Result<Vec<TaskId>>;
+  fn sessions_with_checkpoint(&self, id: &CheckpointId) -> Result<Vec<SessionId>>;
+  fn usage(&self, session: &SessionId) -> Result<waymark::backend::Usage>;
+}
+
+const PARTS: &str = concat!(
+  r#"{"trigger":"manual","description":"a \"quoted\" é","session":{"id":"s","name":"né","checkpointIds":["cp-0"],"#,
+  r#""metadata":{"n":[1,2.5,-0.1,1e+21],"deep":{"a":{"b":[[],{}]}}}},"taskTree":{"1":{"status":"failed","x":null},"#,
+  r#""t":{"status":"in_progress","result":{"ok":true}}},"agentStates":{"a":{"state":"idle"}},"contextStore":{"k":"v"}}"#
+);
+
+struct Random(u64);
+
+impl Random {
+  fn below(&mut self, limit: usize) -> usize {
+    self.0 ^= self.0 << 13;
+    self.0 ^= self.0 >> 7;
+    self.0 ^= self.0 << 17;
+    usize::try_from(self.0 >> 16).unwrap() % limit.max(1)
+  }
+}
+
+/// Changes bytes in one of many ways; `other` is what parts are taken from.
+fn mutated(random: &mut Random, bytes: &[u8], other: &[u8]) -> Vec<u8> {
+  let mut changed = bytes.to_vec();
+  let at = random.below(bytes.len());
+  match random.below(8) {
+    0 => changed[at] ^= 1 << random.below(8),
+    1 => changed.truncate(at),
+    2 => changed[at] = u8::try_from(random.below(256)).unwrap(),
+    3 => {
+      let end = (at + 1 + random.below(64)).min(bytes.len());
+      changed.drain(at..end);
+    }
+    4 => {
+      let from = random.below(other.len());
+      let to = (from + 1 + random.below(64)).min(other.len());
+      changed.splice(at..at, other[from..to].iter().copied());
+    }
+    5 => {
+      let from = random.below(other.len());
+      let length = random.below(64).min(other.len() - from).min(bytes.len() - at);
+      changed[at..at + length].copy_from_slice(&other[from..from + length]);
+    }
+    6 => changed = other.to_vec(),
+    _ => {
+      const TOKENS: [&str; 12] = ["{", "}", "[", "]", ",", ":", "\"", "\\", " ", "0", "null", "\\u0000"];
+      let token = TOKENS[random.below(TOKENS.len())].bytes();
+      changed.splice(at..at, token);
+    }
+  }
+  changed
+}
+
+/// Calls every method that reads, as a user would; whatever they answer, they must answer.
+fn read_everything(store: &OpenStore, session: &SessionId, id: &CheckpointId, task: &TaskId) {
+  let _ = store.load_session(session);
+  let _ = store.load_task_tree(session);
+  let _ = store.load_task_result(session, task);
+  let _ = store.checkpoint(session, id);
+  let _ = store.latest_checkpoint(session);
+  let _ = store.checkpoints(session, 0, 0).unwrap();
+  let _ = store.verify_checkpoint(session, id);
+  let _ = store.verify_session(session).unwrap();
+  let resets = Resets {
+    failed: true,
+    in_progress: true,
+  };
+  for validate_checksum in [true, false] {
+    let _ = store.restore(RestoreRequest {
+      session: Some(session.clone()),
+      checkpoint: id.clone(),
+      asked_for: id.to_string(),
+      validate_checksum,
+      resets,
+      include_state: true,
+    });
+  }
+  let _ = store.recover(RecoverRequest {
+    session: session.clone(),
+    resets,
+    include_state: true,
+    quarantine: false,
+  });
+}
+
+/// The value of a checkpoint, if it is one.
+fn value_of(encoding: Encoding, bytes: &[u8]) -> Option<Value> {
+  let json = match encoding {
+    Encoding::Json => bytes.to_vec(),
+    Encoding::Gzip => gzip::decompress(bytes, 1 << 20).ok()?,
+  };
+  serde_json::from_slice(&json).ok()
+}
+
+#[test]
+fn no_mutation_crashes_a_reader_and_none_that_changes_a_checkpoint_passes_for_whole() {
+  let count: usize = std::env::var("WAYMARK_MUTATIONS").map_or(3000, |count| count.parse().unwrap());
+  let backend = Shared::default();
+  let store = Arc::new(Store::new(Box::new(backend.clone()), Options::default()));
+  store.begin_open().finish().unwrap();
+  let store = store.enter().unwrap();
+  let session = SessionId::parse("s").unwrap();
+  let task = TaskId::parse("t").unwrap();
+  store.save_session(&session, r#"{"id":"s","name":"n"}"#).unwrap();
+  store.save_task_tree(&session, r#"{"a":{"status":"pending"}}"#).unwrap();
+  store
+    .save_task_result(&session, &task, r#"[1,"two",{"three":null}]"#)
+    .unwrap();
+  let made: Vec<_> = [Encoding::Json, Encoding::Gzip, Encoding::Json, Encoding::Gzip]
+    .into_iter()
+    .map(|encoding| {
+      let created = store
+        .create_checkpoint(&session, store.stamp(), PARTS, encoding)
+        .unwrap();
+      (created.id, encoding)
+    })
+    .collect();
+  let checkpoints = made.iter().map(|(id, encoding)| Item::Checkpoint(id, *encoding));
+  let items: Vec<_> = [Item::Session, Item::TaskTree, Item::TaskResult(&task)]
+    .into_iter()
+    .chain(checkpoints)
+    .collect();
+  let originals: Vec<Vec<u8>> = items
+    .iter()
+    .map(|item| backend.read(&session, *item, u64::MAX).unwrap().unwrap())
+    .collect();
+
+  let mut random = Random(0x5eed_2026);
+  let (mut noticed, mut harmless) = (0, 0);
+  for _ in 0..count {
+    let chosen = random.below(items.len());
+    let other = random.below(items.len());
+    let bytes = mutated(&mut random, &originals[chosen], &originals[other]);
+    backend.write(&session, items[chosen], &bytes).unwrap();
+    read_everything(&store, &session, &made[0].0, &task);
+    if let Item::Checkpoint(id, encoding) = items[chosen] {
+      match store.checkpoint(&session, id) {
+        Ok(Some(stored)) if stored.spelling == Spelling::Fits => {
+          assert_eq!(
+            value_of(encoding, &bytes),
+            value_of(encoding, &originals[chosen]),
+            "{bytes:?}"
+          );
+          harmless += 1;
+        }
+        _ => noticed += 1,
+      }
+    }
+    for (item, original) in items.iter().zip(&originals) {
+      backend.write(&session, *item, original).unwrap();
+    }
+  }
+  assert!(noticed > count / 10, "{noticed}");
+  println!("campaign: {count} files; of the checkpoints among them {noticed} noticed, {harmless} mean the same");
+}

@@ -1,0 +1,454 @@
+//! A disk in memory that refuses a call, or loses its power.
+//!
+//! When the power goes, what was synced stays. Of the rest, anything may have reached the medium or not: each change of
+//! a name by itself, in any order, and the contents of a file whole, in part, as zeros or not at all. A rename is one
+//! change.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use waymark::backend::file::disk::{Contents, Directory, Disk, Entry, Kind, Stat};
+
+/// What goes wrong, and at which call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plan {
+  Nothing,
+  /// The n-th call is refused.
+  Refuse(usize, io::ErrorKind),
+  /// The n-th call writes half and reports success, as a layer does that ignores short writes.
+  ShortWrite(usize),
+  /// From the n-th call on, the power is off.
+  Cut(usize),
+}
+
+/// How honest the disk's syncs are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Syncs {
+  Honest,
+  /// Syncing a file does nothing.
+  NoFiles,
+  /// Syncing a directory does nothing.
+  NoDirectories,
+}
+
+/// What the power cut left of changes that were not synced.
+#[derive(Debug, Clone, Copy)]
+pub enum Survival {
+  Nothing,
+  Everything,
+  /// A choice that depends on the seed.
+  Some(u64),
+}
+
+type Node = usize;
+const BASE: Node = 0;
+
+#[derive(Debug, Clone)]
+enum Stored {
+  File { live: Vec<u8>, synced: Option<Vec<u8>> },
+  Directory(BTreeMap<String, Node>),
+}
+
+/// A change of names, in the order of the calls.
+#[derive(Debug, Clone)]
+struct Change {
+  /// The directories whose sync makes it durable.
+  directories: [Node; 2],
+  gone: Option<(Node, String)>,
+  come: Option<(Node, String, Node)>,
+  is_durable: bool,
+}
+
+#[derive(Debug)]
+struct State {
+  nodes: Vec<Stored>,
+  changes: Vec<Change>,
+  calls: usize,
+  plan: Plan,
+  syncs: Syncs,
+}
+
+#[derive(Debug, Clone)]
+pub struct FaultyDisk {
+  state: Arc<Mutex<State>>,
+}
+
+impl FaultyDisk {
+  pub fn new(syncs: Syncs) -> Self {
+    let state = State {
+      nodes: vec![Stored::Directory(BTreeMap::new())],
+      changes: Vec::new(),
+      calls: 0,
+      plan: Plan::Nothing,
+      syncs,
+    };
+    Self {
+      state: Arc::new(Mutex::new(state)),
+    }
+  }
+
+  /// Counts calls from here on.
+  pub fn plan(&self, plan: Plan) {
+    let mut state = self.lock();
+    state.calls = 0;
+    state.plan = plan;
+  }
+
+  pub fn calls(&self) -> usize {
+    self.lock().calls
+  }
+
+  /// A disk of its own with the same contents.
+  pub fn fork(&self) -> Self {
+    let state = self.lock();
+    let copy = State {
+      nodes: state.nodes.clone(),
+      changes: state.changes.clone(),
+      calls: 0,
+      plan: Plan::Nothing,
+      syncs: state.syncs,
+    };
+    Self {
+      state: Arc::new(Mutex::new(copy)),
+    }
+  }
+
+  /// What is on the medium when the power comes back.
+  pub fn after_power_cut(&self, survival: Survival) -> Self {
+    let disk = self.fork();
+    let mut state = disk.lock();
+    let mut random = Random::new(survival);
+    for node in &mut state.nodes {
+      match node {
+        Stored::Directory(names) => names.clear(),
+        Stored::File { live, synced } => {
+          *live = synced.clone().unwrap_or_else(|| random.contents(live));
+          *synced = Some(live.clone());
+        }
+      }
+    }
+    for change in std::mem::take(&mut state.changes) {
+      if change.is_durable || random.happens() {
+        state.apply(&change);
+        state.changes.push(Change {
+          is_durable: true,
+          ..change
+        });
+      }
+    }
+    drop(state);
+    disk
+  }
+
+  /// The names of all files and directories, joined by `/`.
+  pub fn names(&self) -> Vec<String> {
+    let state = self.lock();
+    let mut names = Vec::new();
+    let mut waiting = vec![(BASE, String::new())];
+    while let Some((node, path)) = waiting.pop() {
+      if let Stored::Directory(entries) = &state.nodes[node] {
+        for (name, below) in entries {
+          let path = format!("{path}{name}");
+          names.push(path.clone());
+          waiting.push((*below, format!("{path}/")));
+        }
+      }
+    }
+    names.sort();
+    names
+  }
+
+  fn lock(&self) -> MutexGuard<'_, State> {
+    self.state.lock().unwrap()
+  }
+}
+
+struct Random {
+  survival: Survival,
+  state: u64,
+}
+
+impl Random {
+  fn new(survival: Survival) -> Self {
+    let seed = match survival {
+      Survival::Some(seed) => seed,
+      _ => 0,
+    };
+    Self {
+      survival,
+      state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+    }
+  }
+
+  fn next(&mut self) -> u64 {
+    self.state ^= self.state << 13;
+    self.state ^= self.state >> 7;
+    self.state ^= self.state << 17;
+    self.state
+  }
+
+  fn happens(&mut self) -> bool {
+    match self.survival {
+      Survival::Nothing => false,
+      Survival::Everything => true,
+      Survival::Some(_) => self.next().is_multiple_of(2),
+    }
+  }
+
+  /// What is left of contents that were not synced.
+  fn contents(&mut self, live: &[u8]) -> Vec<u8> {
+    match self.survival {
+      Survival::Nothing => Vec::new(),
+      Survival::Everything => live.to_vec(),
+      Survival::Some(_) => match self.next() % 4 {
+        0 => Vec::new(),
+        1 => vec![0; live.len()],
+        2 => live[..live.len() / 2].to_vec(),
+        _ => live.to_vec(),
+      },
+    }
+  }
+}
+
+impl State {
+  /// Counts a call, and answers as the plan says.
+  fn call(&mut self) -> io::Result<()> {
+    self.calls += 1;
+    match self.plan {
+      Plan::Refuse(call, kind) if call == self.calls => Err(kind.into()),
+      Plan::Cut(call) if self.calls >= call => Err(io::Error::other("the power is off")),
+      _ => Ok(()),
+    }
+  }
+
+  fn names(&self, directory: Node) -> io::Result<&BTreeMap<String, Node>> {
+    match &self.nodes[directory] {
+      Stored::Directory(names) => Ok(names),
+      Stored::File { .. } => Err(io::ErrorKind::NotADirectory.into()),
+    }
+  }
+
+  fn find(&self, directory: Node, name: &str) -> io::Result<Node> {
+    self
+      .names(directory)?
+      .get(name)
+      .copied()
+      .ok_or_else(|| io::ErrorKind::NotFound.into())
+  }
+
+  fn apply(&mut self, change: &Change) {
+    if let Some((directory, name)) = &change.gone
+      && let Stored::Directory(names) = &mut self.nodes[*directory]
+    {
+      names.remove(name);
+    }
+    if let Some((directory, name, node)) = &change.come
+      && let Stored::Directory(names) = &mut self.nodes[*directory]
+    {
+      names.insert(name.clone(), *node);
+    }
+  }
+
+  fn change(&mut self, gone: Option<(Node, &str)>, come: Option<(Node, &str, Node)>) {
+    let first = gone.map_or(come.map_or(BASE, |(node, ..)| node), |(node, _)| node);
+    let change = Change {
+      directories: [first, come.map_or(first, |(node, ..)| node)],
+      gone: gone.map(|(node, name)| (node, name.to_owned())),
+      come: come.map(|(node, name, target)| (node, name.to_owned(), target)),
+      is_durable: false,
+    };
+    self.apply(&change);
+    self.changes.push(change);
+  }
+
+  fn kind(&self, node: Node) -> Kind {
+    match &self.nodes[node] {
+      Stored::File { .. } => Kind::File,
+      Stored::Directory(_) => Kind::Directory,
+    }
+  }
+
+  fn add(&mut self, directory: Node, name: &str, stored: Stored) -> io::Result<Node> {
+    if self.names(directory)?.contains_key(name) {
+      return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    self.nodes.push(stored);
+    let node = self.nodes.len() - 1;
+    self.change(None, Some((directory, name, node)));
+    Ok(node)
+  }
+}
+
+impl Disk for FaultyDisk {
+  type Directory = FaultyDirectory;
+
+  fn make_base(&self, _durable: bool) -> io::Result<()> {
+    self.lock().call()
+  }
+
+  fn open_base(&self) -> io::Result<FaultyDirectory> {
+    self.lock().call()?;
+    Ok(FaultyDirectory {
+      disk: self.clone(),
+      node: BASE,
+    })
+  }
+}
+
+#[derive(Debug)]
+pub struct FaultyDirectory {
+  disk: FaultyDisk,
+  node: Node,
+}
+
+impl FaultyDirectory {
+  /// One call: counted, and refused if it is its turn.
+  fn call(&self) -> io::Result<MutexGuard<'_, State>> {
+    let mut state = self.disk.lock();
+    state.call()?;
+    Ok(state)
+  }
+}
+
+impl Directory for FaultyDirectory {
+  type File = Node;
+  type Lock = ();
+
+  fn open_directory(&self, name: &str) -> io::Result<Self> {
+    let state = self.call()?;
+    let node = state.find(self.node, name)?;
+    state.names(node)?;
+    Ok(Self {
+      disk: self.disk.clone(),
+      node,
+    })
+  }
+
+  fn make_directory(&self, name: &str) -> io::Result<()> {
+    self.call()?.add(self.node, name, Stored::Directory(BTreeMap::new()))?;
+    Ok(())
+  }
+
+  fn create(&self, name: &str) -> io::Result<Node> {
+    let stored = Stored::File {
+      live: Vec::new(),
+      synced: None,
+    };
+    self.call()?.add(self.node, name, stored)
+  }
+
+  fn write(&self, file: &mut Node, bytes: &[u8]) -> io::Result<()> {
+    let mut state = self.call()?;
+    let is_short = state.plan == Plan::ShortWrite(state.calls);
+    let written = if is_short { &bytes[..bytes.len() / 2] } else { bytes };
+    if let Stored::File { live, .. } = &mut state.nodes[*file] {
+      live.extend_from_slice(written);
+    }
+    Ok(())
+  }
+
+  fn sync_file(&self, file: &Node) -> io::Result<()> {
+    let mut state = self.call()?;
+    if state.syncs != Syncs::NoFiles
+      && let Stored::File { live, synced } = &mut state.nodes[*file]
+    {
+      *synced = Some(live.clone());
+    }
+    Ok(())
+  }
+
+  fn sync(&self) -> io::Result<()> {
+    let mut state = self.call()?;
+    if state.syncs != Syncs::NoDirectories {
+      for change in &mut state.changes {
+        change.is_durable |= change.directories.contains(&self.node);
+      }
+    }
+    Ok(())
+  }
+
+  fn read(&self, name: &str, limit: u64) -> io::Result<Contents> {
+    let state = self.call()?;
+    let node = state.find(self.node, name)?;
+    Ok(match &state.nodes[node] {
+      Stored::File { live, .. } if live.len() as u64 > limit => Contents::TooLarge(live.len() as u64),
+      Stored::File { live, .. } => Contents::Bytes(live.clone()),
+      Stored::Directory(_) => Contents::NotAFile,
+    })
+  }
+
+  fn rename(&self, from: &str, to: &Self, new_name: &str) -> io::Result<()> {
+    let mut state = self.call()?;
+    let node = state.find(self.node, from)?;
+    if let Ok(replaced) = state.find(to.node, new_name)
+      && state.kind(replaced) == Kind::Directory
+    {
+      return Err(io::ErrorKind::DirectoryNotEmpty.into());
+    }
+    state.change(Some((self.node, from)), Some((to.node, new_name, node)));
+    Ok(())
+  }
+
+  fn remove_file(&self, name: &str) -> io::Result<()> {
+    let mut state = self.call()?;
+    state.find(self.node, name)?;
+    state.change(Some((self.node, name)), None);
+    Ok(())
+  }
+
+  fn remove_directory(&self, name: &str) -> io::Result<()> {
+    let mut state = self.call()?;
+    let node = state.find(self.node, name)?;
+    if !state.names(node)?.is_empty() {
+      return Err(io::ErrorKind::DirectoryNotEmpty.into());
+    }
+    state.change(Some((self.node, name)), None);
+    Ok(())
+  }
+
+  fn entries(&self) -> io::Result<Vec<Entry>> {
+    let state = self.call()?;
+    let names = state.names(self.node)?.iter();
+    Ok(
+      names
+        .map(|(name, node)| Entry {
+          name: name.clone(),
+          kind: state.kind(*node),
+        })
+        .collect(),
+    )
+  }
+
+  fn stat(&self, name: &str) -> io::Result<Stat> {
+    let state = self.call()?;
+    let node = state.find(self.node, name)?;
+    let size = match &state.nodes[node] {
+      Stored::File { live, .. } => live.len() as u64,
+      Stored::Directory(_) => 0,
+    };
+    Ok(Stat {
+      kind: state.kind(node),
+      size,
+      modified: 0,
+    })
+  }
+
+  fn lock(&self, name: &str) -> io::Result<()> {
+    let mut state = self.call()?;
+    if state.find(self.node, name).is_err() {
+      let stored = Stored::File {
+        live: Vec::new(),
+        synced: Some(Vec::new()),
+      };
+      state.add(self.node, name, stored)?;
+    }
+    Ok(())
+  }
+
+  fn is_abandoned(&self, _name: &str) -> io::Result<Option<bool>> {
+    // One thread writes, and never sweeps while it does.
+    drop(self.call()?);
+    Ok(Some(true))
+  }
+}

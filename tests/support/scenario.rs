@@ -1,0 +1,255 @@
+//! A session with everything in it, every way to change it, and what may be found of it afterwards.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use waymark::backend::Encoding;
+use waymark::backend::file::{Durability, FileBackend};
+use waymark::format::layout::compact;
+use waymark::format::reset::Resets;
+use waymark::id::{CheckpointId, SessionId, TaskId};
+use waymark::store::{OpenStore, RecoverOutcome, RecoverRequest, RestoreRequest, Spelling, Store};
+use waymark::{Error, Options};
+
+use super::disk::{FaultyDisk, Plan};
+
+/// Every method that writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+  CreateSessionDirectory,
+  SaveSession,
+  SaveTaskTree,
+  SaveTaskResult,
+  CreateCheckpoint,
+  CreateCompressedCheckpoint,
+  RestoreCheckpoint,
+  RecoverSession,
+  DeleteCheckpoint,
+  DeleteSession,
+}
+
+pub const METHODS: [Method; 10] = [
+  Method::CreateSessionDirectory,
+  Method::SaveSession,
+  Method::SaveTaskTree,
+  Method::SaveTaskResult,
+  Method::CreateCheckpoint,
+  Method::CreateCompressedCheckpoint,
+  Method::RestoreCheckpoint,
+  Method::RecoverSession,
+  Method::DeleteCheckpoint,
+  Method::DeleteSession,
+];
+
+/// How many checkpoints are kept; the scenario begins with that many.
+const LIMIT: usize = 3;
+
+pub fn open(disk: &FaultyDisk) -> OpenStore {
+  let backend = FileBackend::on(disk.clone(), PathBuf::from("/store"), Durability::Full);
+  let options = Options {
+    max_checkpoints_per_session: LIMIT,
+    ..Options::default()
+  };
+  let store = Arc::new(Store::new(Box::new(backend), options));
+  store.begin_open().finish().unwrap();
+  store.enter().unwrap()
+}
+
+pub fn session() -> SessionId {
+  SessionId::parse("s").unwrap()
+}
+
+fn task() -> TaskId {
+  TaskId::parse("t").unwrap()
+}
+
+fn document(version: &str) -> String {
+  format!(r#"{{"id":"s","version":"{version}","checkpointIds":[]}}"#)
+}
+
+fn tree(version: &str) -> String {
+  format!(r#"{{"task":{{"version":"{version}","text":"{}"}}}}"#, "x".repeat(500))
+}
+
+fn parts(version: &str) -> String {
+  format!(
+    r#"{{"trigger":"auto","session":{},"taskTree":{},"agentStates":{{}},"contextStore":{{}}}}"#,
+    document(version),
+    tree(version)
+  )
+}
+
+/// What was acknowledged before anything went wrong.
+#[derive(Debug, Clone)]
+pub struct Before {
+  /// Oldest first.
+  pub checkpoints: Vec<CheckpointId>,
+}
+
+/// Fills a disk: a saved session, tree and result of version `old`, and as many checkpoints as are kept.
+pub fn prepare(disk: &FaultyDisk) -> Before {
+  let store = open(disk);
+  store.save_session(&session(), &document("old")).unwrap();
+  store.save_task_tree(&session(), &tree("old")).unwrap();
+  store.save_task_result(&session(), &task(), "\"old\"").unwrap();
+  let checkpoints = (0..LIMIT)
+    .map(|_| checkpoint(&store, Encoding::Json).unwrap())
+    .collect();
+  Before { checkpoints }
+}
+
+fn checkpoint(store: &Store, encoding: Encoding) -> Result<CheckpointId, Error> {
+  let created = store.create_checkpoint(&session(), store.stamp(), &parts("new"), encoding)?;
+  Ok(created.id)
+}
+
+/// Runs a method; a new checkpoint's id is part of the answer.
+pub fn run(store: &Store, method: Method, before: &Before) -> Result<Option<CheckpointId>, Error> {
+  let s = session();
+  match method {
+    Method::CreateSessionDirectory => store.create_session(&SessionId::parse("other").unwrap())?,
+    Method::SaveSession => drop(store.save_session(&s, &document("new"))?),
+    Method::SaveTaskTree => drop(store.save_task_tree(&s, &tree("new"))?),
+    Method::SaveTaskResult => drop(store.save_task_result(&s, &task(), "\"new\"")?),
+    Method::CreateCheckpoint => return checkpoint(store, Encoding::Json).map(Some),
+    Method::CreateCompressedCheckpoint => return checkpoint(store, Encoding::Gzip).map(Some),
+    Method::RestoreCheckpoint => {
+      let id = before.checkpoints[1].clone();
+      drop(store.restore(RestoreRequest {
+        session: Some(s),
+        asked_for: id.to_string(),
+        checkpoint: id,
+        validate_checksum: true,
+        resets: Resets::default(),
+        include_state: false,
+      })?);
+    }
+    Method::RecoverSession => {
+      let request = RecoverRequest {
+        session: s,
+        resets: Resets::default(),
+        include_state: false,
+        quarantine: true,
+      };
+      if let RecoverOutcome::NothingWhole(error, mut passed_over) = store.recover(request)? {
+        return Err(passed_over.pop().map_or(error, |last| last.damaged.error));
+      }
+    }
+    Method::DeleteCheckpoint => store.delete_checkpoint(&s, &before.checkpoints[0])?,
+    Method::DeleteSession => drop(store.delete_session(&s)?),
+  }
+  Ok(None)
+}
+
+/// What is there of a version: `old`, `new`, or nothing.
+fn version(text: Option<String>) -> Option<&'static str> {
+  let text = text?;
+  let is = |version: &str| text.contains(&format!("\"{version}\""));
+  Some(match (is("old"), is("new")) {
+    (true, false) => "old",
+    (false, true) => "new",
+    _ => "torn",
+  })
+}
+
+/// How a method ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+  Acknowledged,
+  Failed,
+  /// It may or may not have happened.
+  Unknown,
+}
+
+/// Opens the disk anew, and says what is wrong with what is there. Writes to it in the end: that must work too.
+pub fn complaints(
+  disk: &FaultyDisk,
+  method: Method,
+  before: &Before,
+  ending: Ending,
+  made: Option<&CheckpointId>,
+) -> Vec<String> {
+  disk.plan(Plan::Nothing);
+  let mut complaints = Vec::new();
+  let mut check = |holds: bool, complaint: String| {
+    if !holds {
+      complaints.push(complaint);
+    }
+  };
+  let store = open(disk);
+  let s = session();
+  let text = |loaded: Result<Option<waymark::store::Loaded>, Error>| match loaded {
+    Ok(loaded) => loaded.map(|loaded| compact(&loaded.text)),
+    Err(error) => Some(format!("damaged: {error}")),
+  };
+  let found = [
+    version(text(store.load_session(&s))),
+    version(text(store.load_task_tree(&s))),
+    version(text(store.load_task_result(&s, &task()))),
+  ];
+  let mut allowed = vec![[Some("old"); 3]];
+  let changed = match method {
+    Method::SaveSession => Some([Some("new"), Some("old"), Some("old")]),
+    Method::SaveTaskTree => Some([Some("old"), Some("new"), Some("old")]),
+    Method::SaveTaskResult => Some([Some("old"), Some("old"), Some("new")]),
+    Method::RestoreCheckpoint | Method::RecoverSession => Some([Some("new"), Some("new"), Some("old")]),
+    Method::DeleteSession => Some([None; 3]),
+    _ => None,
+  };
+  match (changed, ending) {
+    (Some(changed), Ending::Acknowledged) => allowed = vec![changed],
+    (Some(changed), Ending::Unknown) => allowed.push(changed),
+    _ => {}
+  }
+  check(allowed.contains(&found), format!("found {found:?}"));
+
+  let page = store.checkpoints(&s, 0, 0);
+  let entries = page.map(|page| page.checkpoints).unwrap_or_default();
+  let mut whole = Vec::new();
+  for entry in entries {
+    match entry {
+      Ok(stored) if stored.spelling == Spelling::Fits => whole.push(stored.id),
+      Ok(stored) => check(false, format!("{} does not fit its checksums", stored.id)),
+      Err(damaged) => check(false, format!("damaged: {}", damaged.error)),
+    }
+  }
+  let is_gone = found == [None; 3] && method == Method::DeleteSession;
+  for (age, id) in before.checkpoints.iter().enumerate() {
+    // The oldest makes room for a new one, or is the one to be deleted.
+    let may_go = match method {
+      Method::CreateCheckpoint | Method::CreateCompressedCheckpoint => age == 0 && whole.len() >= LIMIT,
+      Method::DeleteCheckpoint => age == 0 && ending != Ending::Failed,
+      _ => is_gone,
+    };
+    check(may_go || whole.contains(id), format!("lost the checkpoint {id}"));
+  }
+  if let (Ending::Acknowledged, Some(made)) = (ending, made) {
+    check(whole.contains(made), format!("lost the new checkpoint {made}"));
+  }
+  if (ending, method) == (Ending::Acknowledged, Method::DeleteCheckpoint) {
+    check(
+      !whole.contains(&before.checkpoints[0]),
+      "a deleted checkpoint is back".to_owned(),
+    );
+  }
+
+  for method in METHODS {
+    if method != Method::RestoreCheckpoint && method != Method::DeleteCheckpoint {
+      let again = run(&store, method, before);
+      check(again.is_ok(), format!("afterwards {method:?} fails: {again:?}"));
+    }
+  }
+  drop(store);
+  // Each directory is swept by the first write into it of a new process.
+  let swept = open(disk);
+  for method in [Method::CreateCheckpoint, Method::SaveSession, Method::SaveTaskResult] {
+    let _ = run(&swept, method, before);
+  }
+  let left: Vec<_> = disk
+    .names()
+    .into_iter()
+    .filter(|name| name.ends_with(".tmp") || name.contains("/.pending"))
+    .collect();
+  check(left.is_empty(), format!("left over: {left:?}"));
+  complaints
+}
