@@ -6,6 +6,7 @@
 
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 
 const [kind, directory, seed] = process.argv.slice(2)
@@ -35,11 +36,12 @@ const writers = {
     }
     const restore = async () => {
       const checkpointId = newest.at(-1)
-      if (!checkpointId) return
+      if (!checkpointId) return sleep(1)
       const result = await store.restoreCheckpoint({ checkpointId, sessionId: 's', validateChecksum: true })
-      if (result.success) say(`restore ${checkpointId}`)
       // By then it may have been pruned.
-      else if (result.code !== 'WAYMARK_NOT_FOUND') throw new Error(result.error)
+      if (!result.success && result.code !== 'WAYMARK_NOT_FOUND') throw new Error(result.error)
+      if (result.success) say(`restore ${checkpointId}`)
+      return undefined
     }
     const save = async (key) => {
       number += 1

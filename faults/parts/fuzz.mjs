@@ -28,7 +28,12 @@ export async function everyBit(compress, Store = CheckpointStore) {
   const store = new Store(base)
   await store.initialize()
   const session = { id: 's', name: 'né', checkpointIds: [], taskTree: { a: { status: 'failed', n: 1.5 } } }
-  const options = { trigger: 'manual', includeContext: true, compress, metadata: { k: [true, null], text: 'é '.repeat(110) } }
+  const options = {
+    trigger: 'manual',
+    includeContext: true,
+    compress,
+    metadata: { k: [true, null], text: 'é '.repeat(110) },
+  }
   const { checkpointId, path } = await store.createCheckpoint(session, { x: {} }, { c: 'text "q"' }, options)
   const bytes = readFileSync(path)
   const truth = await store.getCheckpoint('s', checkpointId)

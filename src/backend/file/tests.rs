@@ -160,6 +160,43 @@ fn links_are_not_followed() {
   assert_eq!(names_in(&outside.join(CHECKPOINTS)), ["cp-1.json"]);
 }
 
+/// Looking first and opening afterwards loses this race within milliseconds.
+#[cfg(unix)]
+#[test]
+fn a_directory_that_flips_to_a_link_leads_nobody_out() {
+  use std::os::unix::fs::symlink;
+  use std::sync::atomic::{AtomicBool, Ordering};
+  let (root, backend) = backend();
+  let outside = root.path().join("outside");
+  fs::create_dir_all(outside.join(CHECKPOINTS)).unwrap();
+  fs::write(outside.join("session.json"), b"secret").unwrap();
+  let s = session("s");
+  backend.create_session(&s).unwrap();
+  let place = backend.session_dir(&s);
+  let is_over = AtomicBool::new(false);
+  std::thread::scope(|scope| {
+    scope.spawn(|| {
+      while !is_over.load(Ordering::Relaxed) {
+        // The writer makes the directory again whenever it is missing.
+        let _ = fs::rename(&place, root.path().join(Uuid::new_v4().to_string()));
+        if symlink(&outside, &place).is_ok() {
+          fs::remove_file(&place).unwrap();
+        }
+      }
+    });
+    let id = CheckpointId::parse("cp-1").unwrap();
+    for _ in 0..300 {
+      // They may fail: they find a link, or nothing. A read may give what is in the store, and nothing else.
+      let _ = backend.write(&s, Item::Checkpoint(&id, Encoding::Json), b"mine");
+      let _ = backend.write(&s, Item::TaskTree, b"mine");
+      assert_eq!(backend.read(&s, Item::Session, u64::MAX).unwrap_or(None), None);
+    }
+    is_over.store(true, Ordering::Relaxed);
+  });
+  assert_eq!(names_in(&outside), [CHECKPOINTS, "session.json"]);
+  assert!(names_in(&outside.join(CHECKPOINTS)).is_empty());
+}
+
 #[cfg(unix)]
 #[test]
 fn a_pipe_in_the_place_of_a_file_hangs_nobody() {
