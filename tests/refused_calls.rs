@@ -49,7 +49,7 @@ fn refuse_everything(plan: impl Fn(usize) -> Vec<Plan>) -> (Vec<String>, usize) 
           if !is_told {
             found.push(format!("{method:?}, call {call}, {plan:?}: {error:?}"));
           }
-          let left: Vec<_> = disk.names().into_iter().filter(|name| name.ends_with(".tmp")).collect();
+          let left = disk.temporaries();
           if !left.is_empty() {
             found.push(format!("{method:?}, call {call}, {plan:?}: left over {left:?}"));
           }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Backend, CheckpointEntry, Encoding, Item, Usage};
+use super::{Backend, CheckpointEntry, Encoding, Item, RESULTS, Usage};
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
 use crate::id::{CheckpointId, SessionId, TaskId};
@@ -160,7 +160,7 @@ impl Backend for MemoryBackend {
       .get(session)
       .into_iter()
       .flat_map(|contents| contents.documents.keys());
-    let ids = names.filter_map(|name| name.strip_prefix("results/")?.strip_suffix(".json"));
+    let ids = names.filter_map(|name| name.strip_prefix(RESULTS)?.strip_prefix('/')?.strip_suffix(".json"));
     ids.map(TaskId::parse).collect()
   }
 
@@ -191,7 +191,7 @@ impl Backend for MemoryBackend {
       results: contents
         .documents
         .keys()
-        .filter(|name| name.starts_with("results/"))
+        .filter(|name| name.starts_with(RESULTS))
         .count() as u64,
     })
   }

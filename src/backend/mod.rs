@@ -45,15 +45,40 @@ pub enum Item<'a> {
   TaskResult(&'a TaskId),
 }
 
+/// Where checkpoints and results lie below their session.
+const CHECKPOINTS: &str = "checkpoints";
+const RESULTS: &str = "results";
+
+impl Item<'_> {
+  /// The folder below the session that holds items of this kind, if they have one.
+  #[must_use]
+  pub fn folder(self) -> Option<&'static str> {
+    match self {
+      Self::Session | Self::TaskTree => None,
+      Self::Checkpoint(..) => Some(CHECKPOINTS),
+      Self::TaskResult(_) => Some(RESULTS),
+    }
+  }
+
+  /// The name in that folder.
+  #[must_use]
+  pub fn file_name(self) -> String {
+    match self {
+      Self::Session => "session.json".to_owned(),
+      Self::TaskTree => "task-tree.json".to_owned(),
+      Self::Checkpoint(id, encoding) => format!("{id}{}", encoding.ending()),
+      Self::TaskResult(id) => format!("{id}.json"),
+    }
+  }
+}
+
 /// The name of an item below its session, which is also its path in the file layout.
 impl fmt::Display for Item<'_> {
   fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-    match self {
-      Self::Session => formatter.write_str("session.json"),
-      Self::TaskTree => formatter.write_str("task-tree.json"),
-      Self::Checkpoint(id, encoding) => write!(formatter, "checkpoints/{id}{}", encoding.ending()),
-      Self::TaskResult(id) => write!(formatter, "results/{id}.json"),
+    if let Some(folder) = self.folder() {
+      write!(formatter, "{folder}/")?;
     }
+    formatter.write_str(&self.file_name())
   }
 }
 

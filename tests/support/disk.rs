@@ -142,7 +142,7 @@ impl FaultyDisk {
   }
 
   /// The names of all files and directories, joined by `/`.
-  pub fn names(&self) -> Vec<String> {
+  fn names(&self) -> Vec<String> {
     let state = self.lock();
     let mut names = Vec::new();
     let mut waiting = vec![(BASE, String::new())];
@@ -157,6 +157,20 @@ impl FaultyDisk {
     }
     names.sort();
     names
+  }
+
+  /// The temporaries that are there.
+  pub fn temporaries(&self) -> Vec<String> {
+    self
+      .names()
+      .into_iter()
+      .filter(|name| name.strip_suffix(".tmp").is_some())
+      .collect()
+  }
+
+  /// Whether a step is decided, but not finished.
+  pub fn is_pending(&self) -> bool {
+    self.names().iter().any(|name| name.strip_suffix("/.pending").is_some())
   }
 
   fn lock(&self) -> MutexGuard<'_, State> {

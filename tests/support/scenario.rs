@@ -245,11 +245,7 @@ pub fn complaints(
   for method in [Method::CreateCheckpoint, Method::SaveSession, Method::SaveTaskResult] {
     let _ = run(&swept, method, before);
   }
-  let left: Vec<_> = disk
-    .names()
-    .into_iter()
-    .filter(|name| name.ends_with(".tmp") || name.contains("/.pending"))
-    .collect();
-  check(left.is_empty(), format!("left over: {left:?}"));
+  let left = disk.temporaries();
+  check(left.is_empty() && !disk.is_pending(), format!("left over: {left:?}"));
   complaints
 }

@@ -52,12 +52,18 @@ impl Directories {
     Ok(directory)
   }
 
+  /// Forgets a session whose directories were removed.
+  pub fn forget(&self, session: &str) {
+    let below = format!("{session}/");
+    self.known().retain(|path| path != session && !path.starts_with(&below));
+  }
+
   fn is_known(&self, path: &[&str]) -> bool {
     self.known().contains(&path.join("/"))
   }
 
   fn known(&self) -> MutexGuard<'_, HashSet<String>> {
-    // Only whole inserts happen under the lock.
+    // Only whole inserts and removals happen under the lock.
     self.known.lock().unwrap_or_else(PoisonError::into_inner)
   }
 }

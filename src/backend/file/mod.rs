@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use uuid::Uuid;
 
-use super::{Backend, CheckpointEntry, Encoding, Item, Usage};
+use super::{Backend, CHECKPOINTS, CheckpointEntry, Encoding, Item, RESULTS, Usage};
 use crate::error::{Error, Result};
 use crate::id::{CheckpointId, SessionId, TaskId};
 
@@ -28,8 +28,6 @@ pub use portable::SystemDisk;
 #[cfg(unix)]
 pub use unix::SystemDisk;
 
-const CHECKPOINTS: &str = "checkpoints";
-const RESULTS: &str = "results";
 const LOGS: &str = "logs";
 const DAMAGED: &str = "damaged";
 
@@ -61,14 +59,11 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
   fn of(session: &'a SessionId, item: Item<'_>) -> Self {
-    let session = session.as_str();
-    let (directory, name) = match item {
-      Item::Session => (vec![session], "session.json".to_owned()),
-      Item::TaskTree => (vec![session], "task-tree.json".to_owned()),
-      Item::Checkpoint(id, encoding) => (vec![session, CHECKPOINTS], format!("{id}{}", encoding.ending())),
-      Item::TaskResult(id) => (vec![session, RESULTS], format!("{id}.json")),
-    };
-    Self { directory, name }
+    let session = [session.as_str()];
+    Self {
+      directory: session.into_iter().chain(item.folder()).collect(),
+      name: item.file_name(),
+    }
   }
 }
 
@@ -195,7 +190,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     };
     sessions.retain(|id| {
       base.open_directory(id.as_str()).is_ok_and(|session| {
-        let name = Item::Session.to_string();
+        let name = Item::Session.file_name();
         session.stat(&name).is_ok_and(|stat| stat.kind == Kind::File) || pending::holds(&session, &name)
       })
     });
@@ -222,6 +217,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     // One rename makes the whole session go at once, for every reader and after every crash.
     let doomed = deleted_name();
     absent_is_fine(base.rename(session.as_str(), &base, &doomed)).map_err(fail)?;
+    self.directories.forget(session.as_str());
     sync_names(&base, &path, self.durability)?;
     Ok(remove_tree(&base, &doomed).map_err(fail).err())
   }
@@ -245,7 +241,7 @@ impl<D: Disk> Backend for FileBackend<D> {
 
   fn write_state(&self, session: &SessionId, session_document: &[u8], task_tree: &[u8]) -> Result<()> {
     let path = self.base.join(session.as_str());
-    let (session_name, tree_name) = (Item::Session.to_string(), Item::TaskTree.to_string());
+    let (session_name, tree_name) = (Item::Session.file_name(), Item::TaskTree.file_name());
     let documents = [
       (session_name.as_str(), session_document),
       (tree_name.as_str(), task_tree),
