@@ -173,7 +173,8 @@ onEveryBackend('recovering', (open) => {
   it('bad arguments change nothing', async () => {
     const store = await open()
     await checkpointOf(store, makeSession('s'))
-    assert.equal((await store.recoverSession('../s')).code, 'WAYMARK_INVALID_ID')
+    const refused = await store.recoverSession('../s')
+    assert.deepEqual([refused.code, refused.passedOver, refused.warnings], ['WAYMARK_INVALID_ID', [], []])
     assert.equal((await store.recoverSession(5)).code, 'WAYMARK_INVALID_ARGUMENT')
     assert.equal((await store.recoverSession('s', 'now')).code, 'WAYMARK_INVALID_ARGUMENT')
     assert.equal((await store.recoverSession('s', { quarantine: 1 })).code, 'WAYMARK_INVALID_ARGUMENT')

@@ -20,14 +20,15 @@ const LIMIT = 6
 
 /** Nothing acknowledged yet, in a directory of its own. */
 export function newHistory(kind, directory) {
-  return { kind, directory, checkpoints: [], results: {}, writes: 0, number: 0 }
+  return { kind, directory, checkpoints: [], results: {}, restored: '', writes: 0, number: 0 }
 }
 
 /** Starts a writer that goes on where the last one of this history was stopped. */
-export async function startWriter(history, { addon = ADDON, weakened = '' } = {}) {
+export async function startWriter(history, { addon = ADDON, weakened = '', pace = 'busy' } = {}) {
+  history.restored = ''
   const node = history.kind === 'sqlite' ? runtime('node24') : process.execPath
   const env = { ...process.env, WAYMARK_ADDON: addon, WAYMARK_WEAKENED: weakened, NODE_NO_WARNINGS: '1' }
-  const args = [WRITER, history.kind, history.directory, String(history.number)]
+  const args = [WRITER, history.kind, history.directory, String(history.number), pace]
   const child = spawn(node, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
   let complaint = ''
   child.stderr.on('data', (chunk) => (complaint += chunk))
@@ -57,17 +58,18 @@ function acknowledge(history, line) {
   history.number = Math.max(history.number, Number(number ?? 0))
   if (what === 'checkpoint') history.checkpoints.push(name)
   if (what === 'result') history.results[name] = Number(number)
+  if (what === 'restore') history.restored = name
 }
 
 /** Lets a writer write for a while. */
 export const someTime = (milliseconds) => sleep(Math.random() * milliseconds)
 
 /** What is lost or torn of what was acknowledged, a sentence each. */
-export async function complaints(history) {
-  return history.kind === 'ours' ? complaintsOfOurs(history) : complaintsOfOthers(history)
+export async function complaints(history, pace = 'busy') {
+  return history.kind === 'ours' ? complaintsOfOurs(history, pace === 'calm') : complaintsOfOthers(history)
 }
 
-async function complaintsOfOurs(history) {
+async function complaintsOfOurs(history, isCalm) {
   const found = []
   const store = new CheckpointStore(history.directory, LIMIT)
   await store.initialize()
@@ -85,6 +87,9 @@ async function complaintsOfOurs(history) {
   }
   const [session, tree] = [await store.loadSession('s').catch(String), await store.loadTaskTree('s').catch(String)]
   if (session?.metadata?.number !== tree?.task?.number) found.push('session and tree are of different checkpoints')
+  // A calm writer restores its checkpoints in their order.
+  if (isCalm && history.restored > (session?.lastCheckpointId ?? ''))
+    found.push(`the restore of ${history.restored} is gone`)
   if (there.size > 0) {
     const recovered = await store.recoverSession('s')
     if (!recovered.success || recovered.passedOver.length > 0) found.push(`recovering: ${recovered.error}`)

@@ -1,15 +1,17 @@
 // A process that writes without end, and says in a line what was acknowledged.
 //
-//   node writer.mjs <ours|write-file-atomic|rename|sqlite> <directory> <seed>
+//   node writer.mjs <ours|write-file-atomic|rename|sqlite> <directory> <seed> <busy|calm>
 //
-// `ready`, then `checkpoint <id> <number>`, `restore <id>`, `result <key> <number>`.
+// `ready`, then `checkpoint <id> <number>`, `restore <id>`, `result <key> <number>`. A busy writer has several calls under
+// way, and their syncs help each other; a calm one pauses after each, so that nothing is durable but for its own syncs.
 
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 
-const [kind, directory, seed] = process.argv.slice(2)
+const [kind, directory, seed, pace] = process.argv.slice(2)
+const PAUSE_MS = 25
 const FILLER = 'x'.repeat(4000)
 const KEYS = 5
 
@@ -55,6 +57,14 @@ const writers = {
     }
     say('ready')
     let key = 0
+    if (pace === 'calm') {
+      for (;;) {
+        for (const step of [checkpoint, restore, () => save((key = (key + 1) % KEYS))]) {
+          await step()
+          await sleep(PAUSE_MS)
+        }
+      }
+    }
     await Promise.all([forever(checkpoint), forever(restore), forever(() => save((key = (key + 1) % KEYS)))])
   },
 

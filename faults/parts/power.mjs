@@ -14,7 +14,7 @@ import { weakenedAddon } from '../weakened.mjs'
 const FILE_SYSTEMS = { ext4: ['mke2fs', ['-q', '-F', '-t', 'ext4']], xfs: ['mkfs.xfs', ['-q', '-f']] }
 const CUTS = 160
 const CUTS_OF_OTHERS = 15
-const CUTS_UNTIL_CAUGHT = 200
+const CUTS_UNTIL_CAUGHT = 60
 const OTHERS = {
   'write-file-atomic': 'write-file-atomic 7.0.1',
   rename: 'fs.writeFile and rename',
@@ -37,7 +37,7 @@ async function onFileSystem(name, cutter) {
     const rows = [{ what: `power cuts, ${name}`, ...(await cuts(disk, 'ours', CUTS)) }]
     for (const weakened of ['file-sync', 'directory-sync']) {
       const addon = weakenedAddon()
-      const { tried, found } = await cuts(disk, 'ours', CUTS_UNTIL_CAUGHT, { addon, weakened }, true)
+      const { tried, found } = await cuts(disk, 'ours', CUTS_UNTIL_CAUGHT, { addon, weakened, pace: 'calm' }, true)
       rows.push({ what: `the same without ${weakened}`, tried, found, mustFind: true })
     }
     for (const [kind, title] of Object.entries(OTHERS)) {
@@ -58,13 +58,14 @@ async function cuts(disk, kind, count, options = {}, stopAtFirst = false) {
   const found = []
   let cut = 0
   for (const isOver = () => cut >= count || (stopAtFirst && found.length > 0); !isOver(); cut += 1) {
-    const writer = await startWriter(history, options)
-    await someTime(120)
+    const pace = options.pace ?? (cut % 2 === 0 ? 'calm' : 'busy')
+    const writer = await startWriter(history, { ...options, pace })
+    await someTime(pace === 'calm' ? 250 : 120)
     writer.stopListening()
     disk.cut(cut % 4 === 0 ? 1 : 2)
     await writer.kill()
     disk.mountAgain()
-    const complaint = await complaints(history)
+    const complaint = await complaints(history, pace)
     if (complaint.length > 0) {
       found.push(...complaint)
       // What is lost is lost; the next cut is judged by itself.

@@ -112,7 +112,8 @@ pub fn time_in_id(id: &str) -> Option<u64> {
   let (time, tail) = id.strip_prefix("cp-")?.split_once('-')?;
   let is_digit = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
   if tail.len() == 6 && tail.bytes().all(is_digit) && time.bytes().all(is_digit) {
-    u64::from_str_radix(time, 36).ok()
+    // A number that JavaScript cannot count to is nobody's clock.
+    u64::from_str_radix(time, 36).ok().filter(|time| *time < 1 << 53)
   } else {
     None
   }
@@ -192,6 +193,7 @@ mod tests {
       "cp-x-1234567",
       "cp-X-123456",
       "cp-zzzzzzzzzzzzzzzz-000000",
+      "cp-3w5e11264sgsf-zzzzzz",
       "cp--000000",
     ] {
       assert_eq!(time_in_id(foreign), None, "{foreign}");

@@ -69,7 +69,7 @@ impl CheckpointStore {
   ) -> napi::Result<Promise<'env>> {
     self.call_with(
       env,
-      Failure::IsReportedWithCounts,
+      Failure::IsReportedOfRecovery,
       |arguments| arguments.recover(session_id, options),
       |store, request| store.recover(request),
       settle_recovery,
@@ -91,7 +91,7 @@ fn settle_recovery(engine: Engine<'_>, store: OpenStore, outcome: RecoverOutcome
       let again = hop(
         engine.env(),
         store,
-        Failure::IsReportedWithCounts,
+        Failure::IsReportedOfRecovery,
         move |store| store.recover_respelled(recovery, &suspect, respelled),
         settle_recovery,
       )?;

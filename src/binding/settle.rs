@@ -21,6 +21,8 @@ pub enum Failure {
   IsReported,
   /// The same, with the counts of a `RestoreResult`.
   IsReportedWithCounts,
+  /// The same, with the list of a `RecoverResult`.
+  IsReportedOfRecovery,
 }
 
 impl Failure {
@@ -30,10 +32,13 @@ impl Failure {
     }
     let mut result = engine.object()?;
     result.set_named_property("success", false)?;
-    if let Self::IsReportedWithCounts = self {
+    if let Self::IsReportedWithCounts | Self::IsReportedOfRecovery = self {
       result.set_named_property("restoredTasks", 0)?;
       result.set_named_property("restoredAgents", 0)?;
       result.set_named_property("warnings", Vec::<String>::new())?;
+    }
+    if let Self::IsReportedOfRecovery = self {
+      result.set_named_property("passedOver", Vec::<String>::new())?;
     }
     result.set_named_property("error", error.message.as_str())?;
     result.set_named_property("code", error.code.as_str())?;

@@ -73,7 +73,7 @@ impl Store {
       Encoding::Gzip => gzip::compress(text.as_bytes()),
     };
     let saved = self.write(session, Item::Checkpoint(&id, encoding), &bytes)?;
-    let warnings = self.apply_retention(session);
+    let warnings = self.apply_retention(session, &id);
     Ok(Created {
       id,
       path: saved.path,

@@ -140,10 +140,21 @@ impl Store {
   }
 }
 
-/// Whether a refusal says something about this process, not about the file: going on to an older checkpoint would
-/// throw away progress that is still there.
+/// Whether a refusal says something about this process or its connection, not about the file: going on to an older
+/// checkpoint would throw away progress that is still there.
 fn is_about_us(error: &Error) -> bool {
+  use io::ErrorKind as Kind;
   let cause = error.cause.as_ref().and_then(|cause| cause.downcast_ref::<io::Error>());
-  let name = cause.and_then(system_code);
-  error.code == Code::Io && matches!(name, Some("EACCES" | "EMFILE" | "ENFILE" | "ENOMEM"))
+  error.code == Code::Io
+    && cause.is_some_and(|cause| {
+      let kinds = [
+        Kind::PermissionDenied,
+        Kind::OutOfMemory,
+        Kind::TimedOut,
+        Kind::Interrupted,
+        Kind::ResourceBusy,
+        Kind::StaleNetworkFileHandle,
+      ];
+      kinds.contains(&cause.kind()) || matches!(system_code(cause), Some("EMFILE" | "ENFILE"))
+    })
 }

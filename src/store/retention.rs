@@ -1,25 +1,31 @@
 //! Which checkpoints stay.
 
 use super::Store;
-use crate::backend::Item;
-use crate::id::SessionId;
+use crate::backend::{Item, time_in_id};
+use crate::clock::now_ms;
+use crate::id::{CheckpointId, SessionId};
 
 impl Store {
-  /// Removes the oldest checkpoints beyond the limit, by their names alone. Runs when a new one is durable; the newest
-  /// always stays.
+  /// Removes the oldest checkpoints beyond the limit, by their names alone. Runs when `just_made` is durable; the newest
+  /// always stays, and so does `just_made` if it looks old only because another process has a clock ahead of ours.
   ///
   /// A checkpoint that cannot be removed is no reason to report the new one as failed: the answer is one sentence
   /// for each.
-  pub(super) fn apply_retention(&self, session: &SessionId) -> Vec<String> {
+  pub(super) fn apply_retention(&self, session: &SessionId, just_made: &CheckpointId) -> Vec<String> {
     let entries = match self.backend.checkpoints(session) {
       Ok(entries) => entries,
       Err(error) => return vec![format!("Old checkpoints were not removed: {error}")],
     };
+    let mut is_from_future = false;
     if let Some(newest) = entries.first() {
-      // Another process, with a clock ahead of ours, must not make our next one look old.
+      is_from_future = time_in_id(newest.id.as_str()).is_some_and(|time| time > now_ms());
+      // From now on, ours are newer.
       self.ids.observe(&newest.id);
     }
-    let surplus = entries.iter().skip(self.options.max_checkpoints_per_session);
+    let surplus = entries
+      .iter()
+      .skip(self.options.max_checkpoints_per_session)
+      .filter(|entry| !(is_from_future && entry.id == *just_made));
     surplus
       .filter_map(|entry| {
         self

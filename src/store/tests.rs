@@ -70,6 +70,21 @@ fn a_checkpoint_from_the_clocks_future_is_neither_newest_for_ever_nor_in_the_way
 }
 
 #[test]
+fn a_process_with_a_clock_ahead_does_not_make_our_new_checkpoint_go() {
+  let store = opened(1);
+  create(&store, Encoding::Json);
+  let ahead = CheckpointId::parse("cp-zzzzzzzz-zzzzzz").unwrap();
+  store
+    .backend
+    .write(&session(), Item::Checkpoint(&ahead, Encoding::Json), b"{}")
+    .unwrap();
+  let made = create(&store, Encoding::Json);
+  assert!(store.checkpoint(&session(), &made).unwrap().is_some());
+  let next = create(&store, Encoding::Json);
+  assert_eq!(ids(&store), [next]);
+}
+
+#[test]
 fn pages_are_cut_from_the_newest_end() {
   let store = opened(100);
   let mut made: Vec<_> = (0..5).map(|_| create(&store, Encoding::Json)).collect();

@@ -168,6 +168,10 @@ impl FaultyDisk {
       .collect()
   }
 
+  pub fn holds(&self, name: &str) -> bool {
+    self.names().iter().any(|there| there == name)
+  }
+
   /// Whether a step is decided, but not finished.
   pub fn is_pending(&self) -> bool {
     self.names().iter().any(|name| name.strip_suffix("/.pending").is_some())

@@ -203,6 +203,10 @@ pub fn complaints(
   }
   check(allowed.contains(&found), format!("found {found:?}"));
 
+  if (ending, method) == (Ending::Acknowledged, Method::CreateSessionDirectory) {
+    check(disk.holds("other/logs"), "the new directories are gone".to_owned());
+  }
+
   let page = store.checkpoints(&s, 0, 0);
   let entries = page.map(|page| page.checkpoints).unwrap_or_default();
   let mut whole = Vec::new();

@@ -20,18 +20,13 @@ impl Directories {
   /// A directory that is already there is synced into its parent too, once: whoever made it may have died, or may
   /// not have got that far yet. At the same time, what dead writers left in it is cleared away.
   pub fn ensure<D: Disk>(&self, disk: &D, path: &[&str], durability: Durability) -> io::Result<D::Directory> {
-    if self.is_known(path)
+    if !path.is_empty()
+      && self.is_known(path)
       && let Ok(directory) = open(disk, path)
     {
       return Ok(directory);
     }
-    let mut directory = match disk.open_base() {
-      Err(error) if error.kind() == io::ErrorKind::NotFound => {
-        disk.make_base(durability.is_full())?;
-        disk.open_base()?
-      }
-      base => base?,
-    };
+    let mut directory = self.ensure_base(disk, durability)?;
     for depth in 1..=path.len() {
       let (upper, name) = (&path[..depth], path[depth - 1]);
       let made = match directory.make_directory(name) {
@@ -50,6 +45,18 @@ impl Directories {
       directory = below;
     }
     Ok(directory)
+  }
+
+  fn ensure_base<D: Disk>(&self, disk: &D, durability: Durability) -> io::Result<D::Directory> {
+    if self.is_known(&[])
+      && let Ok(base) = disk.open_base()
+    {
+      return Ok(base);
+    }
+    disk.make_base(durability.is_full())?;
+    let base = disk.open_base()?;
+    self.known().insert(String::new());
+    Ok(base)
   }
 
   /// Forgets a session whose directories were removed.

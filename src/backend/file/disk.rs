@@ -10,7 +10,7 @@ use std::io;
 pub trait Disk: Send + Sync + fmt::Debug {
   type Directory: Directory;
 
-  /// Makes the base, and what is missing above it; its name is durable afterwards if `durable` says so.
+  /// Makes the base, and what is missing above it. If `durable` says so, its name is durable afterwards, whoever made it.
   fn make_base(&self, durable: bool) -> io::Result<()>;
 
   /// Opens the base. It may be reached through links: its owner named it.

@@ -1,7 +1,7 @@
 //! What dead writers left behind: temporary files, and directories of a step that was never decided.
 
 use super::disk::{Directory, Kind};
-use super::durable::{is_temporary, remove_tree};
+use super::durable::{is_temporary, remove_tree, temporary_name};
 use crate::clock::now_ms;
 
 /// Where locks cannot tell whether a writer lives, one that is this old does not.
@@ -21,9 +21,18 @@ pub fn sweep<D: Directory>(directory: &D) {
     }
     match entry.kind {
       Kind::File if is_dead_file(directory, &entry.name) => drop(directory.remove_file(&entry.name)),
-      Kind::Directory if is_dead_directory(directory, &entry.name) => drop(remove_tree(directory, &entry.name)),
+      Kind::Directory if is_dead_directory(directory, &entry.name) => remove_step(directory, &entry.name),
       _ => {}
     }
+  }
+}
+
+/// Takes a step's directory out of its writer's hands before anything in it is touched: should the writer live after
+/// all, either its rename or this one fails, and nothing is torn.
+fn remove_step<D: Directory>(directory: &D, name: &str) {
+  let claimed = temporary_name("swept");
+  if directory.rename(name, directory, &claimed).is_ok() {
+    drop(remove_tree(directory, &claimed));
   }
 }
 

@@ -22,7 +22,7 @@ mod unix;
 use directories::Directories;
 use disk::{Contents, Directory, Disk, Entry, Kind};
 pub use durable::Durability;
-use durable::{ATTEMPTS, Temporary, absent_is_fine, is_uuid, remove_tree, sync_names};
+use durable::{ATTEMPTS, Temporary, absent_is_fine, check_depth, is_uuid, remove_tree, sync_names};
 #[cfg(not(unix))]
 pub use portable::SystemDisk;
 #[cfg(unix)]
@@ -343,7 +343,7 @@ impl<D: Disk> Backend for FileBackend<D> {
   fn usage(&self, session: &SessionId) -> Result<Usage> {
     let path = [session.as_str()];
     let total_bytes = match self.open(&path)? {
-      Some(directory) => tree_size(&directory).map_err(|error| Error::io("measure", &self.shown(&path), error))?,
+      Some(directory) => tree_size(&directory, 0).map_err(|error| Error::io("measure", &self.shown(&path), error))?,
       None => 0,
     };
     Ok(Usage {
@@ -374,13 +374,14 @@ fn parse_checkpoint_name(name: &str) -> Option<(CheckpointId, Encoding)> {
 }
 
 /// The bytes of all files below a directory. What vanishes during the walk counts as gone.
-fn tree_size<D: Directory>(directory: &D) -> io::Result<u64> {
+fn tree_size<D: Directory>(directory: &D, depth: usize) -> io::Result<u64> {
+  check_depth(depth)?;
   let mut total = 0;
   for entry in directory.entries()? {
     let size = match entry.kind {
       Kind::Directory => directory
         .open_directory(&entry.name)
-        .and_then(|below| tree_size(&below)),
+        .and_then(|below| tree_size(&below, depth + 1)),
       Kind::File | Kind::Other => directory.stat(&entry.name).map(|stat| stat.size),
     };
     match size {

@@ -12,7 +12,7 @@ use std::io;
 use std::path::Path;
 
 use super::disk::{Directory, Kind};
-use super::durable::{self, Durability, fill, remove_tree, temporary_name};
+use super::durable::{self, Durability, absent_is_fine, fill, remove_tree, temporary_name};
 use super::is_absence;
 use crate::error::{Error, Result};
 
@@ -66,6 +66,8 @@ fn try_finish<D: Directory>(session: &D, durability: Durability) -> io::Result<(
   };
   for entry in pending.entries()? {
     pending.rename(&entry.name, session, &entry.name)?;
+    // Moving a file onto another name of itself leaves both: a copy made with links may hold such a pair.
+    absent_is_fine(pending.remove_file(&entry.name))?;
   }
   if durability.is_full() {
     // Gained names first, lost ones second: in between a file is in both places, which moving it again mends.

@@ -212,6 +212,94 @@ fn a_pipe_in_the_place_of_a_file_hangs_nobody() {
   );
 }
 
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_the_place_of_the_lock_hangs_nobody() {
+  let (_root, backend) = backend();
+  let s = session("s");
+  backend.create_session(&s).unwrap();
+  let made = std::process::Command::new("mkfifo")
+    .arg(backend.session_dir(&s).join(".lock"))
+    .status();
+  assert!(made.unwrap().success());
+  assert!(backend.write(&s, Item::Session, b"{}").is_err());
+}
+
+#[test]
+fn a_base_that_can_never_be_made_is_an_error() {
+  let root = tempfile::tempdir().unwrap();
+  let file = root.path().join("file");
+  fs::write(&file, b"").unwrap();
+  for base in [file.join("below"), PathBuf::from("/proc/waymark-cannot-be-here")] {
+    assert!(FileBackend::new(base, Durability::Full).initialize().is_err());
+  }
+}
+
+#[test]
+fn directories_nested_beyond_reason_exhaust_nothing() {
+  let (_root, backend) = backend();
+  let s = session("s");
+  backend.write(&s, Item::Session, b"{}").unwrap();
+  let mut deep = backend.session_dir(&s).join(LOGS);
+  for _ in 0..200 {
+    deep.push("d");
+  }
+  fs::create_dir_all(&deep).unwrap();
+  assert!(backend.usage(&s).is_err());
+  assert!(backend.delete_session(&s).unwrap().is_some(), "gone, but not freed");
+  assert_eq!(backend.read(&s, Item::Session, u64::MAX).unwrap(), None);
+  backend.initialize().unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pending_file_that_is_in_both_places_is_mended() {
+  let (_root, backend) = backend();
+  let s = session("s");
+  backend.write_state(&s, b"old", b"old").unwrap();
+  died_after_deciding(&backend, &s, &[]);
+  let session_dir = backend.session_dir(&s);
+  fs::remove_file(session_dir.join("session.json")).unwrap();
+  fs::hard_link(
+    session_dir.join(".pending/session.json"),
+    session_dir.join("session.json"),
+  )
+  .unwrap();
+  for item in [Item::Session, Item::TaskTree] {
+    assert_eq!(backend.read(&s, item, u64::MAX).unwrap().unwrap(), b"new");
+  }
+  assert_eq!(names_in(&session_dir), [".lock", "session.json", "task-tree.json"]);
+}
+
+/// Stores that open a session for the first time sweep it, in the middle of a restore of another.
+#[test]
+fn a_sweep_never_tears_the_step_of_a_living_writer() {
+  let (_root, backend) = backend();
+  let s = session("s");
+  backend.write_state(&s, b"0", b"0").unwrap();
+  let is_over = std::sync::atomic::AtomicBool::new(false);
+  std::thread::scope(|scope| {
+    for _ in 0..3 {
+      scope.spawn(|| {
+        let id = TaskId::parse("t").unwrap();
+        while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+          let sweeper = FileBackend::new(backend.base.clone(), Durability::Relaxed);
+          sweeper.write(&s, Item::TaskResult(&id), b"1").unwrap();
+        }
+      });
+    }
+    let writer = FileBackend::new(backend.base.clone(), Durability::Relaxed);
+    for round in 1..2000 {
+      let text = round.to_string();
+      writer.write_state(&s, text.as_bytes(), text.as_bytes()).unwrap();
+      for item in [Item::Session, Item::TaskTree] {
+        assert_eq!(writer.read(&s, item, u64::MAX).unwrap().unwrap(), text.as_bytes());
+      }
+    }
+    is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+  });
+}
+
 #[test]
 fn more_than_the_limit_is_not_read() {
   let (_root, backend) = backend();

@@ -12,6 +12,8 @@ use super::disk::{Contents, Directory, Disk, Entry, Kind, Stat};
 use crate::weakened;
 
 const OPEN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// How many bytes are reserved for a file before any of them is read.
+const MOST_RESERVED: usize = 1 << 26;
 const NO_LINK: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
 
 #[derive(Debug)]
@@ -30,7 +32,12 @@ impl Disk for SystemDisk {
   type Directory = UnixDirectory;
 
   fn make_base(&self, durable: bool) -> io::Result<()> {
-    make_with_parents(&self.base, durable)
+    make_with_parents(&self.base, durable)?;
+    // Whoever made it may have died before it was synced. A parent that may not be opened is somebody else's.
+    match (durable, self.base.parent().map(File::open)) {
+      (true, Some(Ok(parent))) => parent.sync_all(),
+      _ => Ok(()),
+    }
   }
 
   fn open_base(&self) -> io::Result<UnixDirectory> {
@@ -40,7 +47,14 @@ impl Disk for SystemDisk {
 
 /// From the top down, each new name synced into its parent.
 fn make_with_parents(path: &Path, durable: bool) -> io::Result<()> {
-  let made = rustix::fs::mkdir(path, Mode::RWXU).map_err(io::Error::from);
+  let attempt = || rustix::fs::mkdir(path, Mode::RWXU).map_err(io::Error::from);
+  let made = match (attempt(), path.parent()) {
+    (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
+      make_with_parents(parent, durable)?;
+      attempt()
+    }
+    (made, _) => made,
+  };
   match (made, path.parent()) {
     (Err(error), _) if error.kind() == io::ErrorKind::AlreadyExists => {
       if fs::metadata(path)?.is_dir() {
@@ -48,10 +62,6 @@ fn make_with_parents(path: &Path, durable: bool) -> io::Result<()> {
       } else {
         Err(error)
       }
-    }
-    (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
-      make_with_parents(parent, durable)?;
-      make_with_parents(path, durable)
     }
     (Ok(()), Some(parent)) if durable => File::open(parent)?.sync_all(),
     (made, _) => made,
@@ -139,7 +149,9 @@ impl Directory for UnixDirectory {
     if data.len() > limit {
       return Ok(Contents::TooLarge(data.len()));
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(data.len()).unwrap_or(0) + 1);
+    // A sparse file may claim any size; what is really there makes the buffer grow.
+    let expected = usize::try_from(data.len()).unwrap_or(0).min(MOST_RESERVED);
+    let mut bytes = Vec::with_capacity(expected + 1);
     // It may have grown since.
     (&mut file).take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
@@ -202,7 +214,11 @@ impl Directory for UnixDirectory {
   }
 
   fn lock(&self, name: &str) -> io::Result<File> {
-    let file = self.open(name, OFlags::WRONLY | OFlags::CREATE)?;
+    // Non-blocking, and a file: a pipe in its place must not hang its writers.
+    let file = self.open(name, OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK)?;
+    if !file.metadata()?.is_file() {
+      return Err(io::Error::other("it is not a file"));
+    }
     loop {
       match file.lock() {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
