@@ -221,6 +221,8 @@ export interface CheckpointOptions {
   includeContext: boolean
   /** Store it gzipped: smaller, and slower to write. */
   compress: boolean
+  /** A name to find it by, of 1 to 200 bytes. */
+  label?: string
   metadata?: Record<string, unknown>
 }
 
@@ -241,8 +243,71 @@ export interface Checkpoint {
   /** The bytes that it takes up where it is stored. */
   sizeBytes: number
   metadata?: Record<string, unknown>
-  /** SHA-256 of all other members. Checkpoints of the original store have none. */
+  /** How many tasks the tree has. Checkpoints of the original store have none of this and what follows. */
+  taskCount?: number
+  /** How many agents there are states of. */
+  agentCount?: number
+  /** The name that it was given. */
+  label?: string
+  /** The checkpoint that the session had made before: its `lastCheckpointId` at that time. */
+  parent?: string
+  /** SHA-256 of all other members. */
   integrity?: string
+}
+
+/** How the bytes of a stored checkpoint spell its JSON. */
+export type CheckpointEncoding = 'json' | 'gzip'
+
+/** What is known of a checkpoint without reading its payload. */
+export interface CheckpointInfo {
+  id: string
+  timestamp: number
+  trigger: CheckpointTrigger
+  description?: string
+  /** The name that it was given. */
+  label?: string
+  /** The checkpoint that the session had made before. */
+  parent?: string
+  taskCount: number
+  agentCount: number
+  /** The bytes that it takes up where it is stored. */
+  sizeBytes: number
+  encoding: CheckpointEncoding
+}
+
+/** Which checkpoints are wanted; what is left out does not matter. */
+export interface CheckpointFilter {
+  trigger?: CheckpointTrigger
+  label?: string
+  /** Not older than this: epoch milliseconds, or a Date. */
+  since?: number | Date
+  /** Not newer than this: epoch milliseconds, or a Date. */
+  until?: number | Date
+}
+
+/** What `listCheckpointInfo()` shows. */
+export interface CheckpointInfoOptions extends CheckpointFilter {
+  /** How many at most; 0 or absent means all. */
+  limit?: number
+  /** Where an earlier page ended: its `cursor`. */
+  cursor?: string
+}
+
+/** What `checkpoints()` walks over. */
+export interface CheckpointIterationOptions extends CheckpointFilter {
+  /** Pass over damaged checkpoints instead of rejecting. */
+  skipDamaged?: boolean
+}
+
+/** A page of what is known of checkpoints, newest first. */
+export interface CheckpointInfoList {
+  checkpoints: CheckpointInfo[]
+  /** How many checkpoints the session has, whatever the filter, readable or not. */
+  total: number
+  /** Asks for the next page; absent on the last. */
+  cursor?: string
+  /** Those about which nothing could be found out. */
+  damaged: DamagedCheckpoint[]
 }
 
 /** What a write tells its caller. */
@@ -433,6 +498,16 @@ export type WaymarkErrorCode =
  */
 export declare const __napiBindingTarget: 'native' | 'wasm32-wasi' | 'wasm32-wasip1'
 
+/** A walk over checkpoints: see `checkpoints()`. */
+export declare class CheckpointIterator {
+  /** The next checkpoint. */
+  next(): Promise<IteratorResult<Checkpoint, undefined>>
+  /** Ends the walk; `for await` calls it when it is left early. */
+  return(): Promise<IteratorResult<Checkpoint, undefined>>
+  /** Itself, for `for await`. */
+  [globalThis.Symbol.asyncIterator](): this
+}
+
 /**
  * Keeps the sessions of an orchestrator, their checkpoints, task trees and results, in one place.
  *
@@ -441,22 +516,6 @@ export declare const __napiBindingTarget: 'native' | 'wasm32-wasi' | 'wasm32-was
  * has a `code`. Before `initialize()` every method rejects.
  */
 export declare class CheckpointStore {
-  /**
-   * Says whether a checkpoint is whole: readable, of a version that is understood, and as its checksums say.
-   *
-   * Works on the bytes alone; only one that does not fit its checksums as it is spelt, as after a person edited it,
-   * is parsed to see whether it still means the same. Rejects with `WAYMARK_NOT_FOUND` if there is none of that id.
-   */
-  verifyCheckpoint(sessionId: string, checkpointId: string): Promise<CheckpointVerification>
-  /** Says of everything in a session whether it is whole: its checkpoints, newest first, and its other files. */
-  verifySession(sessionId: string): Promise<SessionVerification>
-  /**
-   * Restores the newest checkpoint of a session that is whole, and lists those that it passed over, and why.
-   *
-   * With `quarantine` the damaged ones are moved into the session's `damaged/`. Nothing is ever deleted for being
-   * damaged.
-   */
-  recoverSession(sessionId: string, options?: RecoverOptions): Promise<RecoverResult>
   /**
    * Names a place; touches nothing yet.
    *
@@ -521,4 +580,34 @@ export declare class CheckpointStore {
   loadTaskResult<T = unknown>(sessionId: string, taskId: string): Promise<T | null>
   /** What a session takes up; zeros for one that does not exist. */
   getSessionStorageStats(sessionId: string): Promise<SessionStorageStats>
+  /**
+   * What there is, newest first, without reading the payloads.
+   *
+   * A page ends after `limit` checkpoints; its `cursor`, passed on, asks for the next one. It stays right while
+   * checkpoints come and go. The last page has none.
+   */
+  listCheckpointInfo(sessionId: string, options?: CheckpointInfoOptions): Promise<CheckpointInfoList>
+  /**
+   * Whole checkpoints, newest first, for `for await`: each is read when it is asked for.
+   *
+   * Shows those that were there when the first was asked for; what is deleted meanwhile is passed over. One that is
+   * damaged rejects, and the walk goes on after it if it is asked to; with `skipDamaged` it is passed over.
+   */
+  checkpoints(sessionId: string, options?: CheckpointIterationOptions): CheckpointIterator
+  /**
+   * Says whether a checkpoint is whole: readable, of a version that is understood, and as its checksums say.
+   *
+   * Works on the bytes alone; only one that does not fit its checksums as it is spelt, as after a person edited it,
+   * is parsed to see whether it still means the same. Rejects with `WAYMARK_NOT_FOUND` if there is none of that id.
+   */
+  verifyCheckpoint(sessionId: string, checkpointId: string): Promise<CheckpointVerification>
+  /** Says of everything in a session whether it is whole: its checkpoints, newest first, and its other files. */
+  verifySession(sessionId: string): Promise<SessionVerification>
+  /**
+   * Restores the newest checkpoint of a session that is whole, and lists those that it passed over, and why.
+   *
+   * With `quarantine` the damaged ones are moved into the session's `damaged/`. Nothing is ever deleted for being
+   * damaged.
+   */
+  recoverSession(sessionId: string, options?: RecoverOptions): Promise<RecoverResult>
 }

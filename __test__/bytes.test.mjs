@@ -145,10 +145,28 @@ describe('bytes on disk', () => {
     }
   })
 
-  it('the gzip header is the one that Node.js writes', async () => {
+  it('the gzip header is the one that Node.js writes, with an extra field for lists', async () => {
     const store = await openStore()
     const { path } = await checkpointOf(store, makeSession('s'), { ...OPTIONS, compress: true })
-    assert.equal(readFileSync(path).subarray(0, 10).toString('hex'), '1f8b0800000000000003')
+    const bytes = readFileSync(path)
+    assert.equal(bytes.subarray(0, 10).toString('hex'), '1f8b0804000000000003')
+    assert.equal(bytes.subarray(12, 14).toString(), 'WM')
+    const extra = bytes.subarray(16, 12 + bytes.readUInt16LE(10))
+    const { timestamp, trigger, taskCount } = JSON.parse(readCheckpointText(path)) // zlib passes over the field
+    assert.deepEqual(JSON.parse(extra), { timestamp, trigger, taskCount, agentCount: 0 })
+  })
+
+  it('long texts keep every character, whichever kind came before', async () => {
+    const store = await openStore()
+    const kinds = ['plain ASCII ', 'Latin: é ü ß ', 'beyond: 検査 → ✓ ', 'pairs: 🟦🟩 ', 'lone: \ud800 ']
+    for (const first of kinds) {
+      for (const second of kinds) {
+        for (const text of [first.repeat(4000), second.repeat(4000)]) {
+          await store.saveTaskResult('s', 't', { text })
+          assert.equal((await store.loadTaskResult('s', 't')).text, text)
+        }
+      }
+    }
   })
 
   it('a state of many megabytes comes back whole', async () => {

@@ -6,7 +6,7 @@ import { makeAgent, makeSession, makeTree, throughJson } from './support/session
 import { OPTIONS, checkpointOf, onEveryBackend } from './support/stores.mjs'
 
 const CHECKPOINT_MEMBERS =
-  'id sessionId timestamp trigger description session taskTree agentStates contextStore checksum version sizeBytes metadata integrity'
+  'id sessionId timestamp trigger description session taskTree agentStates contextStore checksum version sizeBytes metadata taskCount agentCount label parent integrity'
 const SESSION_MEMBERS =
   'id name description status rootTaskId lastCheckpointId checkpointIds autoCheckpointIntervalMs config createdAt startedAt expiresAt metrics errors metadata'
 
@@ -16,7 +16,8 @@ onEveryBackend('checkpoints', (open) => {
 
     it(`a ${kind} checkpoint holds the whole state, in the order of the contract`, async () => {
       const store = await open()
-      const session = makeSession('s', { checkpointIds: ['cp-older-000001'], metadata: { team: 'blue' } })
+      const ids = { lastCheckpointId: 'cp-older-000001', checkpointIds: ['cp-older-000001'] }
+      const session = makeSession('s', { ...ids, metadata: { team: 'blue' } })
       const agents = { 'agent-1': makeAgent('agent-1') }
       const context = { 'shared/plan': ['a', 'b'], 7: 'seven' }
       const before = Date.now()
@@ -25,6 +26,7 @@ onEveryBackend('checkpoints', (open) => {
         description: 'half way',
         includeContext: true,
         compress,
+        label: 'green',
         metadata: { build: 12 },
       })
       const after = Date.now()

@@ -120,7 +120,7 @@ describe('a directory of the original', () => {
           .replaceAll(remade.id, old.id)
           .replace(String(remade.timestamp), String(old.timestamp))
           .replace(remade.checksum, old.checksum)
-          .replace(/,\s*"integrity": ?"[0-9a-f]{64}"/, '')
+          .replace(/,\s*"taskCount":[^}]*"integrity": ?"[0-9a-f]{64}"/, '')
         assert.equal(aged, text)
         assert.equal(remade.checksum, originalChecksum(remade))
       }

@@ -45,7 +45,8 @@ describe('the README', () => {
   }
 
   it('names every method and every error code', () => {
-    const methods = [...types.matchAll(/^ {2}([a-z]\w+)(?:<.*>)?\(/gm)].map((match) => match[1])
+    const store = types.slice(types.indexOf('export declare class CheckpointStore'))
+    const methods = [...store.matchAll(/^ {2}([a-z]\w+)(?:<.*>)?\(/gm)].map((match) => match[1])
     assert.ok(methods.length >= 18)
     for (const method of new Set(methods)) {
       if (method !== 'constructor') assert.ok(readme.includes(`\`${method}(`), `${method} is missing`)

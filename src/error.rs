@@ -85,7 +85,10 @@ impl Error {
   /// `doing` is a verb phrase without its object, such as `write` or `create directory`.
   #[must_use]
   pub fn io(doing: &str, path: &Path, cause: io::Error) -> Self {
-    Self::failed_io(Code::Io, doing, path, cause)
+    // What went wrong while the bytes were made is no failure of the system.
+    cause
+      .downcast::<Self>()
+      .unwrap_or_else(|cause| Self::failed_io(Code::Io, doing, path, cause))
   }
 
   #[must_use]

@@ -10,11 +10,12 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use waymark::backend::{Backend, Encoding, Item, MemoryBackend};
+use waymark::backend::{Backend, CheckpointEntry, Content, Encoding, Item, MemoryBackend, Peek, Usage};
+use waymark::format::compose::Parts;
 use waymark::format::gzip;
 use waymark::format::reset::Resets;
 use waymark::id::{CheckpointId, SessionId, TaskId};
-use waymark::store::{OpenStore, RecoverRequest, RestoreRequest, Spelling, Store};
+use waymark::store::{Filter, InfoRequest, OpenStore, RecoverRequest, RestoreRequest, Spelling, Store};
 use waymark::{Options, Result};
 
 /// A backend that the store and the test share.
@@ -38,22 +39,35 @@ delegate! {
   fn create_session(&self, session: &SessionId) -> Result<()>;
   fn sessions(&self) -> Result<Vec<SessionId>>;
   fn delete_session(&self, session: &SessionId) -> Result<Option<waymark::Error>>;
-  fn write(&self, session: &SessionId, item: Item<'_>, bytes: &[u8]) -> Result<()>;
-  fn write_state(&self, session: &SessionId, document: &[u8], tree: &[u8]) -> Result<()>;
+  fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64>;
+  fn write_state(&self, session: &SessionId, document: &dyn Content, tree: &dyn Content) -> Result<()>;
   fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>>;
+  fn peek(&self, session: &SessionId, item: Item<'_>, head: usize, tail: usize) -> Result<Option<Peek>>;
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool>;
   fn quarantine(&self, session: &SessionId, item: Item<'_>) -> Result<Option<String>>;
-  fn checkpoints(&self, session: &SessionId) -> Result<Vec<waymark::backend::CheckpointEntry>>;
+  fn checkpoints(&self, session: &SessionId) -> Result<Vec<CheckpointEntry>>;
   fn results(&self, session: &SessionId) -> Result<Vec<TaskId>>;
   fn sessions_with_checkpoint(&self, id: &CheckpointId) -> Result<Vec<SessionId>>;
-  fn usage(&self, session: &SessionId) -> Result<waymark::backend::Usage>;
+  fn usage(&self, session: &SessionId) -> Result<Usage>;
 }
 
-const PARTS: &str = concat!(
-  r#"{"trigger":"manual","description":"a \"quoted\" é","session":{"id":"s","name":"né","checkpointIds":["cp-0"],"#,
-  r#""metadata":{"n":[1,2.5,-0.1,1e+21],"deep":{"a":{"b":[[],{}]}}}},"taskTree":{"1":{"status":"failed","x":null},"#,
-  r#""t":{"status":"in_progress","result":{"ok":true}}},"agentStates":{"a":{"state":"idle"}},"contextStore":{"k":"v"}}"#
-);
+fn parts() -> Parts {
+  Parts {
+    head: concat!(
+      r#"{"trigger":"manual","description":"a \"quoted\" é","label":"l","session":{"id":"s","name":"né","#,
+      r#""lastCheckpointId":"cp-0","checkpointIds":["cp-0"],"#,
+      r#""metadata":{"n":[1,2.5,-0.1,1e+21],"deep":{"a":{"b":[[],{}]}}}}}"#
+    )
+    .to_owned(),
+    task_tree: concat!(
+      r#"{"taskTree":{"1":{"status":"failed","x":null},"#,
+      r#""t":{"status":"in_progress","result":{"ok":true}}}}"#
+    )
+    .to_owned(),
+    agent_states: r#"{"agentStates":{"a":{"state":"idle"}}}"#.to_owned(),
+    context_store: r#"{"contextStore":{"k":"v"}}"#.to_owned(),
+  }
+}
 
 struct Random(u64);
 
@@ -105,7 +119,27 @@ fn read_everything(store: &OpenStore, session: &SessionId, id: &CheckpointId, ta
   let _ = store.load_task_result(session, task);
   let _ = store.checkpoint(session, id);
   let _ = store.latest_checkpoint(session);
-  let _ = store.checkpoints(session, 0, 0).unwrap();
+  for entry in store.list(session, 0, 0).unwrap().entries {
+    let _ = store.read_entry(session, &entry);
+  }
+  for filter in [
+    Filter::default(),
+    Filter {
+      since: Some(1.0),
+      ..Filter::default()
+    },
+  ] {
+    let mut walk = store.iterate(session, filter.clone()).unwrap();
+    while store.next_of(&mut walk).is_some() {}
+    let page = store.list_info(&InfoRequest {
+      session: session.clone(),
+      limit: 0,
+      cursor: None,
+      filter,
+    });
+    let infos = page.unwrap().infos;
+    assert!(serde_json::from_str::<Value>(&infos).is_ok(), "{infos}");
+  }
   let _ = store.verify_checkpoint(session, id);
   let _ = store.verify_session(session).unwrap();
   let resets = Resets {
@@ -157,7 +191,7 @@ fn no_mutation_crashes_a_reader_and_none_that_changes_a_checkpoint_passes_for_wh
     .into_iter()
     .map(|encoding| {
       let created = store
-        .create_checkpoint(&session, store.stamp(), PARTS, encoding)
+        .create_checkpoint(&session, store.stamp(), &parts(), encoding)
         .unwrap();
       (created.id, encoding)
     })

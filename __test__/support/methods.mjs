@@ -12,6 +12,7 @@ export const ALL_METHODS = {
   deleteSession: ['s'],
   createCheckpoint: [makeSession('s'), {}, {}, { trigger: 'manual', includeContext: true, compress: false }],
   listCheckpoints: ['s', 1, 0],
+  listCheckpointInfo: ['s'],
   getCheckpoint: ['s', 'cp-1'],
   getLatestCheckpoint: ['s'],
   restoreCheckpoint: [{ checkpointId: 'cp-1' }],

@@ -1,6 +1,6 @@
 //! What every backend must do. A new backend runs this suite before anything else.
 
-use super::{Backend, Encoding, Item};
+use super::{Backend, Encoding, Item, Surplus};
 use crate::id::{CheckpointId, SessionId, TaskId};
 
 type Factory<'a> = &'a dyn Fn() -> Box<dyn Backend>;
@@ -10,6 +10,7 @@ pub fn run(new_backend: impl Fn() -> Box<dyn Backend>) {
   let new_backend: Factory<'_> = &new_backend;
   what_is_missing_is_none_and_no_error(new_backend);
   what_was_written_is_read_back_and_replaced(new_backend);
+  a_peek_shows_both_ends(new_backend);
   session_and_tree_are_written_together(new_backend);
   only_sessions_with_a_session_document_are_listed(new_backend);
   checkpoints_are_listed_newest_first(new_backend);
@@ -46,6 +47,7 @@ fn what_is_missing_is_none_and_no_error(new_backend: Factory<'_>) {
     None
   );
   assert!(backend.checkpoints(&s).unwrap().is_empty());
+  assert_eq!(backend.surplus(&s, 0).unwrap(), Surplus::default());
   assert!(backend.sessions_with_checkpoint(&id).unwrap().is_empty());
   assert_eq!(backend.usage(&s).unwrap(), super::Usage::default());
   backend.remove(&s, Item::TaskTree).unwrap();
@@ -66,7 +68,8 @@ fn what_was_written_is_read_back_and_replaced(new_backend: Factory<'_>) {
   ];
   for item in items {
     backend.write(&s, item, b"first, longer").unwrap();
-    backend.write(&s, item, item.to_string().as_bytes()).unwrap();
+    let text = item.to_string();
+    assert_eq!(backend.write(&s, item, &text).unwrap(), text.len() as u64);
   }
   for item in items {
     assert_eq!(
@@ -77,10 +80,24 @@ fn what_was_written_is_read_back_and_replaced(new_backend: Factory<'_>) {
   }
 }
 
+fn a_peek_shows_both_ends(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  let (s, id) = (session("s"), checkpoint("cp-1-000000"));
+  let item = Item::Checkpoint(&id, Encoding::Json);
+  assert_eq!(backend.peek(&s, item, 3, 2).unwrap(), None);
+  backend.write(&s, item, b"0123456789").unwrap();
+  for (head, tail, first, last) in [(3, 2, "012", "89"), (20, 9, "0123456789", "123456789"), (0, 0, "", "")] {
+    let peek = backend.peek(&s, item, head, tail).unwrap().unwrap();
+    assert_eq!((peek.head, peek.tail, peek.size), (first.into(), last.into(), 10));
+  }
+  backend.write(&s, item, b"").unwrap();
+  assert_eq!(backend.peek(&s, item, 3, 2).unwrap().unwrap().size, 0);
+}
+
 fn session_and_tree_are_written_together(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
-  for content in [&b"one"[..], b"two"] {
+  for content in [b"one", b"two"] {
     backend.write_state(&s, content, content).unwrap();
     assert_eq!(backend.read(&s, Item::Session, u64::MAX).unwrap().unwrap(), content);
     assert_eq!(backend.read(&s, Item::TaskTree, u64::MAX).unwrap().unwrap(), content);
@@ -131,6 +148,11 @@ fn checkpoints_are_listed_newest_first(new_backend: Factory<'_>) {
     ]
   );
   assert_eq!(listed.len(), 5);
+  for keep in [0, 1, 4, 5, 9, usize::MAX] {
+    let surplus = backend.surplus(&s, keep).unwrap();
+    assert_eq!(surplus.newest.as_ref(), listed.first());
+    assert_eq!(surplus.entries, listed[keep.min(5)..], "{keep}");
+  }
   assert!(
     listed
       .iter()

@@ -1,9 +1,10 @@
 //! A store that lives and dies with the process: for tests and caches.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Backend, CheckpointEntry, Encoding, Item, RESULTS, Usage};
+use super::{Backend, CheckpointEntry, Content, Encoding, Item, Peek, RESULTS, Usage};
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
 use crate::id::{CheckpointId, SessionId, TaskId};
@@ -28,8 +29,7 @@ struct StoredCheckpoint {
 }
 
 impl Contents {
-  fn put(&mut self, item: Item<'_>, bytes: &[u8]) {
-    let bytes = bytes.to_vec();
+  fn put(&mut self, item: Item<'_>, bytes: Vec<u8>) {
     if let Item::Checkpoint(id, encoding) = item {
       let stored_at = now_ms();
       self
@@ -37,6 +37,16 @@ impl Contents {
         .insert((id.clone(), encoding), StoredCheckpoint { bytes, stored_at });
     } else {
       self.documents.insert(item.to_string(), bytes);
+    }
+  }
+
+  fn get(&self, item: Item<'_>) -> Option<&Vec<u8>> {
+    match item {
+      Item::Checkpoint(id, encoding) => {
+        let stored = self.checkpoints.get(&(id.clone(), encoding))?;
+        Some(&stored.bytes)
+      }
+      _ => self.documents.get(&item.to_string()),
     }
   }
 
@@ -55,6 +65,14 @@ impl MemoryBackend {
   fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, Contents>> {
     // No change below can panic half-way, so a poisoned lock still guards whole contents.
     self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+  }
+
+  fn bytes(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match content.write_to(&mut bytes) {
+      Ok(()) => Ok(bytes),
+      Err(error) => Err(Error::io("write", Path::new(&self.name_of(session, item)), error)),
+    }
   }
 }
 
@@ -90,29 +108,26 @@ impl Backend for MemoryBackend {
     Ok(None)
   }
 
-  fn write(&self, session: &SessionId, item: Item<'_>, bytes: &[u8]) -> Result<()> {
+  fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64> {
+    let bytes = self.bytes(session, item, content)?;
+    let size = bytes.len() as u64;
     self.lock().entry(session.clone()).or_default().put(item, bytes);
-    Ok(())
+    Ok(size)
   }
 
-  fn write_state(&self, session: &SessionId, session_document: &[u8], task_tree: &[u8]) -> Result<()> {
+  fn write_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
+    let document = self.bytes(session, Item::Session, session_document)?;
+    let tree = self.bytes(session, Item::TaskTree, task_tree)?;
     let mut sessions = self.lock();
     let contents = sessions.entry(session.clone()).or_default();
-    contents.put(Item::Session, session_document);
-    contents.put(Item::TaskTree, task_tree);
+    contents.put(Item::Session, document);
+    contents.put(Item::TaskTree, tree);
     Ok(())
   }
 
   fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>> {
     let sessions = self.lock();
-    let bytes = sessions.get(session).and_then(|contents| match item {
-      Item::Checkpoint(id, encoding) => contents
-        .checkpoints
-        .get(&(id.clone(), encoding))
-        .map(|stored| &stored.bytes),
-      _ => contents.documents.get(&item.to_string()),
-    });
-    match bytes {
+    match sessions.get(session).and_then(|contents| contents.get(item)) {
       Some(bytes) if bytes.len() as u64 > limit => Err(Error::too_large(
         &self.name_of(session, item),
         bytes.len() as u64,
@@ -120,6 +135,16 @@ impl Backend for MemoryBackend {
       )),
       bytes => Ok(bytes.cloned()),
     }
+  }
+
+  fn peek(&self, session: &SessionId, item: Item<'_>, head: usize, tail: usize) -> Result<Option<Peek>> {
+    let sessions = self.lock();
+    let bytes = sessions.get(session).and_then(|contents| contents.get(item));
+    Ok(bytes.map(|bytes| Peek {
+      head: bytes[..head.min(bytes.len())].to_vec(),
+      tail: bytes[bytes.len().saturating_sub(tail)..].to_vec(),
+      size: bytes.len() as u64,
+    }))
   }
 
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {

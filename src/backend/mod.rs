@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::io::{self, Write};
 
 use crate::error::{Error, Result};
 use crate::id::{CheckpointId, SessionId, TaskId};
@@ -26,6 +27,15 @@ pub enum Encoding {
 impl Encoding {
   /// In the order in which a reader looks for them.
   pub const ALL: [Self; 2] = [Self::Json, Self::Gzip];
+
+  /// As callers know it.
+  #[must_use]
+  pub fn name(self) -> &'static str {
+    match self {
+      Self::Json => "json",
+      Self::Gzip => "gzip",
+    }
+  }
 
   #[must_use]
   pub fn ending(self) -> &'static str {
@@ -98,6 +108,17 @@ impl CheckpointEntry {
     Self { id, encoding, made_at }
   }
 
+  /// From the name of its file; `None` if it is the name of something else.
+  pub fn of_file(name: &str, fallback_time: impl FnOnce() -> u64) -> Option<Self> {
+    // The longer ending first: `.json` alone would take `x.json.gz` for nothing, never for `x.json`.
+    for encoding in [Encoding::Gzip, Encoding::Json] {
+      if let Some(id) = name.strip_suffix(encoding.ending()) {
+        return Some(Self::new(CheckpointId::parse(id).ok()?, encoding, fallback_time));
+      }
+    }
+    None
+  }
+
   /// Newest first.
   #[must_use]
   pub fn newest_first(&self, other: &Self) -> Ordering {
@@ -117,6 +138,35 @@ pub fn time_in_id(id: &str) -> Option<u64> {
   } else {
     None
   }
+}
+
+/// What retention needs to know.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Surplus {
+  pub newest: Option<CheckpointEntry>,
+  /// Those beyond the newest ones that are kept, oldest last.
+  pub entries: Vec<CheckpointEntry>,
+}
+
+/// Bytes on their way to a place: at hand, or made while they are written. They may be asked for more than once. A
+/// `flush` in the middle says that the next ones take a moment, which the place may use.
+pub trait Content {
+  fn write_to(&self, out: &mut dyn Write) -> io::Result<()>;
+}
+
+impl<T: AsRef<[u8]>> Content for T {
+  fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+    out.write_all(self.as_ref())
+  }
+}
+
+/// The beginning and the end of an item; they overlap if it is short.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peek {
+  pub head: Vec<u8>,
+  pub tail: Vec<u8>,
+  /// The bytes of the whole.
+  pub size: u64,
 }
 
 /// What a session takes up.
@@ -147,14 +197,17 @@ pub trait Backend: Send + Sync + fmt::Debug {
   fn delete_session(&self, session: &SessionId) -> Result<Option<Error>>;
 
   /// Replaces one item, making the session if need be: readers see the old bytes or the new ones, whole. When it
-  /// returns, they are as durable as the place can make them.
-  fn write(&self, session: &SessionId, item: Item<'_>, bytes: &[u8]) -> Result<()>;
+  /// returns, they are as durable as the place can make them. The answer is how many they are.
+  fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64>;
 
   /// Replaces the session document and the task tree as one step: whatever happens, both are old or both are new.
-  fn write_state(&self, session: &SessionId, session_document: &[u8], task_tree: &[u8]) -> Result<()>;
+  fn write_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()>;
 
   /// The bytes of an item; more than `limit` of them are an error.
   fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>>;
+
+  /// The first `head` and the last `tail` bytes of an item, as far as it has them.
+  fn peek(&self, session: &SessionId, item: Item<'_>, head: usize, tail: usize) -> Result<Option<Peek>>;
 
   /// Removes an item, and says whether it was there.
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool>;
@@ -169,6 +222,16 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
   /// The checkpoints of a session, newest first, from their names alone.
   fn checkpoints(&self, session: &SessionId) -> Result<Vec<CheckpointEntry>>;
+
+  /// The newest checkpoint of a session, and those beyond the `keep` newest. A place may answer from memory, so that it
+  /// takes no longer the more there are; what others did to it without telling is then noticed a little later.
+  fn surplus(&self, session: &SessionId, keep: usize) -> Result<Surplus> {
+    let mut entries = self.checkpoints(session)?;
+    Ok(Surplus {
+      newest: entries.first().cloned(),
+      entries: entries.split_off(keep.min(entries.len())),
+    })
+  }
 
   /// The tasks that have a result, in the order of their ids.
   fn results(&self, session: &SessionId) -> Result<Vec<TaskId>>;

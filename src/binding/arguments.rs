@@ -5,12 +5,14 @@ use napi::bindgen_prelude::{JsObjectValue, JsValue, Object};
 
 use super::engine::{Collection, Engine, Value, number_of, text_of};
 use super::error::not_serializable;
+use super::text::Text;
 use crate::backend::{Durability, Encoding};
 use crate::error::{Error, Result};
 use crate::format::checkpoint::SESSION_MEMBERS;
+use crate::format::compose::Parts;
 use crate::format::reset::Resets;
 use crate::id::{CheckpointId, SessionId, TaskId};
-use crate::store::{Options, RecoverRequest, RestoreRequest};
+use crate::store::{Filter, InfoRequest, Options, RecoverRequest, RestoreRequest};
 
 const TRIGGERS: [&str; 4] = ["auto", "manual", "error", "milestone"];
 
@@ -24,14 +26,37 @@ pub struct Arguments<'env> {
 pub struct CheckpointArguments {
   pub session: SessionId,
   pub encoding: Encoding,
-  /// One JSON object with everything that goes into the checkpoint.
-  pub parts: String,
+  head: Text,
+  task_tree: Text,
+  agent_states: Text,
+  context_store: Text,
+}
+
+impl CheckpointArguments {
+  /// Takes as long as the texts, so not on the JavaScript thread.
+  pub fn into_parts(self) -> Parts {
+    Parts {
+      head: self.head.into_string(),
+      task_tree: self.task_tree.into_string(),
+      agent_states: self.agent_states.into_string(),
+      context_store: self.context_store.into_string(),
+    }
+  }
+}
+
+/// What `checkpoints` is asked for.
+#[derive(Debug, Clone)]
+pub struct IterationArguments {
+  pub session: SessionId,
+  pub filter: Filter,
+  pub skip_damaged: bool,
 }
 
 /// The options of a checkpoint, checked.
 struct CheckpointOptions {
   trigger: Value,
   description: Value,
+  label: Value,
   metadata: Value,
   include_context: bool,
   encoding: Encoding,
@@ -115,20 +140,20 @@ impl<'env> Arguments<'env> {
   }
 
   /// The id of a session and its JSON, without the task tree.
-  pub fn session(self, value: Value) -> Result<(SessionId, String)> {
+  pub fn session(self, value: Value) -> Result<(SessionId, Text)> {
     let id = self.id_of_session(value)?;
     let session = self.session_without_tree(value)?;
     Ok((id, self.json(session.to_unknown(), "session")?))
   }
 
   /// The JSON of a task tree.
-  pub fn task_tree(self, value: Value) -> Result<String> {
+  pub fn task_tree(self, value: Value) -> Result<Text> {
     let tree = self.map_or_object(value, "taskTree")?;
     self.json(tree, "taskTree")
   }
 
   /// The JSON of anything.
-  pub fn json(self, value: Value, name: &str) -> Result<String> {
+  pub fn json(self, value: Value, name: &str) -> Result<Text> {
     let text = self
       .engine
       .stringify(value)
@@ -166,19 +191,27 @@ impl<'env> Arguments<'env> {
     let mut session = self.session_without_tree(session)?;
     // The checkpoint names the members of the session one by one; a toJSON of its own has no say in that.
     session.delete_named_property("toJSON")?;
-    let mut parts = self.engine.object()?;
-    parts.set_named_property("trigger", options.trigger)?;
-    parts.set_named_property("description", options.description)?;
-    parts.set_named_property("session", session)?;
-    parts.set_named_property("taskTree", tree)?;
-    parts.set_named_property("agentStates", agents)?;
-    parts.set_named_property("contextStore", context)?;
-    parts.set_named_property("metadata", options.metadata)?;
+    let mut head = self.engine.object()?;
+    head.set_named_property("trigger", options.trigger)?;
+    head.set_named_property("description", options.description)?;
+    head.set_named_property("label", options.label)?;
+    head.set_named_property("session", session)?;
+    head.set_named_property("metadata", options.metadata)?;
     Ok(CheckpointArguments {
       session: id,
       encoding: options.encoding,
-      parts: self.json(parts.to_unknown(), "The checkpoint")?,
+      head: self.json(head.to_unknown(), "The checkpoint")?,
+      task_tree: self.member_json("taskTree", tree)?,
+      agent_states: self.member_json("agentStates", agents)?,
+      context_store: self.member_json("contextStore", context)?,
     })
+  }
+
+  /// The JSON of an object with that one member: its `toJSON()` is told the name of the member.
+  fn member_json(self, name: &str, value: Value) -> Result<Text> {
+    let mut object = self.engine.object()?;
+    object.set_named_property(name, value)?;
+    self.json(object.to_unknown(), name)
   }
 
   fn checkpoint_options(self, options: Value) -> Result<CheckpointOptions> {
@@ -190,13 +223,14 @@ impl<'env> Arguments<'env> {
     }
     self.object(options, "options")?;
     let trigger = self.get(options, "trigger")?;
-    if !text_of(trigger).is_some_and(|trigger| TRIGGERS.contains(&trigger.as_str())) {
-      let expected = "one of \"auto\", \"manual\", \"error\" and \"milestone\"";
-      return Err(self.wrong("options.trigger", expected, trigger));
-    }
+    self.trigger(trigger)?;
     let description = self.get(options, "description")?;
     if !is_undefined(description) {
       self.string(description, "options.description")?;
+    }
+    let label = self.get(options, "label")?;
+    if !is_undefined(label) {
+      self.label(label, "options.label")?;
     }
     let metadata = self.get(options, "metadata")?;
     if !is_undefined(metadata) {
@@ -206,10 +240,29 @@ impl<'env> Arguments<'env> {
     Ok(CheckpointOptions {
       trigger,
       description,
+      label,
       metadata,
       include_context: self.flag(options, "includeContext")?,
       encoding: if is_compressed { Encoding::Gzip } else { Encoding::Json },
     })
+  }
+
+  fn trigger(self, value: Value) -> Result<String> {
+    let trigger = text_of(value).filter(|trigger| TRIGGERS.contains(&trigger.as_str()));
+    trigger.ok_or_else(|| {
+      let expected = "one of \"auto\", \"manual\", \"error\" and \"milestone\"";
+      self.wrong("options.trigger", expected, value)
+    })
+  }
+
+  /// A name that a person gives to a checkpoint.
+  fn label(self, value: Value, name: &str) -> Result<String> {
+    const LONGEST: usize = 200;
+    let label = self.string(value, name)?;
+    if label.is_empty() || label.len() > LONGEST {
+      return Err(self.wrong(name, &format!("a string of 1 to {LONGEST} bytes"), value));
+    }
+    Ok(label)
   }
 
   /// `({checkpointId, …})`, or `(sessionId, checkpointId, options?)`.
@@ -260,6 +313,57 @@ impl<'env> Arguments<'env> {
     })
   }
 
+  pub fn info_request(self, session: Value, options: Value) -> Result<InfoRequest> {
+    let session = self.session_id(session)?;
+    self.optional_object(options, "options")?;
+    let limit = self.option(options, "limit")?;
+    let cursor = self.option(options, "cursor")?;
+    Ok(InfoRequest {
+      session,
+      limit: limit.map_or(Ok(0), |limit| self.count(limit, "options.limit"))?,
+      cursor: cursor.map(|cursor| self.string(cursor, "options.cursor")).transpose()?,
+      filter: self.filter(options)?,
+    })
+  }
+
+  pub fn iteration(self, session: Value, options: Value) -> Result<IterationArguments> {
+    let session = self.session_id(session)?;
+    self.optional_object(options, "options")?;
+    Ok(IterationArguments {
+      session,
+      filter: self.filter(options)?,
+      skip_damaged: self.flag(options, "skipDamaged")?,
+    })
+  }
+
+  fn filter(self, options: Value) -> Result<Filter> {
+    let trigger = self.option(options, "trigger")?;
+    let label = self.option(options, "label")?;
+    let time = |name| {
+      let value = self.option(options, name)?;
+      value
+        .map(|value| self.time(value, &format!("options.{name}")))
+        .transpose()
+    };
+    Ok(Filter {
+      trigger: trigger.map(|trigger| self.trigger(trigger)).transpose()?,
+      label: label.map(|label| self.label(label, "options.label")).transpose()?,
+      since: time("since")?,
+      until: time("until")?,
+    })
+  }
+
+  /// Milliseconds since 1970, or a Date.
+  fn time(self, value: Value, name: &str) -> Result<f64> {
+    let time = match number_of(value) {
+      None if value.is_date()? => value.coerce_to_number()?.get_double().ok(),
+      number => number,
+    };
+    time
+      .filter(|time| !time.is_nan())
+      .ok_or_else(|| self.wrong(name, "a number of milliseconds since 1970, or a Date", value))
+  }
+
   pub fn recover(self, session: Value, options: Value) -> Result<RecoverRequest> {
     let session = self.session_id(session)?;
     self.optional_object(options, "options")?;
@@ -291,6 +395,13 @@ impl<'env> Arguments<'env> {
       .copy(session)
       .map_err(|error| not_serializable("session", error))?;
     copy.delete_named_property("taskTree")?;
+    if self
+      .engine
+      .is_plain(session)
+      .map_err(|error| not_serializable("session", error))?
+    {
+      return Ok(copy);
+    }
     for name in SESSION_MEMBERS {
       if !copy.has_own_property(name)? {
         let inherited = self.get(session, name)?;
@@ -359,6 +470,15 @@ impl<'env> Arguments<'env> {
       Ok(ValueType::Boolean) => Ok(value.coerce_to_bool()?),
       _ => Err(self.wrong(&format!("options.{name}"), "true or false", value)),
     }
+  }
+
+  /// A member of the options, unless it, or the options, are left out.
+  fn option(self, options: Value, name: &str) -> Result<Option<Value>> {
+    if is_undefined(options) {
+      return Ok(None);
+    }
+    let value = self.get(options, name)?;
+    Ok((!is_undefined(value)).then_some(value))
   }
 
   fn string(self, value: Value, name: &str) -> Result<String> {

@@ -6,12 +6,16 @@
 use napi::bindgen_prelude::{
   FnArgs, FromNapiValue, Function, JsObjectValue, JsValue, JsValuesTupleIntoVec, Object, ToNapiValue, Unknown,
 };
-use napi::{Env, ValueType};
+use napi::{Env, JsString, UnknownRef, ValueType};
 
+use super::text::Text;
 use crate::error::shortened;
 
 /// A handle that is good for the callback in which it was made. None is kept longer.
 pub type Value = Unknown<'static>;
+
+/// A value that is held on to: see [`Engine::keep`].
+pub type Kept = UnknownRef<false>;
 
 /// What kind of collection an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +40,9 @@ impl<'env> Engine<'env> {
   }
 
   /// `JSON.stringify(value)`: `None` where it answers `undefined`.
-  pub fn stringify(self, value: Value) -> napi::Result<Option<String>> {
-    self.call("JSON", "stringify", value)
+  pub fn stringify(self, value: Value) -> napi::Result<Option<Text>> {
+    let text: Option<JsString<'_>> = self.call("JSON", "stringify", value)?;
+    text.map(|text| Text::copy(*self.env, text)).transpose()
   }
 
   /// `JSON.parse(text)`.
@@ -61,8 +66,21 @@ impl<'env> Engine<'env> {
     self.call("Object", "fromEntries", entries)
   }
 
+  /// Whether an object inherits nothing but what every object does.
+  pub fn is_plain(self, object: Value) -> napi::Result<bool> {
+    let prototype: Value = self.call("Object", "getPrototypeOf", object)?;
+    match prototype.get_type()? {
+      ValueType::Null => Ok(true),
+      _ => self.env.strict_equals(prototype, self.prototype("Object")?),
+    }
+  }
+
   /// Whether it is a Map or a Set, of this realm or another: test runners give their tests a global object of their own.
   pub fn collection(self, value: Value) -> napi::Result<Collection> {
+    // Most are, and the question below costs a thrown error.
+    if self.is_plain(value)? {
+      return Ok(Collection::None);
+    }
     // Only a Map has this method for its own, whatever a subclass calls itself.
     let keys = self.prototype("Map")?.get_named_property_unchecked("keys")?;
     if self.apply::<Value>(keys, value).is_ok() {
@@ -116,6 +134,17 @@ impl<'env> Engine<'env> {
     let mut holder = self.object()?;
     holder.set_named_property("value", value)?;
     holder.get_named_property_unchecked("value")
+  }
+
+  /// Holds on to a value beyond this callback. It has to be given back: [`Engine::value`] makes it a value again, and
+  /// [`Engine::release`] lets it go.
+  pub fn keep(value: Value) -> napi::Result<Kept> {
+    Kept::from_unknown(value)
+  }
+
+  pub fn release(self, kept: Kept) {
+    // It can only fail when the engine is on its way out, and takes everything with it.
+    let _ = kept.unref(self.env);
   }
 
   /// What a value is, as an error message shows it.

@@ -1,13 +1,21 @@
 //! The only room that knows JavaScript. Methods read their arguments on the JavaScript thread, hop off it, and
 //! convert the answer when they are back; no storage decision is made here.
 
+// The class, in the order in which its declarations read best.
+mod store;
+
+mod list;
+
+mod safety;
+
 mod arguments;
 mod call;
 mod engine;
 mod error;
 mod promise;
-mod safety;
 mod settle;
-mod store;
+mod text;
+mod turns;
 
+pub use list::CheckpointIterator;
 pub use store::CheckpointStore;

@@ -2,14 +2,15 @@
 
 use napi::bindgen_prelude::{JsObjectValue, JsValue, Null, Object};
 
-use super::engine::{Engine, Value};
+use super::engine::{Engine, Kept, Value};
 use super::error::{cause_to_js, not_serializable, to_napi};
+use super::text::Text;
 use crate::backend::Usage;
 use crate::error::{Code, Error, Result};
 use crate::format::layout::MAX_TEXT_BYTES;
 use crate::id::{CheckpointId, SessionId};
 use crate::store::{
-  CheckpointPage, Created, Damaged, Loaded, PassedOver, Restored, Saved, SessionReport, Spelling, StoredCheckpoint,
+  Created, Damaged, InfoPage, Loaded, PassedOver, Restored, Saved, SessionReport, Spelling, StoredCheckpoint,
 };
 
 /// How a method answers when it fails.
@@ -108,35 +109,37 @@ pub fn loaded(engine: Engine<'_>, loaded: Option<Loaded>) -> Result<Value> {
   }
 }
 
-/// The parsed checkpoint, or `null`.
-pub fn checkpoint(engine: Engine<'_>, stored: Option<StoredCheckpoint>) -> Result<Value> {
-  match stored {
-    Some(stored) => parse_checkpoint(engine, &stored),
-    None => Ok(engine.value(Null)?),
-  }
+/// `null`
+pub fn null(engine: Engine<'_>) -> Result<Value> {
+  Ok(engine.value(Null)?)
 }
 
-pub fn page(engine: Engine<'_>, page: CheckpointPage) -> Result<Value> {
-  let mut checkpoints = Vec::new();
-  let mut damaged = Vec::new();
-  for stored in page.checkpoints {
-    let parsed = stored.and_then(|stored| {
-      parse_checkpoint(engine, &stored).map_err(|error| Damaged {
-        id: stored.id,
-        path: stored.path,
-        error,
-      })
-    });
-    match parsed {
-      Ok(checkpoint) => checkpoints.push(checkpoint),
-      Err(damage) => damaged.push(damage_report(engine, damage)?),
-    }
-  }
+/// A `CheckpointList`.
+pub fn page(engine: Engine<'_>, checkpoints: Vec<Kept>, total: usize, damaged: Vec<Damaged>) -> Result<Value> {
   let mut result = engine.object()?;
   result.set_named_property("checkpoints", checkpoints)?;
-  result.set_named_property("total", number(page.total as u64))?;
-  result.set_named_property("damaged", damaged)?;
+  result.set_named_property("total", number(total as u64))?;
+  result.set_named_property("damaged", damage_reports(engine, damaged)?)?;
   Ok(result.to_unknown())
+}
+
+/// A `CheckpointInfoList`.
+pub fn info_page(engine: Engine<'_>, page: InfoPage) -> Result<Value> {
+  let mut result = engine.object()?;
+  result.set_named_property("checkpoints", engine.parse(&page.infos)?)?;
+  result.set_named_property("total", number(page.total as u64))?;
+  if let Some(cursor) = page.cursor {
+    result.set_named_property("cursor", cursor)?;
+  }
+  result.set_named_property("damaged", damage_reports(engine, page.damaged)?)?;
+  Ok(result.to_unknown())
+}
+
+fn damage_reports(engine: Engine<'_>, damaged: Vec<Damaged>) -> Result<Vec<Object<'static>>> {
+  damaged
+    .into_iter()
+    .map(|damage| damage_report(engine, damage))
+    .collect()
 }
 
 fn damage_report(engine: Engine<'_>, damage: Damaged) -> Result<Object<'static>> {
@@ -193,19 +196,19 @@ pub fn respell(engine: Engine<'_>, stored: &StoredCheckpoint) -> Result<String> 
   let text = engine
     .stringify(value)
     .map_err(|error| not_serializable(&stored.path, error))?;
-  Ok(text.unwrap_or_default())
+  Ok(text.map(Text::into_string).unwrap_or_default())
 }
 
 /// The last word on a checkpoint whose checksums do not fit as it is spelt.
-fn judge(engine: Engine<'_>, stored: &StoredCheckpoint) -> Result<()> {
-  match stored.spelling {
+pub fn judge(engine: Engine<'_>, stored: &StoredCheckpoint, spelling: Spelling) -> Result<()> {
+  match spelling {
     Spelling::Suspect => stored.check_respelled(&respell(engine, stored)?),
     Spelling::Fits | Spelling::Unchecked => Ok(()),
   }
 }
 
-fn parse_checkpoint(engine: Engine<'_>, stored: &StoredCheckpoint) -> Result<Value> {
-  judge(engine, stored)?;
+/// The engine's reading of a stored checkpoint, whatever its checksums say.
+pub fn parse_checkpoint(engine: Engine<'_>, stored: &StoredCheckpoint) -> Result<Value> {
   let value = parse(engine, &stored.text, &stored.path)?;
   value
     .coerce_to_object()?
@@ -215,7 +218,7 @@ fn parse_checkpoint(engine: Engine<'_>, stored: &StoredCheckpoint) -> Result<Val
 
 /// What a verification says of one checkpoint.
 pub fn verdict(engine: Engine<'_>, checkpoint: Result<StoredCheckpoint, Damaged>) -> Result<Value> {
-  let judged = checkpoint.and_then(|stored| match judge(engine, &stored) {
+  let judged = checkpoint.and_then(|stored| match judge(engine, &stored, stored.spelling) {
     Ok(()) => Ok(stored),
     Err(error) => Err(Damaged {
       id: stored.id,

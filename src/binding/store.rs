@@ -11,6 +11,7 @@ use super::engine::{Engine, Value};
 use super::error::to_napi;
 use super::promise::{Promise, off_thread, promise};
 use super::settle::{self, Failure};
+use super::turns;
 use crate::backend;
 use crate::store::{RestoreOutcome, Store};
 
@@ -94,7 +95,7 @@ impl CheckpointStore {
       env,
       Failure::IsReported,
       |arguments| arguments.session(session),
-      |store, (session, json)| store.save_session(&session, &json),
+      |store, (session, json)| store.save_session(&session, &json.into_string()),
       settle::saved,
     )
   }
@@ -130,7 +131,7 @@ impl CheckpointStore {
       env,
       Failure::IsReported,
       |arguments| Ok((arguments.session_id(session_id)?, arguments.task_tree(task_tree)?)),
-      |store, (session, tree)| store.save_task_tree(&session, &tree),
+      |store, (session, tree)| store.save_task_tree(&session, &tree.into_string()),
       settle::saved,
     )
   }
@@ -200,7 +201,8 @@ impl CheckpointStore {
         Ok((inner.stamp(), checkpoint))
       },
       |store, (stamp, checkpoint)| {
-        store.create_checkpoint(&checkpoint.session, stamp, &checkpoint.parts, checkpoint.encoding)
+        let (session, encoding) = (checkpoint.session.clone(), checkpoint.encoding);
+        store.create_checkpoint(&session, stamp, &checkpoint.into_parts(), encoding)
       },
       settle::created,
     )
@@ -220,7 +222,7 @@ impl CheckpointStore {
     limit: Value,
     offset: Value,
   ) -> napi::Result<Promise<'env>> {
-    self.call(
+    self.call_with(
       env,
       Failure::Rejects,
       |arguments| {
@@ -231,8 +233,8 @@ impl CheckpointStore {
           arguments.count(offset, "offset")?,
         ))
       },
-      |store, (session, limit, offset)| store.checkpoints(&session, limit, offset),
-      settle::page,
+      |store, (session, limit, offset)| store.list(&session, limit, offset),
+      turns::page,
     )
   }
 
@@ -247,7 +249,7 @@ impl CheckpointStore {
     session_id: Value,
     checkpoint_id: Value,
   ) -> napi::Result<Promise<'env>> {
-    self.call(
+    self.call_with(
       env,
       Failure::Rejects,
       |arguments| {
@@ -257,19 +259,19 @@ impl CheckpointStore {
         ))
       },
       |store, (session, checkpoint)| store.checkpoint(&session, &checkpoint),
-      settle::checkpoint,
+      turns::checkpoint,
     )
   }
 
   /// The newest checkpoint of a session, or `null`.
   #[napi(ts_args_type = "sessionId: string", ts_return_type = "Promise<Checkpoint | null>")]
   pub fn get_latest_checkpoint<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
-    self.call(
+    self.call_with(
       env,
       Failure::Rejects,
       |arguments| arguments.session_id(session_id),
       |store, session| store.latest_checkpoint(&session),
-      settle::checkpoint,
+      turns::checkpoint,
     )
   }
 
@@ -356,7 +358,7 @@ impl CheckpointStore {
         let ids = (arguments.session_id(session_id)?, arguments.task_id(task_id)?);
         Ok((ids, arguments.json(result, "result")?))
       },
-      |store, ((session, task), json)| store.save_task_result(&session, &task, &json),
+      |store, ((session, task), json)| store.save_task_result(&session, &task, &json.into_string()),
       settle::saved,
     )
   }

@@ -221,6 +221,8 @@ export interface CheckpointOptions {
   includeContext: boolean
   /** Store it gzipped: smaller, and slower to write. */
   compress: boolean
+  /** A name to find it by, of 1 to 200 bytes. */
+  label?: string
   metadata?: Record<string, unknown>
 }
 
@@ -241,8 +243,71 @@ export interface Checkpoint {
   /** The bytes that it takes up where it is stored. */
   sizeBytes: number
   metadata?: Record<string, unknown>
-  /** SHA-256 of all other members. Checkpoints of the original store have none. */
+  /** How many tasks the tree has. Checkpoints of the original store have none of this and what follows. */
+  taskCount?: number
+  /** How many agents there are states of. */
+  agentCount?: number
+  /** The name that it was given. */
+  label?: string
+  /** The checkpoint that the session had made before: its `lastCheckpointId` at that time. */
+  parent?: string
+  /** SHA-256 of all other members. */
   integrity?: string
+}
+
+/** How the bytes of a stored checkpoint spell its JSON. */
+export type CheckpointEncoding = 'json' | 'gzip'
+
+/** What is known of a checkpoint without reading its payload. */
+export interface CheckpointInfo {
+  id: string
+  timestamp: number
+  trigger: CheckpointTrigger
+  description?: string
+  /** The name that it was given. */
+  label?: string
+  /** The checkpoint that the session had made before. */
+  parent?: string
+  taskCount: number
+  agentCount: number
+  /** The bytes that it takes up where it is stored. */
+  sizeBytes: number
+  encoding: CheckpointEncoding
+}
+
+/** Which checkpoints are wanted; what is left out does not matter. */
+export interface CheckpointFilter {
+  trigger?: CheckpointTrigger
+  label?: string
+  /** Not older than this: epoch milliseconds, or a Date. */
+  since?: number | Date
+  /** Not newer than this: epoch milliseconds, or a Date. */
+  until?: number | Date
+}
+
+/** What `listCheckpointInfo()` shows. */
+export interface CheckpointInfoOptions extends CheckpointFilter {
+  /** How many at most; 0 or absent means all. */
+  limit?: number
+  /** Where an earlier page ended: its `cursor`. */
+  cursor?: string
+}
+
+/** What `checkpoints()` walks over. */
+export interface CheckpointIterationOptions extends CheckpointFilter {
+  /** Pass over damaged checkpoints instead of rejecting. */
+  skipDamaged?: boolean
+}
+
+/** A page of what is known of checkpoints, newest first. */
+export interface CheckpointInfoList {
+  checkpoints: CheckpointInfo[]
+  /** How many checkpoints the session has, whatever the filter, readable or not. */
+  total: number
+  /** Asks for the next page; absent on the last. */
+  cursor?: string
+  /** Those about which nothing could be found out. */
+  damaged: DamagedCheckpoint[]
 }
 
 /** What a write tells its caller. */

@@ -1,22 +1,70 @@
-//! gzip, as Node.js writes it, and inflating under a limit.
+//! gzip, as Node.js reads and writes it, with room for a note in the header, and inflating under a limit.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 
-use flate2::{Compression, GzBuilder, read::MultiGzDecoder};
+use flate2::read::MultiGzDecoder;
+use libdeflater::{CompressionLvl, Compressor};
 
+const MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
+/// The header without anything optional: magic, flags, time, extra flags, system.
+const HEADER_BYTES: usize = 10;
+const FLAGS: usize = 3;
+const HAS_EXTRA_FIELD: u8 = 4;
+const OS: usize = 9;
 /// `OS` field of the header: Unix, which is what Node's zlib writes on every system.
 const OS_UNIX: u8 = 3;
-const LEVEL: u32 = 6;
+/// The name of our part of the extra field.
+const NOTE: [u8; 2] = *b"WM";
+/// Name and length of a part of the extra field.
+const PART_HEADER_BYTES: usize = 4;
 
-/// Compresses as Node's `zlib.gzip` does.
+/// Compresses at the default level, 6. The `note` goes into the header, where readers that do not know it pass over it; one that is
+/// too long for that is left out.
 #[must_use]
-#[expect(clippy::missing_panics_doc, reason = "writing to memory does not fail")]
-pub fn compress(bytes: &[u8]) -> Vec<u8> {
-  let mut encoder = GzBuilder::new()
-    .operating_system(OS_UNIX)
-    .write(Vec::with_capacity(bytes.len() / 3), Compression::new(LEVEL));
-  let written = encoder.write_all(bytes).and_then(|()| encoder.finish());
-  written.expect("a Vec takes every byte")
+#[expect(clippy::missing_panics_doc, reason = "the room is what the compressor asked for")]
+pub fn compress(bytes: &[u8], note: &str) -> Vec<u8> {
+  let mut header = MAGIC.to_vec();
+  header.resize(HEADER_BYTES, 0);
+  header[OS] = OS_UNIX;
+  let note_length = u16::try_from(note.len());
+  let extra_length = u16::try_from(note.len() + PART_HEADER_BYTES);
+  if let (Ok(note_length), Ok(extra_length)) = (note_length, extra_length) {
+    header[FLAGS] = HAS_EXTRA_FIELD;
+    header.extend(extra_length.to_le_bytes());
+    header.extend(NOTE);
+    header.extend(note_length.to_le_bytes());
+    header.extend(note.as_bytes());
+  }
+  // The compressor writes a plain header of its own. Its output starts so far in that ours takes the place of that.
+  let start = header.len() - HEADER_BYTES;
+  let mut compressor = Compressor::new(CompressionLvl::default());
+  let mut out = vec![0; start + compressor.gzip_compress_bound(bytes.len())];
+  let size = compressor
+    .gzip_compress(bytes, &mut out[start..])
+    .expect("the room is as large as it can get");
+  out.truncate(start + size);
+  out[..header.len()].copy_from_slice(&header);
+  out
+}
+
+/// The note in the header, from the beginning of a file; `None` if there is none, or not all of it.
+#[must_use]
+pub fn note(head: &[u8]) -> Option<&str> {
+  let (header, rest) = head.split_at_checked(HEADER_BYTES)?;
+  if !header.starts_with(&MAGIC) || header[FLAGS] & HAS_EXTRA_FIELD == 0 {
+    return None;
+  }
+  let (extra_length, rest) = rest.split_first_chunk()?;
+  let mut parts = rest.get(..usize::from(u16::from_le_bytes(*extra_length)))?;
+  loop {
+    let (name, rest) = parts.split_first_chunk::<2>()?;
+    let (length, rest) = rest.split_first_chunk()?;
+    let (part, others) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+    if *name == NOTE {
+      return str::from_utf8(part).ok();
+    }
+    parts = others;
+  }
 }
 
 /// Why a stream could not be inflated.
@@ -45,24 +93,48 @@ mod tests {
   use super::*;
 
   #[test]
-  fn what_is_compressed_comes_back_and_the_header_is_nodes() {
+  fn what_is_compressed_comes_back_and_the_header_is_nodes_with_a_note() {
     let text = "checkpoint ".repeat(1000);
-    let packed = compress(text.as_bytes());
-    assert_eq!(packed[..10], [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3]);
+    let packed = compress(text.as_bytes(), "remember");
+    assert_eq!(packed[..10], [0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 3]);
     assert!(packed.len() < 200);
     assert_eq!(decompress(&packed, 11_000).unwrap(), text.as_bytes());
+    assert_eq!(note(&packed), Some("remember"));
+    assert_eq!(note(&packed[..20]), None);
+  }
+
+  #[test]
+  fn a_note_that_is_too_long_is_left_out_and_nothing_else() {
+    for length in [0, 1, 65_531, 65_532, 100_000] {
+      let long = "x".repeat(length);
+      let packed = compress(b"some text", &long);
+      assert_eq!(note(&packed), (length <= 65_531).then_some(long.as_str()), "{length}");
+      assert_eq!(decompress(&packed, 100).unwrap(), b"some text");
+    }
+  }
+
+  #[test]
+  fn notes_of_others_are_passed_over() {
+    let mut packed = vec![0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 3];
+    packed.extend([13, 0, b'A', b'B', 3, 0, 1, 2, 3, b'W', b'M', 2, 0, b'o', b'k']);
+    assert_eq!(note(&packed), Some("ok"));
+    packed[10] = 7;
+    assert_eq!(note(&packed), None);
+    for foreign in [&b""[..], b"{}", &packed[..12], b"\x1f\x8b\x08\0\0\0\0\0\0\x03ab"] {
+      assert_eq!(note(foreign), None);
+    }
   }
 
   #[test]
   fn inflating_stops_at_the_limit() {
-    let bomb = compress(&vec![0; 1_000_000]);
+    let bomb = compress(&vec![0; 1_000_000], "");
     assert!(matches!(decompress(&bomb, 999_999), Err(InflateError::TooLarge)));
     assert_eq!(decompress(&bomb, 1_000_000).unwrap().len(), 1_000_000);
   }
 
   #[test]
   fn what_is_not_gzip_is_an_error() {
-    let packed = compress(b"some text");
+    let packed = compress(b"some text", "");
     for damaged in [&b""[..], b"{}", &packed[..packed.len() - 1], &packed[..5]] {
       assert!(
         matches!(decompress(damaged, 100), Err(InflateError::NotGzip(_))),

@@ -1,7 +1,9 @@
 //! Bytes to meaning and back. User data is only ever copied as text; no value is built from it and spelt again.
 
 pub mod checkpoint;
+pub mod compose;
 pub mod gzip;
+pub mod info;
 pub mod layout;
 pub mod object;
 pub mod reset;

@@ -33,6 +33,12 @@ pub struct Member<'a> {
 }
 
 impl Member<'_> {
+  /// Where its value begins, in a text without white space.
+  #[must_use]
+  pub fn value_start(&self) -> usize {
+    self.start + self.raw_key.len() + "\"\":".len()
+  }
+
   #[must_use]
   pub fn is_named(&self, name: &str) -> bool {
     unescape(self.raw_key) == name

@@ -1,11 +1,12 @@
 //! Making, finding, listing and deleting checkpoints.
 
+use std::io::{self, Write};
 use std::sync::PoisonError;
 
-use super::{Spelling, Stamp, Store, into_text, laid_out};
-use crate::backend::{CheckpointEntry, Encoding, Item};
+use super::{Spelling, Stamp, Store, into_text};
+use crate::backend::{CheckpointEntry, Content, Encoding, Item};
 use crate::error::{Code, Error, Result};
-use crate::format::checkpoint::{Draft, compose};
+use crate::format::compose::{NewCheckpoint, Parts};
 use crate::format::gzip::{self, InflateError};
 use crate::id::{CheckpointId, SessionId};
 
@@ -39,12 +40,31 @@ pub struct Damaged {
   pub error: Error,
 }
 
-/// One page of a session's checkpoints, newest first.
+/// Which checkpoints are on a page, newest first; nothing was read yet.
 #[derive(Debug)]
-pub struct CheckpointPage {
-  pub checkpoints: Vec<Result<StoredCheckpoint, Damaged>>,
+pub struct CheckpointList {
+  pub session: SessionId,
+  pub entries: Vec<CheckpointEntry>,
   /// How many there are without the paging, readable or not.
   pub total: usize,
+}
+
+/// A new checkpoint on its way to where it is stored.
+struct Encoded<'a> {
+  checkpoint: NewCheckpoint<'a>,
+  encoding: Encoding,
+}
+
+impl Content for Encoded<'_> {
+  fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+    match self.encoding {
+      Encoding::Json => self.checkpoint.write_laid_out(out),
+      Encoding::Gzip => {
+        let (text, info) = self.checkpoint.compact()?;
+        out.write_all(&gzip::compress(text.as_bytes(), &info.to_json()))
+      }
+    }
+  }
 }
 
 impl Store {
@@ -54,25 +74,18 @@ impl Store {
     self.ids.stamp()
   }
 
-  /// Stores a checkpoint, then applies retention. `parts` is what [`Draft::parts`] says.
+  /// Stores a checkpoint, then applies retention.
   pub fn create_checkpoint(
     &self,
     session: &SessionId,
     stamp: Stamp,
-    parts: &str,
+    parts: &Parts,
     encoding: Encoding,
   ) -> Result<Created> {
     let id = self.newer_than_all(session, stamp)?.id()?;
-    let text = compose(Draft {
-      id: &id,
-      timestamp: stamp.timestamp,
-      parts,
-    })?;
-    let bytes = match encoding {
-      Encoding::Json => laid_out(&text)?.into_bytes(),
-      Encoding::Gzip => gzip::compress(text.as_bytes()),
-    };
-    let saved = self.write(session, Item::Checkpoint(&id, encoding), &bytes)?;
+    let checkpoint = NewCheckpoint::compose(&id, stamp.timestamp, parts)?;
+    let encoded = Encoded { checkpoint, encoding };
+    let saved = self.write(session, Item::Checkpoint(&id, encoding), &encoded)?;
     let warnings = self.apply_retention(session, &id);
     Ok(Created {
       id,
@@ -106,43 +119,41 @@ impl Store {
   }
 
   /// A page of the checkpoints of a session; `limit` 0 means all.
-  pub fn checkpoints(&self, session: &SessionId, limit: usize, offset: usize) -> Result<CheckpointPage> {
-    let entries = self.backend.checkpoints(session)?;
-    let wanted = if limit == 0 { entries.len() } else { limit };
-    let mut checkpoints = Vec::new();
-    for entry in entries.iter().skip(offset).take(wanted) {
-      match self.verified(session, &entry.id, entry.encoding) {
-        Ok(Some(stored)) => checkpoints.push(Ok(stored)),
-        // It went away after it was listed.
-        Ok(None) => {}
-        Err(error) => checkpoints.push(Err(Damaged {
-          id: entry.id.clone(),
-          path: self
-            .backend
-            .name_of(session, Item::Checkpoint(&entry.id, entry.encoding)),
-          error,
-        })),
-      }
+  pub fn list(&self, session: &SessionId, limit: usize, offset: usize) -> Result<CheckpointList> {
+    let mut entries = self.backend.checkpoints(session)?;
+    let total = entries.len();
+    entries.drain(..offset.min(total));
+    if limit > 0 {
+      entries.truncate(limit);
     }
-    Ok(CheckpointPage {
-      checkpoints,
-      total: entries.len(),
+    Ok(CheckpointList {
+      session: session.clone(),
+      entries,
+      total,
     })
   }
 
+  /// A checkpoint that was listed, checked as far as its bytes allow; `None` if it went away since.
+  pub fn read_entry(&self, session: &SessionId, entry: &CheckpointEntry) -> Option<Result<StoredCheckpoint, Damaged>> {
+    let read = self.verified(session, &entry.id, entry.encoding).transpose()?;
+    Some(read.map_err(|error| self.damaged(session, entry, error)))
+  }
+
+  /// A checkpoint; a large one is not checked yet.
   pub fn checkpoint(&self, session: &SessionId, id: &CheckpointId) -> Result<Option<StoredCheckpoint>> {
     for encoding in Encoding::ALL {
-      if let Some(found) = self.verified(session, id, encoding)? {
+      if let Some(found) = self.read_and_check_if_small(session, id, encoding)? {
         return Ok(Some(found));
       }
     }
     Ok(None)
   }
 
+  /// The newest checkpoint; a large one is not checked yet.
   pub fn latest_checkpoint(&self, session: &SessionId) -> Result<Option<StoredCheckpoint>> {
     for entry in self.backend.checkpoints(session)? {
       // One that went away since the listing makes room for the next.
-      if let Some(found) = self.verified(session, &entry.id, entry.encoding)? {
+      if let Some(found) = self.read_and_check_if_small(session, &entry.id, entry.encoding)? {
         return Ok(Some(found));
       }
     }

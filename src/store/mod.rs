@@ -1,16 +1,18 @@
 //! What a checkpoint store does, in order. No JavaScript, no file system.
 
 use std::collections::HashMap;
+use std::io::{self, Write};
 use std::sync::Mutex;
 
-use crate::backend::{Backend, Durability, Item};
-use crate::error::{Code, Error, Result};
-use crate::format::layout::{MAX_TEXT_BYTES, indent};
+use crate::backend::{Backend, Content, Durability, Item};
+use crate::error::{Error, Result};
+use crate::format::layout::Layout;
 use crate::id::SessionId;
 
 mod checkpoint;
 mod gate;
 mod ids;
+mod info;
 mod recover;
 mod restore;
 mod result;
@@ -18,9 +20,10 @@ mod retention;
 mod session;
 mod verify;
 
-pub use checkpoint::{CheckpointPage, Created, Damaged, StoredCheckpoint};
+pub use checkpoint::{CheckpointList, Created, Damaged, StoredCheckpoint};
 pub use gate::{OpenStore, Opening};
 pub use ids::Stamp;
+pub use info::{Filter, InfoPage, InfoRequest, Iteration};
 pub use recover::{PassedOver, RecoverOutcome, RecoverRequest, Recovery};
 pub use restore::{Respelling, RestoreOutcome, RestoreRequest, Restored};
 pub use verify::{FileReport, SessionReport, Spelling};
@@ -91,11 +94,11 @@ impl Store {
     self.backend.location()
   }
 
-  fn write(&self, session: &SessionId, item: Item<'_>, bytes: &[u8]) -> Result<Saved> {
-    self.backend.write(session, item, bytes)?;
+  fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<Saved> {
+    let size_bytes = self.backend.write(session, item, content)?;
     Ok(Saved {
       path: self.backend.name_of(session, item),
-      size_bytes: bytes.len() as u64,
+      size_bytes,
     })
   }
 
@@ -109,15 +112,15 @@ impl Store {
   }
 }
 
-/// The two-space layout of compact JSON.
-fn laid_out(compact: &str) -> Result<String> {
-  indent(compact).ok_or_else(|| {
-    let message = format!(
-      "{} bytes of JSON become more than {MAX_TEXT_BYTES} when they are laid out: no engine could read them back",
-      compact.len()
-    );
-    Error::new(Code::TooLarge, message)
-  })
+/// Compact JSON that is stored in the two-space layout.
+struct LaidOut<'a>(&'a str);
+
+impl Content for LaidOut<'_> {
+  fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+    let mut layout = Layout::new(out, self.0.len());
+    layout.value(self.0, 0)?;
+    layout.finish()
+  }
 }
 
 fn into_text(bytes: Vec<u8>, path: &str) -> Result<String> {

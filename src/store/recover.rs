@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 
+use super::restore::Source;
 use super::{Damaged, Restored, Spelling, Store, StoredCheckpoint};
 use crate::backend::{CheckpointEntry, Item};
 use crate::error::{Code, Error, Result, system_code};
@@ -84,7 +85,7 @@ impl Store {
           return Ok(RecoverOutcome::NeedsRespelling(recovery, stored));
         }
         Ok(Some(stored)) => {
-          let text = stored.compact_text()?;
+          let text = stored.compact_text();
           return self.recovered(recovery, &stored, &text);
         }
         // It went away after it was listed.
@@ -115,7 +116,13 @@ impl Store {
       ..
     } = &recovery.request;
     let document = stored.document(text)?;
-    let restored = self.restore_document(session, &document, &stored.path, *resets, *include_state)?;
+    let source = Source {
+      session,
+      document: &document,
+      path: &stored.path,
+      is_verified: true,
+    };
+    let restored = self.restore_document(&source, *resets, *include_state)?;
     Ok(RecoverOutcome::Recovered {
       checkpoint: stored.id.clone(),
       restored,

@@ -1,9 +1,9 @@
 //! Restoring a session and its task tree from a checkpoint, as one step.
 
-use super::{Store, StoredCheckpoint, laid_out};
+use super::{LaidOut, Store, StoredCheckpoint};
 use crate::backend::Encoding;
 use crate::error::{Code, Error, Result};
-use crate::format::checkpoint::Document;
+use crate::format::checkpoint::{AGENT_COUNT, Document, TASK_COUNT};
 use crate::format::object::{Edit, ObjectWriter, edit};
 use crate::format::reset::{Resets, reset_tasks};
 use crate::format::scan::{SyntaxError, find, members, unescape};
@@ -50,10 +50,19 @@ pub struct Respelling {
   request: RestoreRequest,
 }
 
+/// What is restored: a checkpoint's document, and where it is.
+pub(super) struct Source<'a> {
+  pub session: &'a SessionId,
+  pub document: &'a Document<'a>,
+  pub path: &'a str,
+  /// Whether its checksums have been seen to fit, so that what it says of itself can be believed.
+  pub is_verified: bool,
+}
+
 impl Store {
   pub fn restore(&self, request: RestoreRequest) -> Result<RestoreOutcome> {
     let (session, stored) = self.find_checkpoint(&request)?;
-    let text = stored.compact_text()?;
+    let text = stored.compact_text();
     let document = stored.document(&text)?;
     if request.validate_checksum && !document.checksums_fit() {
       return Ok(RestoreOutcome::NeedsRespelling(Respelling {
@@ -62,7 +71,13 @@ impl Store {
         request,
       }));
     }
-    let restored = self.restore_document(&session, &document, &stored.path, request.resets, request.include_state)?;
+    let source = Source {
+      session: &session,
+      document: &document,
+      path: &stored.path,
+      is_verified: request.validate_checksum,
+    };
+    let restored = self.restore_document(&source, request.resets, request.include_state)?;
     Ok(RestoreOutcome::Restored(restored))
   }
 
@@ -80,7 +95,13 @@ impl Store {
         "Checkpoint checksum validation failed - data may be corrupted",
       ));
     }
-    self.restore_document(session, &document, &stored.path, request.resets, request.include_state)
+    let source = Source {
+      session,
+      document: &document,
+      path: &stored.path,
+      is_verified: true,
+    };
+    self.restore_document(&source, request.resets, request.include_state)
   }
 
   fn find_checkpoint(&self, request: &RestoreRequest) -> Result<(SessionId, StoredCheckpoint)> {
@@ -118,14 +139,13 @@ impl Store {
   }
 
   /// Writes the session and the tree of a checkpoint, as one step.
-  pub(super) fn restore_document(
-    &self,
-    session_id: &SessionId,
-    document: &Document<'_>,
-    path: &str,
-    resets: Resets,
-    include_state: bool,
-  ) -> Result<Restored> {
+  pub(super) fn restore_document(&self, source: &Source<'_>, resets: Resets, include_state: bool) -> Result<Restored> {
+    let Source {
+      session: session_id,
+      document,
+      path,
+      ..
+    } = *source;
     let damaged = |error: SyntaxError| Error::corrupt(path, error).because(error);
     let part = |name: &str| document.member(name).filter(|value| value.starts_with('{'));
     let session = part("session").ok_or_else(|| Error::corrupt(path, "it holds no session"))?;
@@ -144,11 +164,17 @@ impl Store {
     }
     let session = edit(session, &edits).map_err(damaged)?;
     let tree = reset_tasks(part("taskTree").unwrap_or("{}"), resets).map_err(damaged)?;
-    let agent_count = members(agents).map_err(damaged)?.len();
-    let (session_text, tree_text) = (laid_out(&session)?, laid_out(&tree.text)?);
+    let counted = |name: &str, object: &str| -> Result<usize> {
+      match document.member(name).and_then(|count| count.parse().ok()) {
+        Some(count) if source.is_verified => Ok(count),
+        _ => Ok(members(object).map_err(damaged)?.len()),
+      }
+    };
+    let task_count = counted(TASK_COUNT, &tree.text)?;
+    let agent_count = counted(AGENT_COUNT, agents)?;
     self
       .backend
-      .write_state(session_id, session_text.as_bytes(), tree_text.as_bytes())?;
+      .write_state(session_id, &LaidOut(&session), &LaidOut(&tree.text))?;
 
     let state = include_state.then(|| {
       let mut state = ObjectWriter::with_capacity(session.len() + tree.text.len() + agents.len() + 64);
@@ -160,7 +186,7 @@ impl Store {
     });
     Ok(Restored {
       session: session_id.clone(),
-      tasks: tree.task_count,
+      tasks: task_count,
       agents: agent_count,
       warnings: tree.warnings,
       state,

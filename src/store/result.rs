@@ -1,6 +1,6 @@
 //! Results of tasks.
 
-use super::{Loaded, Saved, Store, laid_out};
+use super::{LaidOut, Loaded, Saved, Store};
 use crate::backend::Item;
 use crate::error::Result;
 use crate::id::{SessionId, TaskId};
@@ -8,7 +8,7 @@ use crate::id::{SessionId, TaskId};
 impl Store {
   /// `result` is compact JSON.
   pub fn save_task_result(&self, session: &SessionId, task: &TaskId, result: &str) -> Result<Saved> {
-    self.write(session, Item::TaskResult(task), laid_out(result)?.as_bytes())
+    self.write(session, Item::TaskResult(task), &LaidOut(result))
   }
 
   pub fn load_task_result(&self, session: &SessionId, task: &TaskId) -> Result<Option<Loaded>> {

@@ -12,21 +12,20 @@ impl Store {
   /// A checkpoint that cannot be removed is no reason to report the new one as failed: the answer is one sentence
   /// for each.
   pub(super) fn apply_retention(&self, session: &SessionId, just_made: &CheckpointId) -> Vec<String> {
-    let entries = match self.backend.checkpoints(session) {
-      Ok(entries) => entries,
+    let surplus = match self.backend.surplus(session, self.options.max_checkpoints_per_session) {
+      Ok(surplus) => surplus,
       Err(error) => return vec![format!("Old checkpoints were not removed: {error}")],
     };
     let mut is_from_future = false;
-    if let Some(newest) = entries.first() {
+    if let Some(newest) = &surplus.newest {
       is_from_future = time_in_id(newest.id.as_str()).is_some_and(|time| time > now_ms());
       // From now on, ours are newer.
       self.ids.observe(&newest.id);
     }
-    let surplus = entries
-      .iter()
-      .skip(self.options.max_checkpoints_per_session)
-      .filter(|entry| !(is_from_future && entry.id == *just_made));
     surplus
+      .entries
+      .iter()
+      .filter(|entry| !(is_from_future && entry.id == *just_made))
       .filter_map(|entry| {
         self
           .backend

@@ -1,6 +1,6 @@
 //! Sessions, their task trees, and what they take up.
 
-use super::{Loaded, Saved, Store, laid_out};
+use super::{LaidOut, Loaded, Saved, Store};
 use crate::backend::{Item, Usage};
 use crate::error::{Error, Result};
 use crate::id::SessionId;
@@ -12,7 +12,7 @@ impl Store {
 
   /// `document` is compact JSON.
   pub fn save_session(&self, session: &SessionId, document: &str) -> Result<Saved> {
-    self.write(session, Item::Session, laid_out(document)?.as_bytes())
+    self.write(session, Item::Session, &LaidOut(document))
   }
 
   pub fn load_session(&self, session: &SessionId) -> Result<Option<Loaded>> {
@@ -21,7 +21,7 @@ impl Store {
 
   /// `tree` is compact JSON.
   pub fn save_task_tree(&self, session: &SessionId, tree: &str) -> Result<Saved> {
-    self.write(session, Item::TaskTree, laid_out(tree)?.as_bytes())
+    self.write(session, Item::TaskTree, &LaidOut(tree))
   }
 
   pub fn load_task_tree(&self, session: &SessionId) -> Result<Option<Loaded>> {

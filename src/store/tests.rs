@@ -3,12 +3,17 @@ use std::sync::Arc;
 use super::*;
 use crate::backend::{Encoding, MemoryBackend};
 use crate::error::Code;
+use crate::format::compose::Parts;
 use crate::id::CheckpointId;
 
-const PARTS: &str = concat!(
-  r#"{"trigger":"auto","session":{"id":"s","checkpointIds":[]},"taskTree":{"a":{"status":"failed"}},"#,
-  r#""agentStates":{"x":{}},"contextStore":{}}"#
-);
+fn parts() -> Parts {
+  Parts {
+    head: r#"{"trigger":"auto","session":{"id":"s","checkpointIds":[]}}"#.to_owned(),
+    task_tree: r#"{"taskTree":{"a":{"status":"failed"}}}"#.to_owned(),
+    agent_states: r#"{"agentStates":{"x":{}}}"#.to_owned(),
+    context_store: r#"{"contextStore":{}}"#.to_owned(),
+  }
+}
 
 fn opened(max_checkpoints_per_session: usize) -> OpenStore {
   let options = Options {
@@ -26,14 +31,15 @@ fn session() -> SessionId {
 
 fn create(store: &Store, encoding: Encoding) -> CheckpointId {
   store
-    .create_checkpoint(&session(), store.stamp(), PARTS, encoding)
+    .create_checkpoint(&session(), store.stamp(), &parts(), encoding)
     .unwrap()
     .id
 }
 
 fn ids(store: &Store) -> Vec<CheckpointId> {
-  let page = store.checkpoints(&session(), 0, 0).unwrap();
-  page.checkpoints.into_iter().map(|stored| stored.unwrap().id).collect()
+  let entries = store.list(&session(), 0, 0).unwrap().entries;
+  let read = entries.iter().map(|entry| store.read_entry(&session(), entry).unwrap());
+  read.map(|stored| stored.unwrap().id).collect()
 }
 
 fn request(id: &CheckpointId) -> RestoreRequest {
@@ -90,13 +96,9 @@ fn pages_are_cut_from_the_newest_end() {
   let mut made: Vec<_> = (0..5).map(|_| create(&store, Encoding::Json)).collect();
   made.reverse();
   let page = |limit, offset| {
-    let page = store.checkpoints(&session(), limit, offset).unwrap();
+    let page = store.list(&session(), limit, offset).unwrap();
     assert_eq!(page.total, 5);
-    page
-      .checkpoints
-      .into_iter()
-      .map(|stored| stored.unwrap().id)
-      .collect::<Vec<_>>()
+    page.entries.into_iter().map(|entry| entry.id).collect::<Vec<_>>()
   };
   assert_eq!(page(2, 0), made[..2]);
   assert_eq!(page(2, 4), made[4..]);
@@ -113,9 +115,13 @@ fn an_unreadable_checkpoint_is_reported_and_blocks_nothing() {
     .backend
     .write(&session(), Item::Checkpoint(&bad, Encoding::Gzip), b"not gzip")
     .unwrap();
-  let page = store.checkpoints(&session(), 0, 0).unwrap();
+  let page = store.list(&session(), 0, 0).unwrap();
   assert_eq!(page.total, 2);
-  let damaged = page.checkpoints.into_iter().find_map(Result::err).unwrap();
+  let mut read = page
+    .entries
+    .iter()
+    .filter_map(|entry| store.read_entry(&session(), entry));
+  let damaged = read.find_map(Result::err).unwrap();
   assert_eq!((damaged.id, damaged.error.code), (bad, Code::Corrupt));
   assert_eq!(store.latest_checkpoint(&session()).unwrap().unwrap().id, good);
   create(&store, Encoding::Gzip);
@@ -154,7 +160,7 @@ fn damage_writes_nothing() {
   let text = String::from_utf8(store.backend.read(&session(), item, u64::MAX).unwrap().unwrap()).unwrap();
   store
     .backend
-    .write(&session(), item, text.replace("failed", "healed").as_bytes())
+    .write(&session(), item, &text.replace("failed", "healed"))
     .unwrap();
   let RestoreOutcome::NeedsRespelling(respelling) = store.restore(request(&id)).unwrap() else {
     panic!("a changed status cannot fit the checksum");

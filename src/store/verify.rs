@@ -1,7 +1,7 @@
 //! Whether what is stored is whole, from its bytes.
 
 use super::{Store, StoredCheckpoint};
-use crate::backend::{Encoding, Item, time_in_id};
+use crate::backend::{CheckpointEntry, Encoding, Item, time_in_id};
 use crate::error::{Code, Error, Result};
 use crate::format::checkpoint::Document;
 use crate::format::layout::compact;
@@ -38,15 +38,14 @@ pub struct FileReport {
 
 impl StoredCheckpoint {
   /// Checks everything that the bytes can tell.
-  pub(super) fn check(&mut self) -> Result<()> {
-    let text = self.compact_text()?;
+  pub fn check(&self) -> Result<Spelling> {
+    let text = self.compact_text();
     let document = self.document(&text)?;
-    self.spelling = if document.checksums_fit() {
+    Ok(if document.checksums_fit() {
       Spelling::Fits
     } else {
       Spelling::Suspect
-    };
-    Ok(())
+    })
   }
 
   /// Judges a suspect by its text as the engine spells it, compact.
@@ -60,15 +59,18 @@ impl StoredCheckpoint {
     ))
   }
 
-  /// The text without white space, known to be JSON.
-  pub(super) fn compact_text(&self) -> Result<String> {
-    validate(&self.text).map_err(|error| Error::corrupt(&self.path, error).because(error))?;
-    Ok(compact(&self.text))
+  /// The text without white space.
+  pub(super) fn compact_text(&self) -> String {
+    compact(&self.text)
   }
 
   /// The members of a compact text of this checkpoint, known to be of a version and an identity that it may have.
   pub(super) fn document<'a>(&self, compact: &'a str) -> Result<Document<'a>> {
-    let document = Document::parse(compact).map_err(|error| Error::corrupt(&self.path, error).because(error))?;
+    let document = Document::parse(compact).map_err(|error| {
+      // Where the stored text goes wrong says more than where the compact one does.
+      let error = validate(&self.text).err().unwrap_or(error);
+      Error::corrupt(&self.path, error).because(error)
+    })?;
     if let Some(version) = document.newer_version() {
       return Err(Error::new(
         Code::NewerVersion,
@@ -98,18 +100,38 @@ impl Store {
     let Some(mut stored) = self.read_checkpoint(session, id, encoding)? else {
       return Ok(None);
     };
-    stored.check()?;
+    stored.spelling = stored.check()?;
+    Ok(Some(stored))
+  }
+
+  /// The same, but a large one is left for the caller to check: that takes about as long as parsing it, and can be done
+  /// at the same time.
+  pub(super) fn read_and_check_if_small(
+    &self,
+    session: &SessionId,
+    id: &CheckpointId,
+    encoding: Encoding,
+  ) -> Result<Option<StoredCheckpoint>> {
+    const LARGE: usize = 1 << 17;
+    let Some(mut stored) = self.read_checkpoint(session, id, encoding)? else {
+      return Ok(None);
+    };
+    if stored.text.len() < LARGE {
+      stored.spelling = stored.check()?;
+    }
     Ok(Some(stored))
   }
 
   /// One checkpoint: what is known of it, or what is wrong with it. One that does not exist is an error.
   pub fn verify_checkpoint(&self, session: &SessionId, id: &CheckpointId) -> Result<Result<StoredCheckpoint, Damaged>> {
-    let entries = self.backend.checkpoints(session)?;
-    for entry in entries.iter().filter(|entry| entry.id == *id) {
-      match self.verified(session, id, entry.encoding) {
+    for encoding in Encoding::ALL {
+      match self.verified(session, id, encoding) {
         Ok(None) => {}
         Ok(Some(stored)) => return Ok(Ok(stored)),
-        Err(error) => return Ok(Err(self.damaged(session, entry, error))),
+        Err(error) => {
+          let entry = CheckpointEntry::new(id.clone(), encoding, || 0);
+          return Ok(Err(self.damaged(session, &entry, error)));
+        }
       }
     }
     Err(Error::new(
@@ -119,7 +141,11 @@ impl Store {
   }
 
   pub fn verify_session(&self, session: &SessionId) -> Result<SessionReport> {
-    let checkpoints = self.checkpoints(session, 0, 0)?.checkpoints;
+    let entries = self.list(session, 0, 0)?.entries;
+    let checkpoints = entries
+      .iter()
+      .filter_map(|entry| self.read_entry(session, entry))
+      .collect();
     let results = self.backend.results(session)?;
     let items = [Item::Session, Item::TaskTree]
       .into_iter()

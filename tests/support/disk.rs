@@ -7,8 +7,10 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::SystemTime;
 
-use waymark::backend::file::disk::{Contents, Directory, Disk, Entry, Kind, Stat};
+use waymark::backend::Peek;
+use waymark::backend::file::disk::{Contents, Directory, Disk, Entry, Kind, Stat, peek_bounds};
 
 /// What goes wrong, and at which call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +66,7 @@ struct Change {
 struct State {
   nodes: Vec<Stored>,
   changes: Vec<Change>,
+  times: BTreeMap<Node, SystemTime>,
   calls: usize,
   plan: Plan,
   syncs: Syncs,
@@ -79,6 +82,7 @@ impl FaultyDisk {
     let state = State {
       nodes: vec![Stored::Directory(BTreeMap::new())],
       changes: Vec::new(),
+      times: BTreeMap::new(),
       calls: 0,
       plan: Plan::Nothing,
       syncs,
@@ -105,6 +109,7 @@ impl FaultyDisk {
     let copy = State {
       nodes: state.nodes.clone(),
       changes: state.changes.clone(),
+      times: state.times.clone(),
       calls: 0,
       plan: Plan::Nothing,
       syncs: state.syncs,
@@ -331,7 +336,7 @@ impl FaultyDirectory {
 
 impl Directory for FaultyDirectory {
   type File = Node;
-  type Lock = ();
+  type Lock = Node;
 
   fn open_directory(&self, name: &str) -> io::Result<Self> {
     let state = self.call()?;
@@ -396,6 +401,23 @@ impl Directory for FaultyDirectory {
     })
   }
 
+  fn peek(&self, name: &str, head: usize, tail: usize) -> io::Result<Option<Peek>> {
+    let state = self.call()?;
+    let node = state.find(self.node, name)?;
+    Ok(match &state.nodes[node] {
+      Stored::File { live, .. } => {
+        let size = live.len() as u64;
+        let (head, tail_start) = peek_bounds(size, head, tail);
+        Some(Peek {
+          head: live[..head].to_vec(),
+          tail: live[usize::try_from(tail_start).unwrap()..].to_vec(),
+          size,
+        })
+      }
+      Stored::Directory(_) => None,
+    })
+  }
+
   fn rename(&self, from: &str, to: &Self, new_name: &str) -> io::Result<()> {
     let mut state = self.call()?;
     let node = state.find(self.node, from)?;
@@ -452,15 +474,29 @@ impl Directory for FaultyDirectory {
     })
   }
 
-  fn lock(&self, name: &str) -> io::Result<()> {
+  fn lock(&self, name: &str) -> io::Result<Node> {
     let mut state = self.call()?;
-    if state.find(self.node, name).is_err() {
-      let stored = Stored::File {
-        live: Vec::new(),
-        synced: Some(Vec::new()),
-      };
-      state.add(self.node, name, stored)?;
+    if let Ok(node) = state.find(self.node, name) {
+      return Ok(node);
     }
+    let stored = Stored::File {
+      live: Vec::new(),
+      synced: Some(Vec::new()),
+    };
+    state.add(self.node, name, stored)
+  }
+
+  fn try_lock(&self, name: &str) -> io::Result<Option<Node>> {
+    self.lock(name).map(Some)
+  }
+
+  fn time_of(&self, lock: &Node) -> io::Result<SystemTime> {
+    let times = &self.call()?.times;
+    Ok(times.get(lock).copied().unwrap_or(SystemTime::UNIX_EPOCH))
+  }
+
+  fn set_time(&self, lock: &Node, time: SystemTime) -> io::Result<()> {
+    self.call()?.times.insert(*lock, time);
     Ok(())
   }
 

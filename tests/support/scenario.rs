@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use waymark::backend::Encoding;
 use waymark::backend::file::{Durability, FileBackend};
+use waymark::format::compose::Parts;
 use waymark::format::layout::compact;
 use waymark::format::reset::Resets;
 use waymark::id::{CheckpointId, SessionId, TaskId};
@@ -71,12 +72,13 @@ fn tree(version: &str) -> String {
   format!(r#"{{"task":{{"version":"{version}","text":"{}"}}}}"#, "x".repeat(500))
 }
 
-fn parts(version: &str) -> String {
-  format!(
-    r#"{{"trigger":"auto","session":{},"taskTree":{},"agentStates":{{}},"contextStore":{{}}}}"#,
-    document(version),
-    tree(version)
-  )
+fn parts(version: &str) -> Parts {
+  Parts {
+    head: format!(r#"{{"trigger":"auto","session":{}}}"#, document(version)),
+    task_tree: format!(r#"{{"taskTree":{}}}"#, tree(version)),
+    agent_states: r#"{"agentStates":{}}"#.to_owned(),
+    context_store: r#"{"contextStore":{}}"#.to_owned(),
+  }
 }
 
 /// What was acknowledged before anything went wrong.
@@ -207,11 +209,10 @@ pub fn complaints(
     check(disk.holds("other/logs"), "the new directories are gone".to_owned());
   }
 
-  let page = store.checkpoints(&s, 0, 0);
-  let entries = page.map(|page| page.checkpoints).unwrap_or_default();
+  let entries = store.list(&s, 0, 0).map(|list| list.entries).unwrap_or_default();
   let mut whole = Vec::new();
-  for entry in entries {
-    match entry {
+  for read in entries.iter().filter_map(|entry| store.read_entry(&s, entry)) {
+    match read {
       Ok(stored) if stored.spelling == Spelling::Fits => whole.push(stored.id),
       Ok(stored) => check(false, format!("{} does not fit its checksums", stored.id)),
       Err(damaged) => check(false, format!("damaged: {}", damaged.error)),

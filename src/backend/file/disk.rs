@@ -5,6 +5,9 @@
 
 use std::fmt;
 use std::io;
+use std::time::SystemTime;
+
+use crate::backend::Peek;
 
 /// A tree of directories below one base.
 pub trait Disk: Send + Sync + fmt::Debug {
@@ -35,6 +38,9 @@ pub trait Directory: Sized + Send {
   /// Writes all bytes, or fails.
   fn write(&self, file: &mut Self::File, bytes: &[u8]) -> io::Result<()>;
 
+  /// Lets the disk begin with what a sync will need; nothing is promised.
+  fn begin_sync(&self, _file: &Self::File) {}
+
   /// Makes the contents of a file durable. After a failure they must not be trusted.
   fn sync_file(&self, file: &Self::File) -> io::Result<()>;
 
@@ -43,6 +49,9 @@ pub trait Directory: Sized + Send {
 
   /// Reads a file, unless it is larger than `limit`.
   fn read(&self, name: &str, limit: u64) -> io::Result<Contents>;
+
+  /// The first `head` and the last `tail` bytes of a file, as far as it has them; `None` if it is something else.
+  fn peek(&self, name: &str, head: usize, tail: usize) -> io::Result<Option<Peek>>;
 
   /// Moves a name, replacing what was there.
   fn rename(&self, from: &str, to: &Self, new_name: &str) -> io::Result<()>;
@@ -58,6 +67,16 @@ pub trait Directory: Sized + Send {
   /// Waits for the lock on a file, which is made if need be. Where the file system has no locks, there is none to wait
   /// for.
   fn lock(&self, name: &str) -> io::Result<Self::Lock>;
+
+  /// Takes the lock on a file, which is made if need be, unless somebody else holds it: then the answer is `None`. Where
+  /// the file system has no locks, that is an error.
+  fn try_lock(&self, name: &str) -> io::Result<Option<Self::Lock>>;
+
+  /// The time that a locked file shows as that of its last change.
+  fn time_of(&self, lock: &Self::Lock) -> io::Result<SystemTime>;
+
+  /// Makes a locked file show that time, or one as near as the file system can.
+  fn set_time(&self, lock: &Self::Lock, time: SystemTime) -> io::Result<()>;
 
   /// Whether nobody holds the file as [`Directory::create`] gave it; `None` where the file system cannot tell.
   fn is_abandoned(&self, name: &str) -> io::Result<Option<bool>>;
@@ -84,6 +103,13 @@ pub struct Stat {
   pub size: u64,
   /// Milliseconds since 1970.
   pub modified: u64,
+}
+
+/// Which parts of a file of that size make a [`Peek`]: how many bytes at its beginning, and where its end begins.
+#[must_use]
+pub fn peek_bounds(size: u64, head: usize, tail: usize) -> (usize, u64) {
+  let head = usize::try_from(size).map_or(head, |size| size.min(head));
+  (head, size.saturating_sub(tail as u64))
 }
 
 /// What reading a name gave.

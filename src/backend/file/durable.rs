@@ -1,12 +1,13 @@
 //! The durable steps. Each is owned by one function here; the syncs are inside them, not at call sites.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 use uuid::Uuid;
 
 use super::disk::{Directory, Kind};
 use super::is_absence;
+use crate::backend::Content;
 use crate::error::{Error, Result};
 
 /// How much must have reached the disk before a write is acknowledged.
@@ -33,11 +34,12 @@ pub struct Temporary<'a, D: Directory> {
   has_name: bool,
   /// Open, and so locked, for as long as the temporary exists.
   file: D::File,
+  pub size: u64,
 }
 
 impl<'a, D: Directory> Temporary<'a, D> {
-  /// Writes and syncs `bytes` beside `name`.
-  pub fn write(directory: &'a D, name: &str, bytes: &[u8], durability: Durability) -> io::Result<Self> {
+  /// Writes and syncs `content` beside `name`.
+  pub fn write(directory: &'a D, name: &str, content: &dyn Content, durability: Durability) -> io::Result<Self> {
     let name = temporary_name(name);
     let file = directory.create(&name)?;
     // From here on, an early return removes what there is of the file.
@@ -46,8 +48,9 @@ impl<'a, D: Directory> Temporary<'a, D> {
       name,
       has_name: false,
       file,
+      size: 0,
     };
-    fill(directory, &mut temporary.file, bytes, durability)?;
+    temporary.size = fill(directory, &mut temporary.file, content, durability)?;
     Ok(temporary)
   }
 
@@ -68,13 +71,47 @@ impl<D: Directory> Drop for Temporary<'_, D> {
   }
 }
 
-/// Writes the contents of a new file, and syncs them.
-pub fn fill<D: Directory>(directory: &D, file: &mut D::File, bytes: &[u8], durability: Durability) -> io::Result<()> {
-  directory.write(file, bytes)?;
+/// Writes the contents of a new file, and syncs them. The answer is how many bytes they are.
+pub fn fill<D: Directory>(
+  directory: &D,
+  file: &mut D::File,
+  content: &dyn Content,
+  durability: Durability,
+) -> io::Result<u64> {
+  let mut out = FileWriter {
+    directory,
+    file,
+    written: 0,
+    durability,
+  };
+  content.write_to(&mut out)?;
+  let written = out.written;
   if durability.is_full() {
     directory.sync_file(file)?;
   }
-  Ok(())
+  Ok(written)
+}
+
+struct FileWriter<'a, D: Directory> {
+  directory: &'a D,
+  file: &'a mut D::File,
+  written: u64,
+  durability: Durability,
+}
+
+impl<D: Directory> Write for FileWriter<'_, D> {
+  fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    self.directory.write(self.file, bytes)?;
+    self.written += bytes.len() as u64;
+    Ok(bytes.len())
+  }
+
+  fn flush(&mut self) -> io::Result<()> {
+    if self.durability.is_full() {
+      self.directory.begin_sync(self.file);
+    }
+    Ok(())
+  }
 }
 
 /// Makes names that are already visible durable. When this fails, nobody knows whether they survive.

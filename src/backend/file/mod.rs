@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use uuid::Uuid;
 
-use super::{Backend, CHECKPOINTS, CheckpointEntry, Encoding, Item, RESULTS, Usage};
+use super::{Backend, CHECKPOINTS, CheckpointEntry, Content, Encoding, Item, Peek, RESULTS, Surplus, Usage};
 use crate::error::{Error, Result};
 use crate::id::{CheckpointId, SessionId, TaskId};
 
@@ -13,6 +13,7 @@ mod directories;
 pub mod disk;
 mod durable;
 mod leftovers;
+mod names;
 mod pending;
 #[cfg(any(test, not(unix)))]
 mod portable;
@@ -23,6 +24,7 @@ use directories::Directories;
 use disk::{Contents, Directory, Disk, Entry, Kind};
 pub use durable::Durability;
 use durable::{ATTEMPTS, Temporary, absent_is_fine, check_depth, is_uuid, remove_tree, sync_names};
+use names::{Change, Names};
 #[cfg(not(unix))]
 pub use portable::SystemDisk;
 #[cfg(unix)]
@@ -41,6 +43,7 @@ pub struct FileBackend<D: Disk = SystemDisk> {
   base: PathBuf,
   durability: Durability,
   directories: Directories,
+  names: Names,
 }
 
 impl FileBackend {
@@ -49,6 +52,14 @@ impl FileBackend {
   pub fn new(base: PathBuf, durability: Durability) -> Self {
     Self::on(SystemDisk::new(base.clone()), base, durability)
   }
+}
+
+/// What became of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Happened {
+  Came,
+  Went,
+  Nothing,
 }
 
 /// Where an item lies: the names of the directories below the base, and its own.
@@ -75,6 +86,7 @@ impl<D: Disk> FileBackend<D> {
       base,
       durability,
       directories: Directories::default(),
+      names: Names::default(),
     }
   }
 
@@ -87,7 +99,7 @@ impl<D: Disk> FileBackend<D> {
   }
 
   /// Runs `write` in a directory that is made if need be, again if the directory goes away in the middle of it.
-  fn in_directory(&self, path: &[&str], mut write: impl FnMut(&D::Directory) -> Result<()>) -> Result<()> {
+  fn in_directory<T>(&self, path: &[&str], mut write: impl FnMut(&D::Directory) -> Result<T>) -> Result<T> {
     let mut attempts = 0;
     loop {
       attempts += 1;
@@ -141,11 +153,48 @@ impl<D: Disk> FileBackend<D> {
     let Some(directory) = self.open(&place.directory)? else {
       return Ok(None);
     };
-    match directory.remove_file(&place.name) {
-      Ok(()) => Ok(Some(directory)),
-      Err(error) if is_absence(&error) => Ok(None),
+    let removed = self.rename_or_remove(session, item, &directory, || match directory.remove_file(&place.name) {
+      Ok(()) => Ok(Happened::Went),
+      Err(error) if is_absence(&error) => Ok(Happened::Nothing),
       Err(error) => Err(Error::io("delete", &self.path(session, item), error)),
-    }
+    });
+    Ok((removed? == Happened::Went).then_some(directory))
+  }
+
+  /// Does what brings or takes the name of an item; names of checkpoints are remembered.
+  fn rename_or_remove(
+    &self,
+    session: &SessionId,
+    item: Item<'_>,
+    directory: &D::Directory,
+    act: impl FnOnce() -> Result<Happened>,
+  ) -> Result<Happened> {
+    let Item::Checkpoint(id, encoding) = item else {
+      return act();
+    };
+    self.names.change(session, directory, || {
+      let happened = act()?;
+      let entry = || {
+        let modified = || directory.stat(&item.file_name()).map_or(0, |stat| stat.modified);
+        CheckpointEntry::new(id.clone(), encoding, modified)
+      };
+      let change = match happened {
+        Happened::Came => Some(Change::Came(entry())),
+        Happened::Went => Some(Change::Went(entry())),
+        Happened::Nothing => None,
+      };
+      Ok((happened, change))
+    })
+  }
+
+  /// The checkpoints in their directory, in any order.
+  fn checkpoints_in(&self, session: &SessionId, directory: &D::Directory) -> Result<Vec<CheckpointEntry>> {
+    let files = self.entries(directory, &[session.as_str(), CHECKPOINTS])?;
+    let entry_of = |file: &Entry| {
+      let modified = || directory.stat(&file.name).map_or(0, |stat| stat.modified);
+      CheckpointEntry::of_file(&file.name, modified)
+    };
+    Ok(files.iter().filter_map(entry_of).collect())
   }
 
   /// Ends removals that a dead process began. What cannot be removed now is tried again next time.
@@ -218,28 +267,32 @@ impl<D: Disk> Backend for FileBackend<D> {
     let doomed = deleted_name();
     absent_is_fine(base.rename(session.as_str(), &base, &doomed)).map_err(fail)?;
     self.directories.forget(session.as_str());
+    self.names.forget(session);
     sync_names(&base, &path, self.durability)?;
     Ok(remove_tree(&base, &doomed).map_err(fail).err())
   }
 
-  fn write(&self, session: &SessionId, item: Item<'_>, bytes: &[u8]) -> Result<()> {
+  fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64> {
     let path = self.path(session, item);
     let fail = |error| Error::io("write", &path, error);
     let place = Place::of(session, item);
     self.in_directory(&place.directory, |directory| {
-      let temporary = Temporary::write(directory, &place.name, bytes, self.durability).map_err(fail)?;
-      match item {
-        Item::Session | Item::TaskTree => {
-          let _lock = pending::lock(directory, &path, self.durability)?;
-          temporary.persist(&place.name).map_err(fail)?;
-        }
-        Item::Checkpoint(..) | Item::TaskResult(_) => temporary.persist(&place.name).map_err(fail)?,
-      }
-      sync_names(directory, &path, self.durability)
+      let temporary = Temporary::write(directory, &place.name, content, self.durability).map_err(fail)?;
+      let size = temporary.size;
+      self.rename_or_remove(session, item, directory, || {
+        let _lock = match item {
+          Item::Session | Item::TaskTree => Some(pending::lock(directory, &path, self.durability)?),
+          Item::Checkpoint(..) | Item::TaskResult(_) => None,
+        };
+        temporary.persist(&place.name).map_err(fail)?;
+        Ok(Happened::Came)
+      })?;
+      sync_names(directory, &path, self.durability)?;
+      Ok(size)
     })
   }
 
-  fn write_state(&self, session: &SessionId, session_document: &[u8], task_tree: &[u8]) -> Result<()> {
+  fn write_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
     let path = self.base.join(session.as_str());
     let (session_name, tree_name) = (Item::Session.file_name(), Item::TaskTree.file_name());
     let documents = [
@@ -269,6 +322,19 @@ impl<D: Disk> Backend for FileBackend<D> {
     }
   }
 
+  fn peek(&self, session: &SessionId, item: Item<'_>, head: usize, tail: usize) -> Result<Option<Peek>> {
+    let place = Place::of(session, item);
+    let Some(directory) = self.open(&place.directory)? else {
+      return Ok(None);
+    };
+    match directory.peek(&place.name, head, tail) {
+      Ok(Some(peek)) => Ok(Some(peek)),
+      Ok(None) => Err(Error::corrupt(&self.name_of(session, item), "it is not a file")),
+      Err(error) if is_absence(&error) => Ok(None),
+      Err(error) => Err(Error::io("read", &self.path(session, item), error)),
+    }
+  }
+
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
     let Some(directory) = self.unlink(session, item)? else {
       return Ok(false);
@@ -291,32 +357,36 @@ impl<D: Disk> Backend for FileBackend<D> {
     // The name says where it came from; the second part keeps two of the same name apart.
     let name = format!("{}.{}", place.name, Uuid::new_v4().simple());
     let directory = [session.as_str(), DAMAGED];
-    let mut was_there = true;
-    self.in_directory(&directory, |damaged| {
-      match from.rename(&place.name, damaged, &name) {
-        Err(error) if is_absence(&error) && from.stat(&place.name).is_err() => was_there = false,
-        moved => moved.map_err(fail)?,
-      }
+    let moved = self.in_directory(&directory, |damaged| {
+      let moved = self.rename_or_remove(session, item, &from, || {
+        match from.rename(&place.name, damaged, &name) {
+          Err(error) if is_absence(&error) && from.stat(&place.name).is_err() => Ok(Happened::Nothing),
+          moved => moved.map(|()| Happened::Went).map_err(fail),
+        }
+      })?;
       sync_names(damaged, &path, self.durability)?;
-      sync_names(&from, &path, self.durability)
+      sync_names(&from, &path, self.durability)?;
+      Ok(moved)
     })?;
-    Ok(was_there.then(|| self.shown(&directory).join(name).to_string_lossy().into_owned()))
+    Ok((moved == Happened::Went).then(|| self.shown(&directory).join(name).to_string_lossy().into_owned()))
   }
 
   fn checkpoints(&self, session: &SessionId) -> Result<Vec<CheckpointEntry>> {
-    let path = [session.as_str(), CHECKPOINTS];
-    let Some(directory) = self.open(&path)? else {
-      return Ok(Vec::new());
+    let mut entries = match self.open(&[session.as_str(), CHECKPOINTS])? {
+      Some(directory) => self.checkpoints_in(session, &directory)?,
+      None => Vec::new(),
     };
-    let mut entries = Vec::new();
-    for file in self.entries(&directory, &path)? {
-      if let Some((id, encoding)) = parse_checkpoint_name(&file.name) {
-        let modified = || directory.stat(&file.name).map_or(0, |stat| stat.modified);
-        entries.push(CheckpointEntry::new(id, encoding, modified));
-      }
-    }
-    entries.sort_by(CheckpointEntry::newest_first);
+    entries.sort_unstable_by(CheckpointEntry::newest_first);
     Ok(entries)
+  }
+
+  fn surplus(&self, session: &SessionId, keep: usize) -> Result<Surplus> {
+    match self.open(&[session.as_str(), CHECKPOINTS])? {
+      Some(directory) => self
+        .names
+        .surplus(session, &directory, keep, || self.checkpoints_in(session, &directory)),
+      None => Ok(Surplus::default()),
+    }
   }
 
   fn results(&self, session: &SessionId) -> Result<Vec<TaskId>> {
@@ -361,16 +431,6 @@ fn deleted_name() -> String {
 /// Whether [`deleted_name`] made it.
 fn is_deleted_name(name: &str) -> bool {
   name.strip_prefix(DELETED_PREFIX).is_some_and(is_uuid)
-}
-
-fn parse_checkpoint_name(name: &str) -> Option<(CheckpointId, Encoding)> {
-  // The longer ending first: `.json` alone would take `x.json.gz` for nothing, never for `x.json`.
-  for encoding in [Encoding::Gzip, Encoding::Json] {
-    if let Some(id) = name.strip_suffix(encoding.ending()) {
-      return Some((CheckpointId::parse(id).ok()?, encoding));
-    }
-  }
-  None
 }
 
 /// The bytes of all files below a directory. What vanishes during the walk counts as gone.

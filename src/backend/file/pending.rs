@@ -14,6 +14,7 @@ use std::path::Path;
 use super::disk::{Directory, Kind};
 use super::durable::{self, Durability, absent_is_fine, fill, remove_tree, temporary_name};
 use super::is_absence;
+use crate::backend::Content;
 use crate::error::{Error, Result};
 
 const PENDING: &str = ".pending";
@@ -40,11 +41,11 @@ pub fn finish_abandoned<D: Directory>(session: &D, path: &Path, durability: Dura
   }
 }
 
-/// Replaces all `documents` (name, bytes) of a session, or none.
+/// Replaces all `documents` (name, content) of a session, or none.
 pub fn write_together<D: Directory>(
   session: &D,
   path: &Path,
-  documents: &[(&str, &[u8])],
+  documents: &[(&str, &dyn Content)],
   durability: Durability,
 ) -> Result<()> {
   let staged = Staged::write(session, documents, durability).map_err(|error| Error::io("write", path, error))?;
@@ -87,7 +88,7 @@ struct Staged<'a, D: Directory> {
 }
 
 impl<'a, D: Directory> Staged<'a, D> {
-  fn write(session: &'a D, documents: &[(&str, &[u8])], durability: Durability) -> io::Result<Self> {
+  fn write(session: &'a D, documents: &[(&str, &dyn Content)], durability: Durability) -> io::Result<Self> {
     let name = temporary_name(PENDING.trim_start_matches('.'));
     session.make_directory(&name)?;
     let mut staged = Self {
@@ -97,9 +98,9 @@ impl<'a, D: Directory> Staged<'a, D> {
       is_decided: false,
     };
     let directory = session.open_directory(&staged.name)?;
-    for (name, bytes) in documents {
+    for (name, content) in documents {
       let mut file = directory.create(name)?;
-      let filled = fill(&directory, &mut file, bytes, durability);
+      let filled = fill(&directory, &mut file, *content, durability);
       staged.files.push(file);
       filled?;
     }

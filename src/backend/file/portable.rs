@@ -5,10 +5,12 @@
 //! directories for links at the right moment is not defended against.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
+use std::time::SystemTime;
 
-use super::disk::{Contents, Directory, Disk, Entry, Kind, Stat};
+use super::disk::{Contents, Directory, Disk, Entry, Kind, Stat, peek_bounds};
+use crate::backend::Peek;
 use crate::clock::millis_since_epoch;
 
 #[derive(Debug)]
@@ -49,6 +51,18 @@ pub struct PathDirectory {
 impl PathDirectory {
   fn kind(&self, name: &str) -> io::Result<Kind> {
     Ok(self.stat(name)?.kind)
+  }
+
+  fn open_lock(&self, name: &str) -> io::Result<File> {
+    if matches!(self.kind(name), Ok(Kind::Other | Kind::Directory)) {
+      return Err(io::ErrorKind::InvalidInput.into());
+    }
+    OpenOptions::new()
+      .read(true)
+      .write(true)
+      .create(true)
+      .truncate(false)
+      .open(self.path.join(name))
   }
 }
 
@@ -112,6 +126,24 @@ impl Directory for PathDirectory {
     Ok(Contents::Bytes(bytes))
   }
 
+  fn peek(&self, name: &str, head: usize, tail: usize) -> io::Result<Option<Peek>> {
+    let stat = self.stat(name)?;
+    if stat.kind != Kind::File {
+      return Ok(None);
+    }
+    let (head, tail_start) = peek_bounds(stat.size, head, tail);
+    let mut peek = Peek {
+      head: vec![0; head],
+      tail: vec![0; usize::try_from(stat.size - tail_start).unwrap_or(0)],
+      size: stat.size,
+    };
+    let mut file = File::open(self.path.join(name))?;
+    file.read_exact(&mut peek.head)?;
+    file.seek(SeekFrom::Start(tail_start))?;
+    file.read_exact(&mut peek.tail)?;
+    Ok(Some(peek))
+  }
+
   /// Virus scanners and indexers hold files open for moments: those are waited out.
   fn rename(&self, from: &str, to: &Self, new_name: &str) -> io::Result<()> {
     use std::time::Duration;
@@ -159,14 +191,7 @@ impl Directory for PathDirectory {
   }
 
   fn lock(&self, name: &str) -> io::Result<File> {
-    if matches!(self.kind(name), Ok(Kind::Other | Kind::Directory)) {
-      return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let file = OpenOptions::new()
-      .write(true)
-      .create(true)
-      .truncate(false)
-      .open(self.path.join(name))?;
+    let file = self.open_lock(name)?;
     loop {
       match file.lock() {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -174,6 +199,23 @@ impl Directory for PathDirectory {
         _ => return Ok(file),
       }
     }
+  }
+
+  fn try_lock(&self, name: &str) -> io::Result<Option<File>> {
+    let file = self.open_lock(name)?;
+    match file.try_lock() {
+      Ok(()) => Ok(Some(file)),
+      Err(TryLockError::WouldBlock) => Ok(None),
+      Err(TryLockError::Error(error)) => Err(error),
+    }
+  }
+
+  fn time_of(&self, lock: &File) -> io::Result<SystemTime> {
+    lock.metadata()?.modified()
+  }
+
+  fn set_time(&self, lock: &File, time: SystemTime) -> io::Result<()> {
+    lock.set_modified(time)
   }
 
   fn is_abandoned(&self, name: &str) -> io::Result<Option<bool>> {

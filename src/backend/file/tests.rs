@@ -82,7 +82,7 @@ fn left_overs_of_dead_writers_go_and_nothing_else() {
   other.write(&s, Item::Checkpoint(&id, Encoding::Json), b"{}").unwrap();
 
   let mut expected: Vec<_> = foreign.iter().map(|name| (*name).to_owned()).collect();
-  expected.extend([living, young_step, "cp-4.json".to_owned()]);
+  expected.extend([living, young_step, "cp-4.json".to_owned(), ".names".to_owned()]);
   expected.sort();
   assert_eq!(names_in(&directory), expected);
 }
@@ -291,7 +291,7 @@ fn a_sweep_never_tears_the_step_of_a_living_writer() {
     let writer = FileBackend::new(backend.base.clone(), Durability::Relaxed);
     for round in 1..2000 {
       let text = round.to_string();
-      writer.write_state(&s, text.as_bytes(), text.as_bytes()).unwrap();
+      writer.write_state(&s, &text, &text).unwrap();
       for item in [Item::Session, Item::TaskTree] {
         assert_eq!(writer.read(&s, item, u64::MAX).unwrap().unwrap(), text.as_bytes());
       }

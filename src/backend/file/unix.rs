@@ -4,11 +4,14 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
 
-use super::disk::{Contents, Directory, Disk, Entry, Kind, Stat};
+use super::disk::{Contents, Directory, Disk, Entry, Kind, Stat, peek_bounds};
+use crate::backend::Peek;
 use crate::weakened;
 
 const OPEN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -91,6 +94,29 @@ impl UnixDirectory {
     let mode = Mode::RUSR | Mode::WUSR;
     Ok(File::from(openat(&self.handle, name, flags.union(NO_LINK), mode)?))
   }
+
+  /// A file to read, and its size; `None` if there is something else under that name.
+  fn open_file(&self, name: &str) -> io::Result<Option<(File, u64)>> {
+    // Non-blocking: a pipe in the place of a file must not hang its reader.
+    let file = match self.open(name, OFlags::RDONLY | OFlags::NONBLOCK) {
+      Ok(file) => file,
+      // A link, or a socket.
+      Err(_) if matches!(self.stat(name), Ok(stat) if stat.kind == Kind::Other) => return Ok(None),
+      Err(error) => return Err(error),
+    };
+    let data = file.metadata()?;
+    Ok(data.is_file().then_some((file, data.len())))
+  }
+
+  /// A file to lock: a pipe in its place must not hang its writers.
+  fn open_lock(&self, name: &str) -> io::Result<File> {
+    let file = self.open(name, OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK)?;
+    if file.metadata()?.is_file() {
+      Ok(file)
+    } else {
+      Err(io::Error::other("it is not a file"))
+    }
+  }
 }
 
 impl Directory for UnixDirectory {
@@ -119,6 +145,12 @@ impl Directory for UnixDirectory {
     file.file.write_all(bytes)
   }
 
+  #[cfg(target_os = "linux")]
+  fn begin_sync(&self, file: &LockedFile) {
+    // Linux takes this as a reason to start writing dirty pages back, and drops none of those.
+    let _ = rustix::fs::fadvise(&file.file, 0, None, rustix::fs::Advice::DontNeed);
+  }
+
   fn sync_file(&self, file: &LockedFile) -> io::Result<()> {
     if weakened::by("file-sync") {
       return Ok(());
@@ -135,29 +167,36 @@ impl Directory for UnixDirectory {
   }
 
   fn read(&self, name: &str, limit: u64) -> io::Result<Contents> {
-    // Non-blocking: a pipe in the place of a file must not hang its reader.
-    let mut file = match self.open(name, OFlags::RDONLY | OFlags::NONBLOCK) {
-      Ok(file) => file,
-      // A link, or a socket.
-      Err(_) if matches!(self.stat(name), Ok(stat) if stat.kind == Kind::Other) => return Ok(Contents::NotAFile),
-      Err(error) => return Err(error),
-    };
-    let data = file.metadata()?;
-    if !data.is_file() {
+    let Some((file, size)) = self.open_file(name)? else {
       return Ok(Contents::NotAFile);
-    }
-    if data.len() > limit {
-      return Ok(Contents::TooLarge(data.len()));
+    };
+    if size > limit {
+      return Ok(Contents::TooLarge(size));
     }
     // A sparse file may claim any size; what is really there makes the buffer grow.
-    let expected = usize::try_from(data.len()).unwrap_or(0).min(MOST_RESERVED);
+    let expected = usize::try_from(size).unwrap_or(0).min(MOST_RESERVED);
     let mut bytes = Vec::with_capacity(expected + 1);
     // It may have grown since.
-    (&mut file).take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    (&file).take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
       return Ok(Contents::TooLarge(bytes.len() as u64));
     }
     Ok(Contents::Bytes(bytes))
+  }
+
+  fn peek(&self, name: &str, head: usize, tail: usize) -> io::Result<Option<Peek>> {
+    let Some((file, size)) = self.open_file(name)? else {
+      return Ok(None);
+    };
+    let (head, tail_start) = peek_bounds(size, head, tail);
+    let mut peek = Peek {
+      head: vec![0; head],
+      tail: vec![0; usize::try_from(size - tail_start).unwrap_or(0)],
+      size,
+    };
+    file.read_exact_at(&mut peek.head, 0)?;
+    file.read_exact_at(&mut peek.tail, tail_start)?;
+    Ok(Some(peek))
   }
 
   fn rename(&self, from: &str, to: &Self, new_name: &str) -> io::Result<()> {
@@ -214,11 +253,7 @@ impl Directory for UnixDirectory {
   }
 
   fn lock(&self, name: &str) -> io::Result<File> {
-    // Non-blocking, and a file: a pipe in its place must not hang its writers.
-    let file = self.open(name, OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK)?;
-    if !file.metadata()?.is_file() {
-      return Err(io::Error::other("it is not a file"));
-    }
+    let file = self.open_lock(name)?;
     loop {
       match file.lock() {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -226,6 +261,23 @@ impl Directory for UnixDirectory {
         _ => return Ok(file),
       }
     }
+  }
+
+  fn try_lock(&self, name: &str) -> io::Result<Option<File>> {
+    let file = self.open_lock(name)?;
+    match file.try_lock() {
+      Ok(()) => Ok(Some(file)),
+      Err(TryLockError::WouldBlock) => Ok(None),
+      Err(TryLockError::Error(error)) => Err(error),
+    }
+  }
+
+  fn time_of(&self, lock: &File) -> io::Result<SystemTime> {
+    lock.metadata()?.modified()
+  }
+
+  fn set_time(&self, lock: &File, time: SystemTime) -> io::Result<()> {
+    lock.set_modified(time)
   }
 
   fn is_abandoned(&self, name: &str) -> io::Result<Option<bool>> {

@@ -1,0 +1,273 @@
+//! The names of a session's checkpoints, remembered for retention: making one more costs the same however many there are.
+//!
+//! Whoever changes these names, in whatever process, gives an empty file beside them a new random time, the mark, while it
+//! holds that file's lock. Who finds there the mark that it remembers knows that nobody else has been at the names since.
+//! Everything else, a refused lock included, means that the directory is listed.
+//!
+//! Programs that know nothing of marks, such as a person's `rm`, are noticed a little later: what is remembered is good
+//! for [`TRUSTED_FOR`]. Nobody who asks for a list is answered from memory.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use uuid::Uuid;
+
+use super::disk::Directory;
+use crate::backend::{CheckpointEntry, Surplus};
+use crate::error::Result;
+use crate::id::SessionId;
+
+const MARK_FILE: &str = ".names";
+
+const TRUSTED_FOR: Duration = Duration::from_secs(1);
+
+/// The lock is held for microseconds. A process that was stopped while it held it must not stop all others.
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Default)]
+pub struct Names {
+  sessions: Mutex<HashMap<SessionId, Known>>,
+}
+
+#[derive(Debug)]
+struct Known {
+  mark: SystemTime,
+  listed_at: Instant,
+  /// Oldest first, so that a new one goes to the end.
+  entries: VecDeque<CheckpointEntry>,
+}
+
+/// What happens to a name.
+#[derive(Debug, Clone)]
+pub enum Change {
+  Came(CheckpointEntry),
+  Went(CheckpointEntry),
+}
+
+impl Names {
+  /// Does something that changes the names in a session's `directory`, and remembers what `act` says came of it.
+  pub fn change<D: Directory, T>(
+    &self,
+    session: &SessionId,
+    directory: &D,
+    act: impl FnOnce() -> Result<(T, Option<Change>)>,
+  ) -> Result<T> {
+    let lock = lock(directory);
+    let found = lock.as_ref().and_then(|lock| directory.time_of(lock).ok());
+    let outcome = act();
+    if let Ok((_, None)) = outcome {
+      return outcome.map(|(answer, _)| answer);
+    }
+    let mark = lock.and_then(|lock| new_mark(directory, &lock).ok());
+    let mut sessions = self.sessions();
+    match (sessions.get_mut(session), mark, &outcome) {
+      (Some(known), Some(mark), Ok((_, Some(change)))) if found == Some(known.mark) => {
+        known.apply(change.clone());
+        known.mark = mark;
+      }
+      _ => drop(sessions.remove(session)),
+    }
+    outcome.map(|(answer, _)| answer)
+  }
+
+  /// The newest checkpoint, and those beyond the `keep` newest; `list` reads the directory if nothing is known.
+  pub fn surplus<D: Directory>(
+    &self,
+    session: &SessionId,
+    directory: &D,
+    keep: usize,
+    list: impl FnOnce() -> Result<Vec<CheckpointEntry>>,
+  ) -> Result<Surplus> {
+    let lock = lock(directory);
+    let mark = lock.as_ref().and_then(|lock| directory.time_of(lock).ok());
+    if let (Some(mark), Some(known)) = (mark, self.sessions().get(session))
+      && known.mark == mark
+      && known.listed_at.elapsed() < TRUSTED_FOR
+    {
+      return Ok(known.surplus(keep));
+    }
+    let mut entries = list()?;
+    entries.sort_unstable_by(|one, other| other.newest_first(one));
+    let known = Known {
+      mark: mark.unwrap_or(SystemTime::UNIX_EPOCH),
+      listed_at: Instant::now(),
+      entries: entries.into(),
+    };
+    let surplus = known.surplus(keep);
+    if mark.is_some() {
+      self.sessions().insert(session.clone(), known);
+    }
+    Ok(surplus)
+  }
+
+  /// Forgets a session that was removed.
+  pub fn forget(&self, session: &SessionId) {
+    self.sessions().remove(session);
+  }
+
+  fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Known>> {
+    // Whatever a panic left half done is only a guess that a mark has to confirm.
+    self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+  }
+}
+
+impl Known {
+  fn apply(&mut self, change: Change) {
+    let place = |entry: &CheckpointEntry| self.entries.binary_search_by(|known| entry.newest_first(known));
+    match change {
+      Change::Came(entry) => {
+        if let Err(at) = place(&entry) {
+          self.entries.insert(at, entry);
+        }
+      }
+      Change::Went(entry) => {
+        if let Ok(at) = place(&entry) {
+          self.entries.remove(at);
+        }
+      }
+    }
+  }
+
+  fn surplus(&self, keep: usize) -> Surplus {
+    let surplus = self.entries.len().saturating_sub(keep);
+    Surplus {
+      newest: self.entries.back().cloned(),
+      entries: self.entries.range(..surplus).rev().cloned().collect(),
+    }
+  }
+}
+
+/// Sets a mark that nobody has seen, and reads it back: not every file system keeps all of it.
+fn new_mark<D: Directory>(directory: &D, lock: &D::Lock) -> io::Result<SystemTime> {
+  let (random, more) = Uuid::new_v4().as_u64_pair();
+  // A time between 1970 and 2106: the second half of both numbers is all random.
+  let since = Duration::new(random & 0xffff_ffff, u32::try_from(more % 1_000_000_000).unwrap_or(0));
+  directory.set_time(lock, SystemTime::UNIX_EPOCH + since)?;
+  directory.time_of(lock)
+}
+
+/// The lock of the mark; `None` if it cannot be had, for whatever reason.
+fn lock<D: Directory>(directory: &D) -> Option<D::Lock> {
+  let mut pause = Duration::from_micros(20);
+  let began = Instant::now();
+  loop {
+    match directory.try_lock(MARK_FILE) {
+      Ok(Some(lock)) => return Some(lock),
+      Ok(None) if began.elapsed() < LONGEST_WAIT => {
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(2));
+      }
+      Ok(None) | Err(_) => return None,
+    }
+  }
+}
+
+#[cfg(test)]
+mod tests {
+  use std::fs::{self, File};
+
+  use super::*;
+  use crate::backend::{Backend, Durability, Encoding, FileBackend, Item};
+  use crate::id::CheckpointId;
+
+  fn id(number: usize) -> CheckpointId {
+    CheckpointId::parse(&format!("cp-1-00000{number}")).unwrap()
+  }
+
+  fn session() -> SessionId {
+    SessionId::parse("s").unwrap()
+  }
+
+  fn write(backend: &FileBackend, number: usize) {
+    let id = id(number);
+    backend
+      .write(&session(), Item::Checkpoint(&id, Encoding::Json), b"{}")
+      .unwrap();
+  }
+
+  /// The numbers of the checkpoints that a backend would prune if none were to be kept.
+  fn seen(backend: &FileBackend) -> Vec<usize> {
+    let entries = backend.surplus(&session(), 0).unwrap().entries;
+    let number = |entry: &CheckpointEntry| entry.id.as_str()[10..].parse().unwrap();
+    entries.iter().rev().map(number).collect()
+  }
+
+  /// Two backends on one directory are as two processes.
+  fn two() -> (tempfile::TempDir, FileBackend, FileBackend) {
+    let root = tempfile::tempdir().unwrap();
+    let new = || FileBackend::new(root.path().to_owned(), Durability::Relaxed);
+    let (mine, theirs) = (new(), new());
+    (root, mine, theirs)
+  }
+
+  #[test]
+  fn neither_of_two_processes_believes_its_memory_against_what_is_there() {
+    let (_root, mine, theirs) = two();
+    let mut expected = Vec::new();
+    for number in 0..5 {
+      write(if number % 2 == 0 { &mine } else { &theirs }, number);
+      expected.push(number);
+      assert_eq!((seen(&mine), seen(&theirs)), (expected.clone(), expected.clone()));
+    }
+    let ids: Vec<_> = (0..5).map(id).collect();
+    let item = |number: usize| Item::Checkpoint(&ids[number], Encoding::Json);
+    theirs.remove(&session(), item(0)).unwrap();
+    mine.discard(&session(), item(1)).unwrap();
+    theirs.quarantine(&session(), item(2)).unwrap();
+    assert_eq!((seen(&mine), seen(&theirs)), (vec![3, 4], vec![3, 4]));
+    theirs.delete_session(&session()).unwrap();
+    assert!(seen(&mine).is_empty());
+    write(&theirs, 5);
+    assert_eq!(seen(&mine), [5]);
+  }
+
+  #[test]
+  fn what_is_known_is_not_listed_again_and_not_believed_for_ever() {
+    let (root, mine, _) = two();
+    write(&mine, 1);
+    write(&mine, 2);
+    assert_eq!(seen(&mine), [1, 2]);
+    // Somebody who knows nothing of marks.
+    let directory = root.path().join("s/checkpoints");
+    fs::remove_file(directory.join("cp-1-000001.json")).unwrap();
+    write(&mine, 3);
+    assert_eq!(seen(&mine), [1, 2, 3], "answered from memory");
+    let mut sessions = mine.names.sessions();
+    let known = sessions.get_mut(&session()).unwrap();
+    known.listed_at = Instant::now().checked_sub(TRUSTED_FOR).unwrap();
+    drop(sessions);
+    assert_eq!(seen(&mine), [2, 3], "listed anew");
+  }
+
+  #[test]
+  fn a_process_that_was_stopped_with_the_lock_stops_nobody() {
+    let (root, mine, theirs) = two();
+    write(&mine, 1);
+    assert_eq!(seen(&mine), [1]);
+    let stopped = File::open(root.path().join("s/checkpoints").join(MARK_FILE)).unwrap();
+    stopped.lock().unwrap();
+    write(&theirs, 2);
+    write(&mine, 3);
+    assert_eq!((seen(&mine), seen(&theirs)), (vec![1, 2, 3], vec![1, 2, 3]));
+    drop(stopped);
+    assert_eq!((seen(&mine), seen(&theirs)), (vec![1, 2, 3], vec![1, 2, 3]));
+  }
+
+  #[test]
+  fn a_broken_or_missing_mark_means_listing() {
+    let (root, mine, theirs) = two();
+    write(&mine, 1);
+    let mark = root.path().join("s/checkpoints").join(MARK_FILE);
+    fs::write(&mark, "somebody wrote into it").unwrap();
+    assert_eq!(seen(&mine), [1]);
+    fs::remove_file(&mark).unwrap();
+    assert_eq!(seen(&mine), [1]);
+    fs::remove_file(&mark).unwrap();
+    fs::create_dir(&mark).unwrap();
+    write(&theirs, 2);
+    assert_eq!(seen(&mine), [1, 2]);
+  }
+}

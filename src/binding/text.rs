@@ -1,0 +1,122 @@
+//! Long texts on their way out of the engine: copied in one pass, made UTF-8 off the thread.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use napi::bindgen_prelude::{FromNapiValue, JsValue, Utf16String};
+use napi::{Env, JsString, Status, sys};
+
+/// A copy of a string of the engine.
+pub enum Text {
+  Utf8(String),
+  /// As the engine holds it if it has characters beyond Latin.
+  Utf16(Utf16String),
+}
+
+/// Texts below this length cost nothing worth saving.
+const SHORT: usize = 1 << 14;
+
+/// Whether the last long text had characters beyond ASCII: a guess at the next one. The engine makes UTF-8 of ASCII as
+/// quickly as it copies, but of other texts several times slower.
+static LAST_WAS_WIDE: AtomicBool = AtomicBool::new(false);
+
+impl Text {
+  pub fn copy(env: Env, text: JsString<'_>) -> napi::Result<Self> {
+    let length = text.utf16_len()?;
+    if length < SHORT {
+      return Ok(Self::Utf8(String::from_unknown(text.to_unknown())?));
+    }
+    if !LAST_WAS_WIDE.load(Ordering::Relaxed) {
+      if let Some(ascii) = copy_ascii(env, text, length)? {
+        return Ok(Self::Utf8(ascii));
+      }
+      LAST_WAS_WIDE.store(true, Ordering::Relaxed);
+    }
+    Ok(Self::Utf16(Utf16String::from_unknown(text.to_unknown())?))
+  }
+
+  /// Takes as long as the text, so not on the JavaScript thread.
+  pub fn into_string(self) -> String {
+    match self {
+      Self::Utf8(text) => text,
+      Self::Utf16(units) => {
+        let text = utf8_of(&units);
+        if text.len() == units.len() {
+          LAST_WAS_WIDE.store(false, Ordering::Relaxed);
+        }
+        text
+      }
+    }
+  }
+}
+
+/// Copies a text of `length` UTF-16 units in one pass; `None` if it is not all ASCII. What the bridge offers for that
+/// walks over the text twice, to measure it first.
+#[expect(unsafe_code, reason = "the engine writes into memory that is ours")]
+fn copy_ascii(env: Env, text: JsString<'_>, length: usize) -> napi::Result<Option<String>> {
+  // With room for one more character than ASCII takes, exactly `length` bytes mean that every unit became one byte:
+  // other texts become longer, or do not fit.
+  let room = length + 5;
+  let mut bytes: Vec<u8> = Vec::with_capacity(room);
+  let mut written = 0;
+  // SAFETY: `env` and `text` are those of the running callback. The engine writes at most `room` bytes, the last of
+  // them 0, to memory that has as many, and says in `written` how many it set before that one.
+  let status = unsafe {
+    sys::napi_get_value_string_utf8(env.raw(), text.raw(), bytes.as_mut_ptr().cast(), room, &raw mut written)
+  };
+  if status != sys::Status::napi_ok {
+    return Err(napi::Error::from_status(Status::from(status)));
+  }
+  if written != length {
+    return Ok(None);
+  }
+  // SAFETY: the engine has set that many bytes.
+  unsafe { bytes.set_len(written) };
+  Ok(String::from_utf8(bytes).ok())
+}
+
+/// What the engine writes as JSON is well-formed; where it were not, U+FFFD would take its place.
+fn utf8_of(units: &[u16]) -> String {
+  const RUN: usize = 32;
+  let mut bytes = Vec::with_capacity(units.len() + units.len() / 16);
+  let mut rest = units;
+  while !rest.is_empty() {
+    let mut end = rest.len().min(RUN);
+    // Without an early exit this runs many units at a time, and so does the narrowing.
+    if rest[..end].iter().fold(0, |all, unit| all | unit) < 0x80 {
+      bytes.extend(rest[..end].iter().map(|unit| unit.to_le_bytes()[0]));
+    } else {
+      // A pair is not torn.
+      end += usize::from(matches!(rest[end - 1], 0xd800..0xdc00) && end < rest.len());
+      for unit in char::decode_utf16(rest[..end].iter().copied()) {
+        let character = unit.unwrap_or(char::REPLACEMENT_CHARACTER);
+        bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+      }
+    }
+    rest = &rest[end..];
+  }
+  String::from_utf8(bytes).expect("every piece is UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+  use super::*;
+
+  #[test]
+  fn utf16_becomes_utf8_wherever_the_runs_end() {
+    let pieces = [
+      "",
+      "a",
+      "plain text of some length, all of it ASCII",
+      "é",
+      "検査",
+      "🟦",
+      "🟦🟦🟦🟦🟦🟦🟦🟦🟦🟦",
+    ];
+    for first in pieces {
+      for length in 0..70 {
+        let text = format!("{}{first}{}", "x".repeat(length), "y".repeat(70 - length));
+        assert_eq!(utf8_of(&text.encode_utf16().collect::<Vec<_>>()), text);
+      }
+    }
+  }
+}

@@ -1,0 +1,170 @@
+//! Answers that take the engine long: each checkpoint is parsed in a turn of the event loop of its own, and checked on
+//! another thread in the meantime.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use napi::Env;
+
+use super::call::hop;
+use super::engine::{Engine, Kept, Value};
+use super::error::to_napi;
+use super::promise::{off_thread, promise};
+use super::settle::{self, Failure};
+use crate::backend::CheckpointEntry;
+use crate::error::Result;
+use crate::id::SessionId;
+use crate::store::{CheckpointList, Damaged, OpenStore, Spelling, StoredCheckpoint};
+
+/// The parsed checkpoint, or `null`. One that was not checked yet is checked while it is parsed.
+pub fn checkpoint(engine: Engine<'_>, store: OpenStore, stored: Option<StoredCheckpoint>) -> Result<Value> {
+  let Some(stored) = stored else {
+    return settle::null(engine);
+  };
+  if stored.spelling != Spelling::Unchecked {
+    settle::judge(engine, &stored, stored.spelling)?;
+    return settle::parse_checkpoint(engine, &stored);
+  }
+  let stored = Arc::new(stored);
+  // Filled below, before the engine can come to anything else.
+  let parsed: Arc<Mutex<Option<Result<Kept>>>> = Arc::default();
+  let (checked, slot) = (Arc::clone(&stored), Arc::clone(&parsed));
+  let answer = hop(
+    engine.env(),
+    store,
+    Failure::Rejects,
+    move |_| {
+      let spelling = checked.check();
+      Ok((checked, spelling))
+    },
+    move |engine, _, (stored, spelling)| {
+      let kept = lock(&slot).take();
+      let judged = spelling.and_then(|spelling| settle::judge(engine, &stored, spelling));
+      match (judged, kept) {
+        (Ok(()), Some(kept)) => Ok(engine.value(kept?)?),
+        (Ok(()), None) => settle::parse_checkpoint(engine, &stored),
+        (Err(error), kept) => {
+          if let Some(Ok(kept)) = kept {
+            engine.release(kept);
+          }
+          Err(error)
+        }
+      }
+    },
+  )?;
+  let value = settle::parse_checkpoint(engine, &stored).and_then(|value| Ok(Engine::keep(value)?));
+  *lock(&parsed) = Some(value);
+  Ok(engine.value(answer)?)
+}
+
+/// A `CheckpointList`, one checkpoint a turn. The next is read while this one is parsed.
+pub fn page(engine: Engine<'_>, store: OpenStore, list: CheckpointList) -> Result<Value> {
+  let (promise, resolve) = promise(engine.env(), move |engine, outcome: Result<Gathered>| {
+    let page = outcome.and_then(|all| settle::page(engine, all.checkpoints, list.total, all.damaged));
+    page.map_err(|error| to_napi(engine, error))
+  })?;
+  let turns = Turns {
+    store,
+    session: list.session,
+    waiting: list.entries.into(),
+    page: Arc::new(Mutex::new(Page {
+      gathered: Gathered::default(),
+      resolve: Some(Box::new(resolve)),
+    })),
+  };
+  turns.next(*engine.env());
+  Ok(engine.value(promise)?)
+}
+
+#[derive(Default)]
+struct Gathered {
+  checkpoints: Vec<Kept>,
+  damaged: Vec<Damaged>,
+}
+
+struct Page {
+  gathered: Gathered,
+  /// Taken when the answer is given.
+  resolve: Option<Box<dyn FnOnce(Result<Gathered>) + Send>>,
+}
+
+impl Page {
+  fn add(&mut self, engine: Engine<'_>, stored: Result<StoredCheckpoint, Damaged>) -> Result<()> {
+    let parsed = stored.and_then(|stored| {
+      let judged = settle::judge(engine, &stored, stored.spelling);
+      let parsed = judged.and_then(|()| settle::parse_checkpoint(engine, &stored));
+      parsed.map_err(|error| Damaged {
+        id: stored.id,
+        path: stored.path,
+        error,
+      })
+    });
+    match parsed {
+      Ok(checkpoint) => self.gathered.checkpoints.push(Engine::keep(checkpoint)?),
+      Err(damaged) => self.gathered.damaged.push(damaged),
+    }
+    Ok(())
+  }
+
+  fn finish(&mut self, outcome: Result<()>) {
+    let gathered = std::mem::take(&mut self.gathered);
+    if let Some(resolve) = self.resolve.take() {
+      resolve(outcome.map(|()| gathered));
+    }
+  }
+}
+
+/// What a turn hands to the next.
+struct Turns {
+  store: OpenStore,
+  session: SessionId,
+  waiting: VecDeque<CheckpointEntry>,
+  page: Arc<Mutex<Page>>,
+}
+
+impl Turns {
+  fn next(mut self, env: Env) {
+    let page = Arc::clone(&self.page);
+    let page_of_turn = Arc::clone(&self.page);
+    let begun = off_thread(
+      &env,
+      move || {
+        let read = self.read_next();
+        Ok((self, read))
+      },
+      move |engine, outcome| {
+        // Nobody looks at the promise of a single turn: everything goes to the one that the caller has.
+        match outcome {
+          Ok((turns, Some(stored))) => {
+            // The next one is on its way before this one is parsed.
+            turns.next(*engine.env());
+            let mut page = lock(&page_of_turn);
+            if let Err(error) = page.add(engine, stored) {
+              page.finish(Err(error));
+            }
+          }
+          Ok((_, None)) => lock(&page_of_turn).finish(Ok(())),
+          Err(error) => lock(&page_of_turn).finish(Err(error)),
+        }
+        engine.value(())
+      },
+    );
+    if let Err(error) = begun {
+      lock(&page).finish(Err(error.into()));
+    }
+  }
+
+  /// The next one that is still there.
+  fn read_next(&mut self) -> Option<Result<StoredCheckpoint, Damaged>> {
+    loop {
+      let entry = self.waiting.pop_front()?;
+      if let Some(read) = self.store.read_entry(&self.session, &entry) {
+        return Some(read);
+      }
+    }
+  }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+  shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

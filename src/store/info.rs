@@ -1,0 +1,178 @@
+//! Lists that read no payloads, and walks that read one at a time.
+
+use std::collections::VecDeque;
+
+use super::{Damaged, Store, StoredCheckpoint};
+use crate::backend::{CheckpointEntry, Encoding, Item};
+use crate::error::{Error, Result};
+use crate::format::gzip;
+use crate::format::info::{HEAD_BYTES, Info, TAIL_BYTES};
+use crate::format::object::ObjectWriter;
+use crate::id::SessionId;
+
+/// Which checkpoints are wanted; what is absent does not matter. Times are milliseconds since 1970, both included.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+  pub trigger: Option<String>,
+  pub label: Option<String>,
+  pub since: Option<f64>,
+  pub until: Option<f64>,
+}
+
+impl Filter {
+  fn admits(&self, info: &Info) -> bool {
+    self.trigger.as_ref().is_none_or(|trigger| info.has_trigger(trigger))
+      && self.label.as_ref().is_none_or(|label| info.has_label(label))
+      && self.since.is_none_or(|since| info.time() >= since)
+      && self.until.is_none_or(|until| info.time() <= until)
+  }
+
+  fn admits_all(&self) -> bool {
+    self.trigger.is_none() && self.label.is_none() && self.since.is_none() && self.until.is_none()
+  }
+}
+
+#[derive(Debug, Clone)]
+pub struct InfoRequest {
+  pub session: SessionId,
+  /// 0 means all.
+  pub limit: usize,
+  /// Where the last page ended.
+  pub cursor: Option<String>,
+  pub filter: Filter,
+}
+
+#[derive(Debug)]
+pub struct InfoPage {
+  /// A JSON array of objects, newest first.
+  pub infos: String,
+  /// Where this page ends, unless it is the last.
+  pub cursor: Option<String>,
+  /// How many there are without filter and paging, readable or not.
+  pub total: usize,
+  pub damaged: Vec<Damaged>,
+}
+
+/// A walk over the checkpoints of a session, newest first, as they were when it began.
+#[derive(Debug)]
+pub struct Iteration {
+  session: SessionId,
+  filter: Filter,
+  waiting: VecDeque<CheckpointEntry>,
+}
+
+impl Store {
+  pub fn list_info(&self, request: &InfoRequest) -> Result<InfoPage> {
+    let after = request.cursor.as_deref().map(parse_cursor).transpose()?;
+    let entries = self.backend.checkpoints(&request.session)?;
+    let start = after.map_or(0, |after| {
+      entries.partition_point(|entry| entry.newest_first(&after).is_le())
+    });
+    let limit = if request.limit == 0 { usize::MAX } else { request.limit };
+    let mut page = InfoPage {
+      infos: "[".to_owned(),
+      cursor: None,
+      total: entries.len(),
+      damaged: Vec::new(),
+    };
+    let mut count = 0;
+    for entry in &entries[start..] {
+      if count == limit {
+        break;
+      }
+      page.cursor = Some(cursor(entry));
+      match self.info(&request.session, entry) {
+        Ok(Some((info, size))) if request.filter.admits(&info) => {
+          if count > 0 {
+            page.infos.push(',');
+          }
+          page.infos.push_str(&to_json(entry, &info, size));
+          count += 1;
+        }
+        Ok(_) => {}
+        Err(error) => page.damaged.push(self.damaged(&request.session, entry, error)),
+      }
+    }
+    page.infos.push(']');
+    let is_last = entries.last().map(cursor) == page.cursor;
+    page.cursor = page.cursor.filter(|_| !is_last);
+    Ok(page)
+  }
+
+  pub fn iterate(&self, session: &SessionId, filter: Filter) -> Result<Iteration> {
+    Ok(Iteration {
+      session: session.clone(),
+      filter,
+      waiting: self.backend.checkpoints(session)?.into(),
+    })
+  }
+
+  /// The next checkpoint of a walk that is still there and wanted, checked as far as its bytes allow.
+  pub fn next_of(&self, iteration: &mut Iteration) -> Option<Result<StoredCheckpoint, Damaged>> {
+    while let Some(entry) = iteration.waiting.pop_front() {
+      if !iteration.filter.admits_all() {
+        match self.info(&iteration.session, &entry) {
+          Ok(Some((info, _))) if iteration.filter.admits(&info) => {}
+          Ok(_) => continue,
+          Err(error) => return Some(Err(self.damaged(&iteration.session, &entry, error))),
+        }
+      }
+      if let Some(read) = self.read_entry(&iteration.session, &entry) {
+        return Some(read);
+      }
+    }
+    None
+  }
+
+  /// What a list shows of a checkpoint, and the bytes that it takes up; `None` if it is not there.
+  fn info(&self, session: &SessionId, entry: &CheckpointEntry) -> Result<Option<(Info, u64)>> {
+    let item = Item::Checkpoint(&entry.id, entry.encoding);
+    let Some(peek) = self.backend.peek(session, item, HEAD_BYTES, TAIL_BYTES)? else {
+      return Ok(None);
+    };
+    let info = match entry.encoding {
+      Encoding::Json => Info::peek(&peek.head, &peek.tail),
+      Encoding::Gzip => gzip::note(&peek.head).and_then(Info::from_json),
+    };
+    if let Some(info) = info {
+      return Ok(Some((info, peek.size)));
+    }
+    // Not in our layout: somebody else wrote it, or its description is long.
+    let Some(stored) = self.read_checkpoint(session, &entry.id, entry.encoding)? else {
+      return Ok(None);
+    };
+    let text = stored.compact_text();
+    let info = Info::of_document(&stored.document(&text)?);
+    let info = info.map_err(|error| Error::corrupt(&stored.path, error).because(error))?;
+    Ok(Some((info, stored.size_bytes)))
+  }
+}
+
+fn to_json(entry: &CheckpointEntry, info: &Info, size: u64) -> String {
+  let mut out = ObjectWriter::with_capacity(320);
+  // An id has no characters to escape but quotes.
+  out.push("id", &format!("\"{}\"", entry.id.as_str().replace('"', "\\\"")));
+  info.write(&mut out);
+  out.push("sizeBytes", &size.to_string());
+  out.push("encoding", &format!("\"{}\"", entry.encoding.name()));
+  out.finish()
+}
+
+/// The place of an entry in the order of a list. It stays right when the entry is gone, and when others come.
+fn cursor(entry: &CheckpointEntry) -> String {
+  let item = Item::Checkpoint(&entry.id, entry.encoding);
+  format!("{}/{}", entry.made_at, item.file_name())
+}
+
+fn parse_cursor(text: &str) -> Result<CheckpointEntry> {
+  let entry = text.split_once('/').and_then(|(time, name)| {
+    let made_at = time.parse().ok()?;
+    let entry = CheckpointEntry::of_file(name, || made_at)?;
+    Some(CheckpointEntry { made_at, ..entry })
+  });
+  entry.ok_or_else(|| {
+    Error::invalid_argument(format!(
+      "options.cursor must be what an earlier page gave as its cursor; got {text:?}"
+    ))
+  })
+}
