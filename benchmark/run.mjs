@@ -1,114 +1,94 @@
-// Ratios, taken in one run: both sides of a line alternate, medians are compared, and the spread is shown.
+// Measures everything, prints the tables, and writes results.json and the plot. An argument picks lines by a part of their
+// group's name: `npm run bench -- burst`.
 
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
-import { performance } from 'node:perf_hooks'
+import { fileURLToPath } from 'node:url'
 
-import { CheckpointStore } from '../index.js'
-import { PlainStore } from './plain-store.mjs'
-import { makeState } from './states.mjs'
+import { runtime } from '../scripts/runtimes.mjs'
 
-const scratch = mkdtempSync(join(tmpdir(), 'waymark-bench-'))
-process.on('exit', () => rmSync(scratch, { recursive: true, force: true }))
+const HERE = fileURLToPath(new URL('.', import.meta.url))
+const LEAST_NODE = 22
 
-const PLAIN = { trigger: 'auto', includeContext: true, compress: false }
-const TASKS = 1000
+if (Number.parseInt(process.versions.node, 10) < LEAST_NODE) {
+  // node:sqlite, and the newest of the other peers, need a later one.
+  const { status } = spawnSync(runtime('node24'), process.argv.slice(1), { stdio: 'inherit' })
+  process.exit(status ?? 1)
+}
+if (!existsSync(join(HERE, 'node_modules'))) {
+  // Every peer brings its binary along; nothing has to be built.
+  execFileSync('npm', ['ci', '--ignore-scripts', '--silent'], { cwd: HERE, stdio: 'inherit' })
+}
+
+const [create, eventLoop, read, gzip, burst, memory, contenders, { plot }, report] = await Promise.all(
+  [
+    'lines/create',
+    'lines/event-loop',
+    'lines/read',
+    'lines/gzip',
+    'lines/burst',
+    'lines/memory',
+    'lines/contenders',
+    'plot',
+    'report',
+  ].map((name) => import(`./${name}.mjs`)),
+)
+
+const GROUPS = {
+  'against plain JavaScript': create.againstPlainJavaScript,
+  'against few kept': create.againstFewKept,
+  'event loop held': eventLoop.held,
+  'against the floor': create.againstFloor,
+  'the newest': read.latest,
+  restore: read.restore,
+  gzip: gzip.gzip,
+  list: read.list,
+  burst: burst.burst,
+  memory: memory.memory,
+  stall: eventLoop.stall,
+}
+
+const [wanted = ''] = process.argv.slice(2)
 const lines = []
+for (const [group, measure] of Object.entries(GROUPS)) {
+  if (!group.includes(wanted)) continue
+  process.stderr.write(`measuring: ${group} …\n`)
+  lines.push(...(await measure()))
+}
+if (lines.length > 0) console.log(`\n${report.linesTable(lines)}\n`)
 
-for (const ascii of [true, false]) {
-  const state = makeState(TASKS, { ascii })
-  const text = ascii ? 'ASCII' : 'mixed text'
-  const store = await openStore(`held-${ascii}`, 100)
-  await compare(`event loop held by createCheckpoint against one JSON.stringify, ${TASKS} tasks, ${text}`, 60, {
-    ours: () => checkpoint(store, state).heldMs,
-    theirs: () => {
-      const started = performance.now()
-      JSON.stringify(state)
-      return performance.now() - started
-    },
-  })
+if (wanted === '') {
+  process.stderr.write('measuring: everybody, by size and by number kept …\n')
+  const sizes = await contenders.bySize()
+  const kept = await contenders.byNumberKept()
+  console.log(`${report.contendersTable(sizes, contenders.SIZES)}\n`)
+  const machine = `Node.js ${process.version}, ${cpus().length} × ${cpus()[0].model}, ${Math.round(totalmem() / 2 ** 30)} GiB, ${process.platform}`
+  const { version } = JSON.parse(readFileSync(join(HERE, '../package.json'), 'utf8'))
+  mkdirSync(join(HERE, 'results'), { recursive: true })
+  const results = { waymark: version, machine, when: new Date().toISOString(), lines, sizes, kept }
+  writeFileSync(join(HERE, 'results', 'results.json'), `${JSON.stringify(results, null, 2)}\n`)
+  writeFileSync(join(HERE, 'cost.svg'), plot(panels(sizes, kept)))
+  console.log(`${machine}\nWritten: benchmark/results/results.json, benchmark/cost.svg`)
 }
 
-for (const compress of [false, true]) {
-  const state = makeState(TASKS)
-  const options = { ...PLAIN, compress }
-  const ours = await openStore(`ours-${compress}`, 100)
-  const theirs = new PlainStore(join(scratch, `theirs-${compress}`), 100)
-  for (const side of ['ours', 'theirs']) await fill(join(scratch, `${side}-${compress}`), state, options, 100)
-  await compare(
-    `createCheckpoint, 100 kept, ${compress ? 'gzip' : 'plain'}: ours, synced, against plain JavaScript, not synced`,
-    9,
+const missed = lines.filter(({ reached }) => reached === false)
+console.log(missed.length === 0 ? 'Every goal is reached.' : `Missed: ${missed.length} of ${lines.length} lines.`)
+process.exit()
+
+function panels(sizes, kept) {
+  const points = (costs) => Object.entries(costs).map(([at, { median }]) => [Number(at), median])
+  return [
     {
-      ours: () => checkpoint(ours, state, options).done,
-      theirs: () => timed(() => theirs.createCheckpoint(state.session, state.agentStates, state.contextStore, options)),
+      title: 'ms for a checkpoint, by size',
+      axis: 'tasks in the state',
+      series: sizes.table.map(({ name, costs }) => ({ name, points: points(costs) })),
     },
-  )
-}
-
-{
-  const state = makeState(TASKS)
-  const few = await openStore('few', 1)
-  const many = await openStore('many', 1000)
-  await fill(join(scratch, 'many'), makeState(10), PLAIN, 1000)
-  await compare('createCheckpoint with 1,000 kept against 1 kept, same state', 40, {
-    ours: () => checkpoint(many, state).done,
-    theirs: () => checkpoint(few, state).done,
-  })
-}
-
-console.table(Object.fromEntries(lines.map(({ name, ...figures }) => [name, figures])))
-
-async function openStore(name, limit) {
-  const store = new CheckpointStore(join(scratch, name), limit)
-  await store.initialize()
-  return store
-}
-
-/** Makes `count` checkpoints in a directory; with our store for both sides, whose files are the same. */
-async function fill(directory, state, options, count) {
-  const store = new CheckpointStore(directory, { maxCheckpointsPerSession: count, durability: 'relaxed' })
-  await store.initialize()
-  for (let made = 0; made < count; made += 1) await checkpoint(store, state, options).done
-}
-
-function checkpoint(store, { session, agentStates, contextStore }, options = PLAIN) {
-  const started = performance.now()
-  const promise = store.createCheckpoint(session, agentStates, contextStore, options)
-  const heldMs = performance.now() - started
-  const done = promise.then((result) => {
-    if (!result.success) throw new Error(result.error)
-    return performance.now() - started
-  })
-  return { heldMs, done }
-}
-
-async function timed(work) {
-  const started = performance.now()
-  await work()
-  return performance.now() - started
-}
-
-async function compare(name, rounds, sides) {
-  const samples = { ours: [], theirs: [] }
-  for (let round = 0; round < rounds + 2; round += 1) {
-    for (const side of ['ours', 'theirs']) {
-      const took = await sides[side]()
-      // The first rounds warm up the engine and the file cache.
-      if (round >= 2) samples[side].push(took)
-    }
-  }
-  const [ours, theirs] = [summary(samples.ours), summary(samples.theirs)]
-  lines.push({
-    name,
-    'ours, ms': ours.text,
-    'theirs, ms': theirs.text,
-    'ours / theirs': (ours.median / theirs.median).toFixed(2),
-  })
-}
-
-function summary(values) {
-  const sorted = values.toSorted((a, b) => a - b)
-  const at = (share) => sorted[Math.floor(share * (sorted.length - 1))]
-  return { median: at(0.5), text: `${at(0.5).toFixed(2)} (${at(0.1).toFixed(2)}–${at(0.9).toFixed(2)})` }
+    {
+      title: 'ms for a checkpoint of 1,000 tasks, by number kept',
+      axis: 'checkpoints kept',
+      series: kept.map(({ name, costs }) => ({ name, points: points(costs) })),
+    },
+  ]
 }

@@ -5,6 +5,7 @@
 
 use napi::bindgen_prelude::{
   FnArgs, FromNapiValue, Function, JsObjectValue, JsValue, JsValuesTupleIntoVec, Object, ToNapiValue, Unknown,
+  Utf16String,
 };
 use napi::{Env, JsString, UnknownRef, ValueType};
 
@@ -47,6 +48,11 @@ impl<'env> Engine<'env> {
 
   /// `JSON.parse(text)`.
   pub fn parse(self, text: &str) -> napi::Result<Value> {
+    self.call("JSON", "parse", text)
+  }
+
+  /// The same, for a text as the engine holds it.
+  pub fn parse_wide(self, text: Utf16String) -> napi::Result<Value> {
     self.call("JSON", "parse", text)
   }
 

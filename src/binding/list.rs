@@ -12,6 +12,8 @@ use super::engine::{Engine, Value};
 use super::promise::{Promise, rejected, settled};
 use super::settle::{self, Failure};
 use super::store::CheckpointStore;
+use super::text::Readable;
+use super::turns;
 use crate::error::{Error, Result};
 use crate::store::{Iteration, OpenStore, Store, StoredCheckpoint};
 
@@ -93,15 +95,18 @@ impl CheckpointIterator {
       env,
       store,
       Failure::Rejects,
-      move |store| walk.lock().unwrap_or_else(PoisonError::into_inner).step(store),
-      |engine, _, stored| {
-        let Some(stored) = stored else {
+      move |store| {
+        let stored = walk.lock().unwrap_or_else(PoisonError::into_inner).step(store)?;
+        Ok(stored.map(turns::readable))
+      },
+      |engine, _, read| {
+        let Some(Readable { stored, wide }) = read else {
           return over(engine);
         };
         settle::judge(engine, &stored, stored.spelling)?;
         let mut result = engine.object()?;
         result.set_named_property("done", false)?;
-        result.set_named_property("value", settle::parse_checkpoint(engine, &stored)?)?;
+        result.set_named_property("value", settle::parse_checkpoint(engine, &stored, wide)?)?;
         Ok(result.to_unknown())
       },
     )

@@ -1,10 +1,10 @@
 //! Answers, back on the JavaScript thread.
 
-use napi::bindgen_prelude::{JsObjectValue, JsValue, Null, Object};
+use napi::bindgen_prelude::{JsObjectValue, JsValue, Null, Object, Utf16String};
 
 use super::engine::{Engine, Kept, Value};
 use super::error::{cause_to_js, not_serializable, to_napi};
-use super::text::Text;
+use super::text::{Readable, Text};
 use crate::backend::Usage;
 use crate::error::{Code, Error, Result};
 use crate::format::layout::MAX_TEXT_BYTES;
@@ -102,10 +102,10 @@ pub fn created(engine: Engine<'_>, created: Created) -> Result<Value> {
 }
 
 /// The parsed value, or `null`.
-pub fn loaded(engine: Engine<'_>, loaded: Option<Loaded>) -> Result<Value> {
+pub fn loaded(engine: Engine<'_>, loaded: Option<Readable<Loaded>>) -> Result<Value> {
   match loaded {
-    Some(Loaded { path, text }) => parse(engine, &text, &path),
-    None => Ok(engine.value(Null)?),
+    Some(Readable { stored, wide }) => parse(engine, &stored.text, wide, &stored.path),
+    None => null(engine),
   }
 }
 
@@ -176,8 +176,8 @@ pub fn restored(engine: Engine<'_>, restored: Restored) -> Result<Value> {
   Ok(result.to_unknown())
 }
 
-/// The engine's reading of a stored text.
-pub fn parse(engine: Engine<'_>, text: &str, path: &str) -> Result<Value> {
+/// The engine's reading of a stored text, which may be at hand in wide form too.
+fn parse(engine: Engine<'_>, text: &str, wide: Option<Utf16String>, path: &str) -> Result<Value> {
   if text.len() > MAX_TEXT_BYTES {
     let message = format!(
       "{path} has {} bytes of JSON: more than a JavaScript string can hold",
@@ -185,14 +185,16 @@ pub fn parse(engine: Engine<'_>, text: &str, path: &str) -> Result<Value> {
     );
     return Err(Error::new(Code::TooLarge, message));
   }
-  engine
-    .parse(text)
-    .map_err(|error| Error::corrupt(path, &error.reason).because(error))
+  let parsed = match wide {
+    Some(wide) => engine.parse_wide(wide),
+    None => engine.parse(text),
+  };
+  parsed.map_err(|error| Error::corrupt(path, &error.reason).because(error))
 }
 
 /// A checkpoint as the engine spells it, compact.
 pub fn respell(engine: Engine<'_>, stored: &StoredCheckpoint) -> Result<String> {
-  let value = parse(engine, &stored.text, &stored.path)?;
+  let value = parse(engine, &stored.text, None, &stored.path)?;
   let text = engine
     .stringify(value)
     .map_err(|error| not_serializable(&stored.path, error))?;
@@ -208,8 +210,8 @@ pub fn judge(engine: Engine<'_>, stored: &StoredCheckpoint, spelling: Spelling) 
 }
 
 /// The engine's reading of a stored checkpoint, whatever its checksums say.
-pub fn parse_checkpoint(engine: Engine<'_>, stored: &StoredCheckpoint) -> Result<Value> {
-  let value = parse(engine, &stored.text, &stored.path)?;
+pub fn parse_checkpoint(engine: Engine<'_>, stored: &StoredCheckpoint, wide: Option<Utf16String>) -> Result<Value> {
+  let value = parse(engine, &stored.text, wide, &stored.path)?;
   value
     .coerce_to_object()?
     .set_named_property("sizeBytes", number(stored.size_bytes))?;

@@ -11,9 +11,10 @@ use super::engine::{Engine, Value};
 use super::error::to_napi;
 use super::promise::{Promise, off_thread, promise};
 use super::settle::{self, Failure};
+use super::text::Readable;
 use super::turns;
 use crate::backend;
-use crate::store::{RestoreOutcome, Store};
+use crate::store::{Loaded, RestoreOutcome, Store};
 
 /// Keeps the sessions of an orchestrator, their checkpoints, task trees and results, in one place.
 ///
@@ -111,7 +112,7 @@ impl CheckpointStore {
       env,
       Failure::Rejects,
       |arguments| arguments.session_id(session_id),
-      |store, session| store.load_session(&session),
+      |store, session| Ok(store.load_session(&session)?.map(readable)),
       settle::loaded,
     )
   }
@@ -147,7 +148,7 @@ impl CheckpointStore {
       env,
       Failure::Rejects,
       |arguments| arguments.session_id(session_id),
-      |store, session| store.load_task_tree(&session),
+      |store, session| Ok(store.load_task_tree(&session)?.map(readable)),
       settle::loaded,
     )
   }
@@ -258,7 +259,7 @@ impl CheckpointStore {
           arguments.checkpoint_id(checkpoint_id)?,
         ))
       },
-      |store, (session, checkpoint)| store.checkpoint(&session, &checkpoint),
+      |store, (session, checkpoint)| Ok(store.checkpoint(&session, &checkpoint)?.map(turns::readable)),
       turns::checkpoint,
     )
   }
@@ -270,7 +271,7 @@ impl CheckpointStore {
       env,
       Failure::Rejects,
       |arguments| arguments.session_id(session_id),
-      |store, session| store.latest_checkpoint(&session),
+      |store, session| Ok(store.latest_checkpoint(&session)?.map(turns::readable)),
       turns::checkpoint,
     )
   }
@@ -379,7 +380,7 @@ impl CheckpointStore {
       env,
       Failure::Rejects,
       |arguments| Ok((arguments.session_id(session_id)?, arguments.task_id(task_id)?)),
-      |store, (session, task)| store.load_task_result(&session, &task),
+      |store, (session, task)| Ok(store.load_task_result(&session, &task)?.map(readable)),
       settle::loaded,
     )
   }
@@ -395,4 +396,8 @@ impl CheckpointStore {
       settle::usage,
     )
   }
+}
+
+fn readable(loaded: Loaded) -> Readable<Loaded> {
+  Readable::new(loaded, |loaded| &loaded.text)
 }

@@ -1,4 +1,5 @@
-//! Long texts on their way out of the engine: copied in one pass, made UTF-8 off the thread.
+//! Long texts on their way out of the engine and into it: copied in one pass. What has to be done about their encoding is
+//! done off the thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -46,6 +47,23 @@ impl Text {
         text
       }
     }
+  }
+}
+
+/// A stored text on its way into the engine.
+pub struct Readable<T> {
+  pub stored: T,
+  /// The text as the engine will hold it, if it has characters beyond ASCII: it would take long to make that of UTF-8.
+  pub wide: Option<Utf16String>,
+}
+
+impl<T> Readable<T> {
+  /// Takes as long as the text, so not on the JavaScript thread.
+  pub fn new(stored: T, text: impl FnOnce(&T) -> &str) -> Self {
+    let text = text(&stored);
+    let is_wide = text.len() >= SHORT && !text.is_ascii();
+    let wide = is_wide.then(|| Utf16String::from(utf16_of(text)));
+    Self { stored, wide }
   }
 }
 
@@ -97,12 +115,32 @@ fn utf8_of(units: &[u16]) -> String {
   String::from_utf8(bytes).expect("every piece is UTF-8")
 }
 
+fn utf16_of(text: &str) -> Vec<u16> {
+  const RUN: usize = 32;
+  let mut units = Vec::with_capacity(text.len());
+  let mut rest = text;
+  while !rest.is_empty() {
+    let mut end = rest.len().min(RUN);
+    while !rest.is_char_boundary(end) {
+      end -= 1;
+    }
+    let (run, others) = rest.split_at(end);
+    if run.is_ascii() {
+      units.extend(run.bytes().map(u16::from));
+    } else {
+      units.extend(run.encode_utf16());
+    }
+    rest = others;
+  }
+  units
+}
+
 #[cfg(test)]
 mod tests {
   use super::*;
 
   #[test]
-  fn utf16_becomes_utf8_wherever_the_runs_end() {
+  fn utf16_becomes_utf8_and_back_wherever_the_runs_end() {
     let pieces = [
       "",
       "a",
@@ -115,7 +153,9 @@ mod tests {
     for first in pieces {
       for length in 0..70 {
         let text = format!("{}{first}{}", "x".repeat(length), "y".repeat(70 - length));
-        assert_eq!(utf8_of(&text.encode_utf16().collect::<Vec<_>>()), text);
+        let units: Vec<u16> = text.encode_utf16().collect();
+        assert_eq!(utf8_of(&units), text);
+        assert_eq!(utf16_of(&text), units);
       }
     }
   }

@@ -11,19 +11,28 @@ use super::engine::{Engine, Kept, Value};
 use super::error::to_napi;
 use super::promise::{off_thread, promise};
 use super::settle::{self, Failure};
+use super::text::Readable;
 use crate::backend::CheckpointEntry;
 use crate::error::Result;
 use crate::id::SessionId;
 use crate::store::{CheckpointList, Damaged, OpenStore, Spelling, StoredCheckpoint};
 
+/// A checkpoint on its way into the engine.
+pub type ReadableCheckpoint = Readable<StoredCheckpoint>;
+
+/// Takes as long as the text, so not on the JavaScript thread.
+pub fn readable(stored: StoredCheckpoint) -> ReadableCheckpoint {
+  Readable::new(stored, |stored| &stored.text)
+}
+
 /// The parsed checkpoint, or `null`. One that was not checked yet is checked while it is parsed.
-pub fn checkpoint(engine: Engine<'_>, store: OpenStore, stored: Option<StoredCheckpoint>) -> Result<Value> {
-  let Some(stored) = stored else {
+pub fn checkpoint(engine: Engine<'_>, store: OpenStore, read: Option<ReadableCheckpoint>) -> Result<Value> {
+  let Some(Readable { stored, wide }) = read else {
     return settle::null(engine);
   };
   if stored.spelling != Spelling::Unchecked {
     settle::judge(engine, &stored, stored.spelling)?;
-    return settle::parse_checkpoint(engine, &stored);
+    return settle::parse_checkpoint(engine, &stored, wide);
   }
   let stored = Arc::new(stored);
   // Filled below, before the engine can come to anything else.
@@ -34,7 +43,7 @@ pub fn checkpoint(engine: Engine<'_>, store: OpenStore, stored: Option<StoredChe
     store,
     Failure::Rejects,
     move |_| {
-      let spelling = checked.check();
+      let spelling = checked.check().map(|(spelling, _)| spelling);
       Ok((checked, spelling))
     },
     move |engine, _, (stored, spelling)| {
@@ -42,7 +51,7 @@ pub fn checkpoint(engine: Engine<'_>, store: OpenStore, stored: Option<StoredChe
       let judged = spelling.and_then(|spelling| settle::judge(engine, &stored, spelling));
       match (judged, kept) {
         (Ok(()), Some(kept)) => Ok(engine.value(kept?)?),
-        (Ok(()), None) => settle::parse_checkpoint(engine, &stored),
+        (Ok(()), None) => settle::parse_checkpoint(engine, &stored, None),
         (Err(error), kept) => {
           if let Some(Ok(kept)) = kept {
             engine.release(kept);
@@ -52,7 +61,7 @@ pub fn checkpoint(engine: Engine<'_>, store: OpenStore, stored: Option<StoredChe
       }
     },
   )?;
-  let value = settle::parse_checkpoint(engine, &stored).and_then(|value| Ok(Engine::keep(value)?));
+  let value = settle::parse_checkpoint(engine, &stored, wide).and_then(|value| Ok(Engine::keep(value)?));
   *lock(&parsed) = Some(value);
   Ok(engine.value(answer)?)
 }
@@ -89,10 +98,10 @@ struct Page {
 }
 
 impl Page {
-  fn add(&mut self, engine: Engine<'_>, stored: Result<StoredCheckpoint, Damaged>) -> Result<()> {
-    let parsed = stored.and_then(|stored| {
+  fn add(&mut self, engine: Engine<'_>, read: Result<ReadableCheckpoint, Damaged>) -> Result<()> {
+    let parsed = read.and_then(|Readable { stored, wide }| {
       let judged = settle::judge(engine, &stored, stored.spelling);
-      let parsed = judged.and_then(|()| settle::parse_checkpoint(engine, &stored));
+      let parsed = judged.and_then(|()| settle::parse_checkpoint(engine, &stored, wide));
       parsed.map_err(|error| Damaged {
         id: stored.id,
         path: stored.path,
@@ -155,11 +164,11 @@ impl Turns {
   }
 
   /// The next one that is still there.
-  fn read_next(&mut self) -> Option<Result<StoredCheckpoint, Damaged>> {
+  fn read_next(&mut self) -> Option<Result<ReadableCheckpoint, Damaged>> {
     loop {
       let entry = self.waiting.pop_front()?;
       if let Some(read) = self.store.read_entry(&self.session, &entry) {
-        return Some(read);
+        return Some(read.map(readable));
       }
     }
   }

@@ -111,6 +111,21 @@ impl<'a> Document<'a> {
     })
   }
 
+  /// From where the members begin in a text that was in our layout. That is a guess, and good only if the checksums fit:
+  /// then every byte is as it was written. `None` if it cannot be right, or if nothing covers the whole.
+  #[must_use]
+  pub fn in_layout(compact: &'a str, member_starts: &[usize]) -> Option<Self> {
+    let inside = compact.strip_suffix('}')?.len();
+    let ends = member_starts.iter().skip(1).map(|next| next - 1).chain([inside]);
+    let mut members = Vec::with_capacity(member_starts.len());
+    for (&start, end) in member_starts.iter().zip(ends) {
+      let (raw_key, value) = compact.get(start + 1..end)?.split_once("\":")?;
+      members.push(Member { raw_key, value, start });
+    }
+    find(&members, INTEGRITY)?;
+    Some(Self { compact, members })
+  }
+
   #[must_use]
   pub fn member(&self, name: &str) -> Option<&'a str> {
     find(&self.members, name).map(|member| member.value)

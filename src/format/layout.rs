@@ -42,8 +42,8 @@ impl<'a> Layout<'a> {
     self.copy(text.as_bytes(), 0, text.len())
   }
 
-  /// Lays out one value whose surroundings are `depth` levels deep, and counts its members or items. It must be valid and
-  /// free of white space between its tokens.
+  /// Lays out one value whose surroundings are `depth` levels deep, and counts its members or items. It must be free of
+  /// white space between its tokens. What is no JSON becomes nothing better.
   pub fn value(&mut self, compact: &str, depth: usize) -> io::Result<usize> {
     let bytes = compact.as_bytes();
     let mut level = depth;
@@ -66,7 +66,7 @@ impl<'a> Layout<'a> {
           }
         }
         b'}' | b']' => {
-          level -= 1;
+          level = level.saturating_sub(1);
           self.copy(bytes, copied, at - 1)?;
           copied = at - 1;
           self.new_line(level)?;
@@ -161,11 +161,26 @@ impl<'a> Layout<'a> {
   }
 }
 
+/// A text without the white space between its tokens.
+#[derive(Debug)]
+pub struct Compact {
+  pub text: String,
+  /// Where the members of the outermost object begin, if the text was in the two-space layout.
+  pub member_starts: Vec<usize>,
+}
+
 /// Leaves out the white space between tokens. What was no JSON before is none afterwards.
 #[must_use]
 pub fn compact(text: &str) -> String {
+  compacted(text).text
+}
+
+/// The same, with a guess at where its members are.
+#[must_use]
+pub fn compacted(text: &str) -> Compact {
   let bytes = text.as_bytes();
   let mut out = Vec::with_capacity(text.len());
+  let mut member_starts = Vec::new();
   let mut copied = 0;
   let mut at = 0;
   while let Some(&byte) = bytes.get(at) {
@@ -181,12 +196,18 @@ pub fn compact(text: &str) -> String {
         let is_needed = is_in_word(bytes, space.wrapping_sub(1)) && is_in_word(bytes, at);
         out.extend_from_slice(&bytes[copied..space + usize::from(is_needed)]);
         copied = at;
+        if bytes[space..].starts_with(b"\n  \"") {
+          member_starts.push(out.len());
+        }
       }
       _ => {}
     }
   }
   out.extend_from_slice(&bytes[copied..]);
-  into_text(out)
+  Compact {
+    text: into_text(out),
+    member_starts,
+  }
 }
 
 /// Whether a byte may be part of a number, `true`, `false` or `null`.
@@ -197,8 +218,9 @@ fn is_in_word(bytes: &[u8], at: usize) -> bool {
 }
 
 /// The position after the closing quote of the string whose inside begins at `at`.
+#[inline]
 fn string_end(bytes: &[u8], mut at: usize) -> usize {
-  while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+  while let Some(found) = bytes.get(at..).and_then(find_special) {
     at += found + 1;
     if bytes[at - 1] == b'"' {
       return at;
@@ -206,6 +228,23 @@ fn string_end(bytes: &[u8], mut at: usize) -> usize {
     at += 1;
   }
   bytes.len()
+}
+
+/// The place of the first quote or backslash. Most strings are short, and end within a word or two.
+#[inline]
+fn find_special(bytes: &[u8]) -> Option<usize> {
+  const ONES: u64 = u64::MAX / 255;
+  let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
+  let (words, _) = bytes.as_chunks::<8>();
+  for (index, word) in words.iter().take(3).enumerate() {
+    let word = u64::from_le_bytes(*word);
+    let special = zero_bytes(word ^ (ONES * 0x22)) | zero_bytes(word ^ (ONES * 0x5c));
+    if special != 0 {
+      return Some(index * 8 + special.trailing_zeros() as usize / 8);
+    }
+  }
+  let rest = bytes.len().min(words.len().min(3) * 8);
+  Some(rest + memchr2(b'"', b'\\', &bytes[rest..])?)
 }
 
 fn into_text(bytes: Vec<u8>) -> String {
@@ -286,6 +325,32 @@ mod tests {
     assert_eq!(compact(&indented(COMPACT)), COMPACT);
     assert_eq!(compact(COMPACT), COMPACT);
     assert_eq!(compact(" [ 1 ,\t\"a b\" ]\r\n"), "[1,\"a b\"]");
+  }
+
+  #[test]
+  fn strings_end_where_they_end() {
+    for length in 0..60 {
+      for tail in ["\"", "\\\"\"", "\\\\\"", "é\"", "\\u0041\"x\""] {
+        let text = format!("{}{tail},1", "a".repeat(length));
+        let end = format!("{}{tail}", "a".repeat(length)).trim_end_matches("x\"").len();
+        assert_eq!(string_end(text.as_bytes(), 0), end, "{text}");
+      }
+    }
+    assert_eq!(string_end(b"open", 0), 4);
+    assert_eq!(string_end(b"open\\", 0), 5);
+  }
+
+  #[test]
+  fn members_are_found_in_the_layout_and_nowhere_else() {
+    let text = r#"{"a":{"b":[1]},"c":"\n  \"d\":","e":[]}"#;
+    let Compact {
+      text: again,
+      member_starts,
+    } = compacted(&indented(text));
+    assert_eq!(again, text);
+    let found: Vec<_> = member_starts.iter().map(|start| &text[*start..start + 3]).collect();
+    assert_eq!(found, ["\"a\"", "\"c\"", "\"e\""]);
+    assert!(compacted(text).member_starts.is_empty());
   }
 
   #[test]

@@ -120,7 +120,7 @@ impl Store {
       session,
       document: &document,
       path: &stored.path,
-      is_verified: true,
+      validates: true,
     };
     let restored = self.restore_document(&source, *resets, *include_state)?;
     Ok(RecoverOutcome::Recovered {

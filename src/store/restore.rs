@@ -1,9 +1,12 @@
 //! Restoring a session and its task tree from a checkpoint, as one step.
 
+use std::io::{self, Write};
+
 use super::{LaidOut, Store, StoredCheckpoint};
-use crate::backend::Encoding;
+use crate::backend::{Content, Encoding};
 use crate::error::{Code, Error, Result};
 use crate::format::checkpoint::{AGENT_COUNT, Document, TASK_COUNT};
+use crate::format::layout::{Compact, compacted};
 use crate::format::object::{Edit, ObjectWriter, edit};
 use crate::format::reset::{Resets, reset_tasks};
 use crate::format::scan::{SyntaxError, find, members, unescape};
@@ -55,30 +58,58 @@ pub(super) struct Source<'a> {
   pub session: &'a SessionId,
   pub document: &'a Document<'a>,
   pub path: &'a str,
-  /// Whether its checksums have been seen to fit, so that what it says of itself can be believed.
-  pub is_verified: bool,
+  /// Whether nothing is written unless its checksums fit.
+  pub validates: bool,
+}
+
+/// The task tree of a checkpoint on its way back into its file.
+struct RestoredTree<'a> {
+  text: &'a str,
+  source: &'a Source<'a>,
+}
+
+impl Content for RestoredTree<'_> {
+  fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+    LaidOut(self.text).write_to(out)?;
+    // The checksums are computed while the medium writes; without them nothing is decided.
+    out.flush()?;
+    if self.source.validates && !self.source.document.checksums_fit() {
+      return Err(io::Error::other(Error::new(
+        Code::ChecksumMismatch,
+        "Checkpoint checksum validation failed - data may be corrupted",
+      )));
+    }
+    Ok(())
+  }
 }
 
 impl Store {
   pub fn restore(&self, request: RestoreRequest) -> Result<RestoreOutcome> {
     let (session, stored) = self.find_checkpoint(&request)?;
-    let text = stored.compact_text();
-    let document = stored.document(&text)?;
-    if request.validate_checksum && !document.checksums_fit() {
-      return Ok(RestoreOutcome::NeedsRespelling(Respelling {
-        stored,
-        session,
-        request,
-      }));
-    }
+    let Compact { text, member_starts } = compacted(&stored.text);
+    // Where the checksums are looked at anyway, a guess at the members will do until then.
+    let guess = Document::in_layout(&text, &member_starts).filter(|_| request.validate_checksum);
+    let document = match guess {
+      Some(document) => {
+        stored.accept(&document)?;
+        document
+      }
+      None => stored.document(&text)?,
+    };
     let source = Source {
       session: &session,
       document: &document,
       path: &stored.path,
-      is_verified: request.validate_checksum,
+      validates: request.validate_checksum,
     };
-    let restored = self.restore_document(&source, request.resets, request.include_state)?;
-    Ok(RestoreOutcome::Restored(restored))
+    match self.restore_document(&source, request.resets, request.include_state) {
+      Err(error) if error.code == Code::ChecksumMismatch => Ok(RestoreOutcome::NeedsRespelling(Respelling {
+        stored,
+        session,
+        request,
+      })),
+      restored => restored.map(RestoreOutcome::Restored),
+    }
   }
 
   /// Goes on with `text`: the same checkpoint as the engine spells it, compact.
@@ -89,17 +120,11 @@ impl Store {
       request,
     } = respelling;
     let document = stored.document(text)?;
-    if !document.checksums_fit() {
-      return Err(Error::new(
-        Code::ChecksumMismatch,
-        "Checkpoint checksum validation failed - data may be corrupted",
-      ));
-    }
     let source = Source {
       session,
       document: &document,
       path: &stored.path,
-      is_verified: true,
+      validates: true,
     };
     self.restore_document(&source, request.resets, request.include_state)
   }
@@ -164,17 +189,23 @@ impl Store {
     }
     let session = edit(session, &edits).map_err(damaged)?;
     let tree = reset_tasks(part("taskTree").unwrap_or("{}"), resets).map_err(damaged)?;
+    // What a document says of itself is believed once its checksums fit.
     let counted = |name: &str, object: &str| -> Result<usize> {
       match document.member(name).and_then(|count| count.parse().ok()) {
-        Some(count) if source.is_verified => Ok(count),
+        Some(count) if source.validates => Ok(count),
         _ => Ok(members(object).map_err(damaged)?.len()),
       }
     };
     let task_count = counted(TASK_COUNT, &tree.text)?;
     let agent_count = counted(AGENT_COUNT, agents)?;
-    self
-      .backend
-      .write_state(session_id, &LaidOut(&session), &LaidOut(&tree.text))?;
+    self.backend.write_state(
+      session_id,
+      &LaidOut(&session),
+      &RestoredTree {
+        text: &tree.text,
+        source,
+      },
+    )?;
 
     let state = include_state.then(|| {
       let mut state = ObjectWriter::with_capacity(session.len() + tree.text.len() + agents.len() + 64);

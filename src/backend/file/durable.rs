@@ -51,6 +51,7 @@ impl<'a, D: Directory> Temporary<'a, D> {
       size: 0,
     };
     temporary.size = fill(directory, &mut temporary.file, content, durability)?;
+    sync(directory, &temporary.file, durability)?;
     Ok(temporary)
   }
 
@@ -71,7 +72,7 @@ impl<D: Directory> Drop for Temporary<'_, D> {
   }
 }
 
-/// Writes the contents of a new file, and syncs them. The answer is how many bytes they are.
+/// Writes the contents of a new file, without waiting for them. The answer is how many bytes they are.
 pub fn fill<D: Directory>(
   directory: &D,
   file: &mut D::File,
@@ -85,11 +86,15 @@ pub fn fill<D: Directory>(
     durability,
   };
   content.write_to(&mut out)?;
-  let written = out.written;
+  Ok(out.written)
+}
+
+/// Waits until the contents of a file are durable.
+pub fn sync<D: Directory>(directory: &D, file: &D::File, durability: Durability) -> io::Result<()> {
   if durability.is_full() {
     directory.sync_file(file)?;
   }
-  Ok(written)
+  Ok(())
 }
 
 struct FileWriter<'a, D: Directory> {

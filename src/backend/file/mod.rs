@@ -174,13 +174,12 @@ impl<D: Disk> FileBackend<D> {
     };
     self.names.change(session, directory, || {
       let happened = act()?;
-      let entry = || {
-        let modified = || directory.stat(&item.file_name()).map_or(0, |stat| stat.modified);
-        CheckpointEntry::new(id.clone(), encoding, modified)
-      };
       let change = match happened {
-        Happened::Came => Some(Change::Came(entry())),
-        Happened::Went => Some(Change::Went(entry())),
+        Happened::Came => {
+          let modified = || directory.stat(&item.file_name()).map_or(0, |stat| stat.modified);
+          Some(Change::Came(CheckpointEntry::new(id.clone(), encoding, modified)))
+        }
+        Happened::Went => Some(Change::Went(id.clone(), encoding)),
         Happened::Nothing => None,
       };
       Ok((happened, change))

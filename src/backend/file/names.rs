@@ -16,9 +16,9 @@ use std::time::{Duration, Instant, SystemTime};
 use uuid::Uuid;
 
 use super::disk::Directory;
-use crate::backend::{CheckpointEntry, Surplus};
+use crate::backend::{CheckpointEntry, Encoding, Surplus};
 use crate::error::Result;
-use crate::id::SessionId;
+use crate::id::{CheckpointId, SessionId};
 
 const MARK_FILE: &str = ".names";
 
@@ -44,7 +44,7 @@ struct Known {
 #[derive(Debug, Clone)]
 pub enum Change {
   Came(CheckpointEntry),
-  Went(CheckpointEntry),
+  Went(CheckpointId, Encoding),
 }
 
 impl Names {
@@ -116,18 +116,18 @@ impl Names {
 
 impl Known {
   fn apply(&mut self, change: Change) {
-    let place = |entry: &CheckpointEntry| self.entries.binary_search_by(|known| entry.newest_first(known));
     match change {
       Change::Came(entry) => {
-        if let Err(at) = place(&entry) {
+        if let Err(at) = self.entries.binary_search_by(|known| entry.newest_first(known)) {
           self.entries.insert(at, entry);
         }
       }
-      Change::Went(entry) => {
-        if let Ok(at) = place(&entry) {
-          self.entries.remove(at);
-        }
-      }
+      // The first ones are the ones that usually go.
+      Change::Went(id, encoding) => self
+        .entries
+        .iter()
+        .position(|known| known.id == id && known.encoding == encoding)
+        .map_or((), |at| drop(self.entries.remove(at))),
     }
   }
 
@@ -170,8 +170,7 @@ mod tests {
   use std::fs::{self, File};
 
   use super::*;
-  use crate::backend::{Backend, Durability, Encoding, FileBackend, Item};
-  use crate::id::CheckpointId;
+  use crate::backend::{Backend, Durability, FileBackend, Item};
 
   fn id(number: usize) -> CheckpointId {
     CheckpointId::parse(&format!("cp-1-00000{number}")).unwrap()

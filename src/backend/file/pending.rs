@@ -104,6 +104,10 @@ impl<'a, D: Directory> Staged<'a, D> {
       staged.files.push(file);
       filled?;
     }
+    // All are written before the first is waited for, so that the medium has them at once; the last is the largest.
+    for file in staged.files.iter().rev() {
+      durable::sync(&directory, file, durability)?;
+    }
     if durability.is_full() {
       directory.sync()?;
     }

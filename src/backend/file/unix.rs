@@ -15,8 +15,6 @@ use crate::backend::Peek;
 use crate::weakened;
 
 const OPEN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// How many bytes are reserved for a file before any of them is read.
-const MOST_RESERVED: usize = 1 << 26;
 const NO_LINK: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
 
 #[derive(Debug)]
@@ -173,14 +171,18 @@ impl Directory for UnixDirectory {
     if size > limit {
       return Ok(Contents::TooLarge(size));
     }
-    // A sparse file may claim any size; what is really there makes the buffer grow.
-    let expected = usize::try_from(size).unwrap_or(0).min(MOST_RESERVED);
-    let mut bytes = Vec::with_capacity(expected + 1);
-    // It may have grown since.
-    (&file).take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > limit {
-      return Ok(Contents::TooLarge(bytes.len() as u64));
+    // Files of this store never change once they have their name; one that grows is cut off.
+    let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
+    let mut filled = 0;
+    while filled < bytes.len() {
+      match (&file).read(&mut bytes[filled..]) {
+        Ok(0) => break,
+        Ok(count) => filled += count,
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        Err(error) => return Err(error),
+      }
     }
+    bytes.truncate(filled);
     Ok(Contents::Bytes(bytes))
   }
 

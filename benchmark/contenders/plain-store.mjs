@@ -19,35 +19,38 @@ export class PlainStore {
     this.#limit = limit
   }
 
-  async createCheckpoint(session, agentStates, contextStore, options) {
+  async save(sessionId, { session, agentStates, contextStore }, { compress = false } = {}) {
     const id = `cp-${Date.now().toString(36)}-${randomUUID().slice(0, 6)}`
     const { taskTree, ...rest } = session
     const timestamp = Date.now()
-    const covered = { sessionId: session.id, timestamp, taskTree, agentStates }
+    const covered = { sessionId, timestamp, taskTree, agentStates }
     const checkpoint = {
       id,
-      sessionId: session.id,
+      sessionId,
       timestamp,
-      trigger: options.trigger,
-      session: { ...rest, lastCheckpointId: id, checkpointIds: [...session.checkpointIds, id] },
+      trigger: 'auto',
+      session: { ...rest, id: sessionId, lastCheckpointId: id, checkpointIds: [...session.checkpointIds, id] },
       taskTree,
       agentStates,
-      contextStore: options.includeContext ? contextStore : {},
+      contextStore,
       checksum: createHash('sha256').update(JSON.stringify(covered)).digest('hex'),
       version: '1.0.0',
       sizeBytes: 0,
     }
-    const directory = this.#checkpoints(session.id)
+    const directory = this.#checkpoints(sessionId)
     await mkdir(directory, { recursive: true })
-    const bytes = options.compress ? await gzip(JSON.stringify(checkpoint)) : JSON.stringify(checkpoint, null, 2)
-    const path = join(directory, `${id}.json${options.compress ? '.gz' : ''}`)
+    const bytes = compress ? await gzip(JSON.stringify(checkpoint)) : JSON.stringify(checkpoint, null, 2)
+    const path = join(directory, `${id}.json${compress ? '.gz' : ''}`)
     await writeFile(`${path}.tmp`, bytes)
     await rename(`${path}.tmp`, path)
-    await this.#retain(session.id)
-    return { success: true, checkpointId: id, path }
+    await this.#retain(sessionId)
   }
 
-  async listCheckpoints(sessionId) {
+  async latest(sessionId) {
+    return (await this.list(sessionId)).checkpoints[0]
+  }
+
+  async list(sessionId) {
     const directory = this.#checkpoints(sessionId)
     const files = []
     for (const name of await readdir(directory)) {
@@ -63,12 +66,14 @@ export class PlainStore {
   }
 
   async #retain(sessionId) {
-    const { checkpoints } = await this.listCheckpoints(sessionId)
+    const { checkpoints } = await this.list(sessionId)
     for (const { id } of checkpoints.slice(this.#limit)) {
       await rm(join(this.#checkpoints(sessionId), `${id}.json`), { force: true })
       await rm(join(this.#checkpoints(sessionId), `${id}.json.gz`), { force: true })
     }
   }
+
+  async close() {}
 
   #checkpoints(sessionId) {
     return join(this.#base, sessionId, 'checkpoints')

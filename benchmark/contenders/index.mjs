@@ -1,0 +1,16 @@
+// Everything that is measured, by name. `open(directory, { keep })` gives an object with `save(sessionId, state, options?)`
+// and `latest(sessionId)`; some can do more.
+
+import { openFloor } from './floor.mjs'
+import { PEERS } from './peers.mjs'
+import { PlainStore } from './plain-store.mjs'
+import { openWaymark } from './waymark.mjs'
+
+export const CONTENDERS = {
+  waymark: openWaymark,
+  floor: openFloor,
+  'plain JavaScript': async (directory, { keep }) => new PlainStore(directory, keep),
+  ...Object.fromEntries(PEERS.map(({ name, open }) => [name, open])),
+}
+
+export const PEER_NAMES = PEERS.map(({ name }) => name)

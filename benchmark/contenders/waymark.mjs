@@ -1,0 +1,31 @@
+// Our side, with full durability unless it is asked for less.
+
+import { CheckpointStore } from '../../index.js'
+
+export async function openWaymark(directory, { keep, durability = 'full' }) {
+  const store = new CheckpointStore(directory, { maxCheckpointsPerSession: keep, durability })
+  await store.initialize()
+  const newest = new Map()
+
+  return {
+    store,
+    /** Starts at once; the part before the first await is what the event loop is held for. */
+    save(sessionId, { session, agentStates, contextStore }, { compress = false } = {}) {
+      const named = session.id === sessionId ? session : { ...session, id: sessionId }
+      const options = { trigger: 'auto', includeContext: true, compress }
+      return store.createCheckpoint(named, agentStates, contextStore, options).then((made) => {
+        if (!made.success) throw new Error(made.error)
+        newest.set(sessionId, made.checkpointId)
+        return made
+      })
+    },
+    latest: (sessionId) => store.getLatestCheckpoint(sessionId),
+    async restore(sessionId) {
+      const restored = await store.restoreCheckpoint(sessionId, newest.get(sessionId), { validateChecksum: true })
+      if (!restored.success) throw new Error(restored.error)
+    },
+    list: (sessionId) => store.listCheckpoints(sessionId),
+    listInfo: (sessionId) => store.listCheckpointInfo(sessionId),
+    close: () => store.close(),
+  }
+}

@@ -1,0 +1,31 @@
+// What a checkpoint of 16 MB takes beyond the state itself, at its highest.
+
+import { fork } from 'node:child_process'
+
+import { clear, isReached, newPlace, summary } from '../measure.mjs'
+
+export async function memory() {
+  const lines = []
+  for (const ascii of [true, false]) {
+    const name = `peak memory of createCheckpoint, 10,000 tasks, ${ascii ? 'ASCII' : 'mixed text'}, against the text`
+    if (process.platform !== 'linux') {
+      lines.push({ name, missing: 'the peak is read from /proc, which only Linux has' })
+      continue
+    }
+    const place = newPlace()
+    const child = fork(new URL('../peak.mjs', import.meta.url), [place, ascii], { execArgv: ['--expose-gc'] })
+    const { peaks, textBytes, stringBytes } = await new Promise((resolve, reject) => {
+      child.once('message', resolve)
+      child.once('exit', (code) => reject(new Error(`peak.mjs ended with ${code}`)))
+    })
+    clear(place)
+    const inMb = (bytes) => bytes / 1e6
+    const [ours, theirs] = [summary(peaks.map(inMb)), summary([inMb(textBytes)])]
+    const ratio = ours.median / theirs.median
+    const target = { atMost: 3 }
+    const share = (stringBytes / textBytes).toFixed(1)
+    const note = `the engine's own string is ${share} × the text as UTF-8`
+    lines.push({ name, unit: 'MB', ours, theirs, ratio, target, reached: isReached(ratio, target), note })
+  }
+  return lines
+}

@@ -1,0 +1,114 @@
+// How things are measured: contenders in processes of their own, sides that alternate, medians, and the spread.
+
+import { fork } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const scratch = mkdtempSync(join(tmpdir(), 'waymark-bench-'))
+const workers = new Set()
+process.on('exit', () => {
+  for (const worker of workers) worker.kill()
+  rmSync(scratch, { recursive: true, force: true })
+})
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(1))
+
+let places = 0
+
+/** A directory of its own; it goes when the run is over. */
+export function newPlace() {
+  places += 1
+  return join(scratch, String(places))
+}
+
+export function clear(place) {
+  rmSync(place, { recursive: true, force: true })
+}
+
+/** Starts a contender. Its commands are those of worker.mjs. */
+export async function start(name, { place = newPlace(), options = {}, heapMb } = {}) {
+  const worker = fork(fileURLToPath(new URL('worker.mjs', import.meta.url)), [name, place, JSON.stringify(options)], {
+    execArgv: ['--expose-gc', ...(heapMb ? [`--max-old-space-size=${heapMb}`] : [])],
+    // Packages of the contenders may have something to say; the table is ours.
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  })
+  workers.add(worker)
+  const ask = (command, details = {}) =>
+    new Promise((resolve, reject) => {
+      const died = (code, signal) => reject(new Error(`${name} ended in ${command}: ${signal ?? code}`))
+      worker.once('exit', died)
+      worker.once('message', ({ answer, error }) => {
+        worker.off('exit', died)
+        if (error === undefined) resolve(answer)
+        else reject(new Error(error))
+      })
+      worker.send({ command, ...details })
+    })
+  const stop = () =>
+    new Promise((resolve) => {
+      workers.delete(worker)
+      worker.once('exit', resolve)
+      worker.disconnect()
+    })
+  try {
+    const version = await ask('open')
+    return {
+      name,
+      place,
+      version,
+      ask,
+      /** Ends the process. */
+      async stop() {
+        await ask('close')
+        await stop()
+      },
+      /** Ends the process, and clears what it stored. */
+      async end() {
+        await ask('close')
+        await stop()
+        clear(place)
+      },
+    }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+/** Runs all sides in turns, each time in another order, and gives the samples of each. */
+export async function alternate(rounds, sides, { warmUp = 3 } = {}) {
+  const names = Object.keys(sides)
+  const samples = Object.fromEntries(names.map((name) => [name, []]))
+  for (let round = 0; round < rounds + warmUp; round += 1) {
+    for (let turn = 0; turn < names.length; turn += 1) {
+      const name = names[(round + turn) % names.length]
+      const sample = await sides[name]()
+      if (round >= warmUp) samples[name].push(sample)
+    }
+  }
+  return samples
+}
+
+/** The median, and what most samples lie between. */
+export function summary(samples) {
+  const sorted = samples.toSorted((a, b) => a - b)
+  const at = (share) => sorted[Math.round(share * (sorted.length - 1))]
+  return { median: at(0.5), low: at(0.1), high: at(0.9), count: samples.length }
+}
+
+/**
+ * One line of the table: ours against theirs, as a ratio of medians. `target` is `{ atMost }`, or `{ atLeast }` for how many
+ * times theirs is as long as ours.
+ */
+export function line(name, { ours, theirs }, target = {}, note) {
+  const [left, right] = [summary(ours), summary(theirs)]
+  const ratio = target.atLeast === undefined ? left.median / right.median : right.median / left.median
+  return { name, unit: 'ms', ours: left, theirs: right, ratio, target, reached: isReached(ratio, target), note }
+}
+
+export function isReached(ratio, { atLeast, atMost }) {
+  if (atLeast !== undefined) return ratio >= atLeast
+  if (atMost !== undefined) return ratio <= atMost
+  return undefined
+}

@@ -1,0 +1,35 @@
+// The highest resident memory during a checkpoint, beyond what was there before it.
+
+import { readFileSync, writeFileSync } from 'node:fs'
+
+import { CheckpointStore } from '../index.js'
+import { makeState } from './states.mjs'
+
+const [place, ascii] = process.argv.slice(2)
+const { session, agentStates, contextStore } = makeState(10_000, { ascii: ascii === 'true' })
+const text = JSON.stringify({ session, agentStates, contextStore })
+const textBytes = Buffer.byteLength(text)
+const stringBytes = textBytes === text.length ? text.length : text.length * 2
+const store = new CheckpointStore(place, 2)
+await store.initialize()
+
+const peaks = []
+for (let round = 0; round < 8; round += 1) {
+  globalThis.gc()
+  const before = status('VmRSS')
+  // Makes the system forget the peak so far.
+  writeFileSync('/proc/self/clear_refs', '5')
+  const made = await store.createCheckpoint(session, agentStates, contextStore, {
+    trigger: 'auto',
+    includeContext: true,
+  })
+  if (!made.success) throw new Error(made.error)
+  peaks.push(status('VmHWM') - before)
+}
+process.send({ peaks: peaks.slice(2), textBytes, stringBytes })
+process.disconnect()
+
+function status(name) {
+  const [, kilobytes] = new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(readFileSync('/proc/self/status', 'utf8'))
+  return Number(kilobytes) * 1024
+}

@@ -1,0 +1,53 @@
+// The figures as tables: in Markdown, for the README and for people at a terminal.
+
+const VERDICTS = new Map([
+  [true, 'reached'],
+  [false, '**missed**'],
+  [undefined, ''],
+])
+
+export function linesTable(lines) {
+  const rows = lines.map(({ name, missing, ours, theirs, unit, ratio, target, reached, note }) => {
+    if (missing) return [name, '', '', '', `not measured: ${missing}`]
+    const verdict = [goal(target), VERDICTS.get(reached)].filter(Boolean).join(', ')
+    return [
+      note ? `${name} (${note})` : name,
+      withSpread(ours, unit),
+      withSpread(theirs, unit),
+      `${figure(ratio)} ×`,
+      verdict,
+    ]
+  })
+  return markdown(['what', 'ours', 'theirs', 'ratio', 'goal'], rows)
+}
+
+export function contendersTable({ table, missing }, sizes) {
+  const head = ['one durable checkpoint, ms', ...sizes.map((size) => `${size.toLocaleString('en')} tasks`)]
+  const rows = table.map(({ name, version, costs }) => [
+    version ? `${name} ${version}` : name,
+    ...sizes.map((size) => `${figure(costs[size].median)} (${figure(costs[size].low)}–${figure(costs[size].high)})`),
+  ])
+  for (const { name, reason } of missing) rows.push([name, `not measured: ${reason}`, ...sizes.slice(1).map(() => '')])
+  return markdown(head, rows)
+}
+
+function goal({ atLeast, atMost }) {
+  if (atLeast !== undefined) return atLeast === 1 ? 'ahead' : `≥ ${atLeast.toLocaleString('en')} ×`
+  if (atMost !== undefined) return `≤ ${atMost} ×`
+  return ''
+}
+
+function withSpread({ median, low, high }, unit) {
+  const spread = low === high ? '' : ` (${figure(low)}–${figure(high)})`
+  return `${figure(median)}${spread} ${unit}`
+}
+
+export function figure(value) {
+  if (value >= 100) return Math.round(value).toLocaleString('en')
+  return value >= 10 ? value.toFixed(1) : value.toFixed(2)
+}
+
+function markdown(head, rows) {
+  const line = (cells) => `| ${cells.join(' | ')} |`
+  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')
+}

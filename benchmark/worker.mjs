@@ -1,0 +1,109 @@
+// One contender in a process of its own, so that nobody pays for another's garbage or for code that another made slow.
+// It does what it is told, one command at a time, and answers with milliseconds.
+
+import { performance } from 'node:perf_hooks'
+
+import { CONTENDERS } from './contenders/index.mjs'
+import { makeState } from './states.mjs'
+
+settleAllocator()
+const [name, directory, options] = process.argv.slice(2)
+const states = new Map()
+let contender
+
+const commands = {
+  async open() {
+    contender = await CONTENDERS[name](directory, { keep: Infinity, ...JSON.parse(options) })
+    return contender.version
+  },
+
+  /** Milliseconds until it is durable, and those of them in which nothing else could run. */
+  async save({ tasks, ascii, session = 'bench', compress }) {
+    const state = stateOf(tasks, ascii)
+    const started = performance.now()
+    const saving = contender.save(session, state, { compress })
+    const heldMs = performance.now() - started
+    await saving
+    return { ms: performance.now() - started, heldMs }
+  },
+
+  async fill({ count, tasks, compress }) {
+    for (let made = 0; made < count; made += 1) await contender.save('bench', stateOf(tasks), { compress })
+  },
+
+  /** So many sessions save at once. */
+  async burst({ tasks, sessions }) {
+    const state = stateOf(tasks)
+    const started = performance.now()
+    await Promise.all(Array.from({ length: sessions }, (_, number) => contender.save(`session-${number}`, state)))
+    return { ms: performance.now() - started }
+  },
+
+  async stringify({ tasks, ascii }) {
+    const state = stateOf(tasks, ascii)
+    const started = performance.now()
+    JSON.stringify(state)
+    return { ms: performance.now() - started }
+  },
+
+  latest: () => timed(() => contender.latest('bench')),
+
+  restore({ tasks, atHand }) {
+    const state = stateOf(tasks)
+    const { taskTree, ...session } = state.session
+    const texts = atHand && { session: JSON.stringify(session), taskTree: JSON.stringify(taskTree) }
+    return timed(() => contender.restore('bench', state, texts))
+  },
+
+  async list() {
+    let total
+    const { ms } = await timed(async () => ({ total } = await contender.list('bench')))
+    return { ms, total }
+  },
+
+  async listInfo() {
+    let total
+    const { ms } = await timed(async () => ({ total } = await contender.listInfo('bench')))
+    return { ms, total }
+  },
+
+  async isIntact({ tasks }) {
+    const { session, agentStates } = stateOf(tasks)
+    const stored = await contender.latest('bench')
+    const tree = stored.taskTree ?? stored.session.taskTree
+    return JSON.stringify([tree, stored.agentStates]) === JSON.stringify([session.taskTree, agentStates])
+  },
+
+  close: () => contender.close(),
+}
+
+process.on('message', async ({ command, ...details }) => {
+  try {
+    process.send({ answer: await commands[command](details) })
+  } catch (error) {
+    process.send({ error: error.message })
+  }
+})
+
+/**
+ * The C library gives large blocks back to the system, and pays for fresh pages the next time, until it has seen one of
+ * that size come back. Processes that have run for a while are past that; a new one may be or not, by chance.
+ */
+function settleAllocator() {
+  for (let round = 0; round < 2; round += 1) {
+    Buffer.allocUnsafe(24 << 20)
+    globalThis.gc()
+  }
+}
+
+function stateOf(tasks, ascii = true) {
+  const key = `${tasks} ${ascii}`
+  if (!states.has(key)) states.set(key, makeState(tasks, { ascii }))
+  return states.get(key)
+}
+
+async function timed(work) {
+  const started = performance.now()
+  await work()
+  return { ms: performance.now() - started }
+}
