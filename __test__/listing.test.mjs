@@ -200,6 +200,17 @@ onEveryBackend('a walk over checkpoints', (open) => {
     for (const _ of [1, 2]) assert.deepEqual(await empty.next(), { done: true, value: undefined })
   })
 
+  it('answers steps in the order in which they were asked for', async () => {
+    const store = await open()
+    const made = await makeMany(store, 12)
+    const walk = store.checkpoints('s')
+    const steps = await Promise.all(Array.from({ length: 14 }, () => walk.next()))
+    assert.deepEqual(
+      steps.map(({ value }) => value?.id),
+      [...made, undefined, undefined],
+    )
+  })
+
   it('rejects at its first step if its arguments are wrong or the store is closed, and never throws', async () => {
     const store = await open()
     for (const [session, options] of [['../up'], ['s', { trigger: 'x' }], ['s', { skipDamaged: 1 }], ['s', 7], []]) {
@@ -251,6 +262,14 @@ describe('damaged files in lists', () => {
     const whole = []
     for await (const { id } of store.checkpoints('s', { skipDamaged: true })) whole.push(id)
     assert.deepEqual(whole, [made[0], made[3]])
+  })
+
+  it('are passed over by a walk whether they are cut off or changed', async () => {
+    const { store, made, file } = await damagedStore()
+    writeFileSync(file(0), readFileSync(file(0), 'utf8').replace('"pending"', '"pendinG"'))
+    const whole = []
+    for await (const { id } of store.checkpoints('s', { skipDamaged: true })) whole.push(id)
+    assert.deepEqual(whole, [made[3]])
   })
 
   it('that another program wrote are read whole, in any layout', async () => {

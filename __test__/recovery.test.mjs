@@ -14,10 +14,23 @@ const DAMAGE = {
   'all zeros': [(bytes) => Buffer.alloc(bytes.length), 'WAYMARK_CORRUPT'],
   'no JSON': [() => Buffer.from('hello'), 'WAYMARK_CORRUPT'],
   'JSON of another kind': [() => Buffer.from('[1, 2]'), 'WAYMARK_CORRUPT'],
+  'with a comma changed': [(bytes) => replaced(bytes, /,(\s*"integrity")/, '-$1'), 'WAYMARK_CORRUPT'],
   'with one value changed': [(bytes) => replaced(bytes, 'task-1', 'task-7'), 'WAYMARK_CHECKSUM_MISMATCH'],
   'with its session changed': [(bytes) => replaced(bytes, 'A session', 'B session'), 'WAYMARK_CHECKSUM_MISMATCH'],
   'of a newer version': [(bytes) => replaced(bytes, '1.0.0', '2.0.0'), 'WAYMARK_NEWER_VERSION'],
   'under the name of another': [(bytes) => replaced(bytes, /cp-[0-9a-z]+-[0-9a-z]+/, 'cp-other'), 'WAYMARK_CORRUPT'],
+  // Large ones are parsed before it is known whether they are whole.
+  'large, and null': [() => enlarged('null'), 'WAYMARK_CORRUPT'],
+  'large, and a number': [() => enlarged('12'), 'WAYMARK_CORRUPT'],
+  'large, and no JSON': [() => enlarged('hello'), 'WAYMARK_CORRUPT'],
+  'large, with one value changed': [
+    (bytes) => enlarged(replaced(bytes, 'task-1', 'task-7')),
+    'WAYMARK_CHECKSUM_MISMATCH',
+  ],
+}
+
+function enlarged(text) {
+  return Buffer.from(' '.repeat(300_000) + text)
 }
 
 function replaced(bytes, from, to) {

@@ -18,7 +18,7 @@ export function plot(panels) {
     return `<circle cx="${x}" cy="${y - 4}" r="4" fill="${colourOf(name)}"/><text x="${x + 10}" y="${y}">${escape(name)}</text>`
   })
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="sans-serif" font-size="12">
-<style>text{fill:#495057}.grid{stroke:#adb5bd;stroke-opacity:.35}.line{fill:none;stroke-width:2}@media(prefers-color-scheme:dark){text{fill:#ced4da}}</style>
+<style>text{fill:#495057}.grid{stroke:#adb5bd;stroke-opacity:.35}@media(prefers-color-scheme:dark){text{fill:#ced4da}}</style>
 ${[...drawn, ...legend].join('\n')}
 </svg>
 `
@@ -44,16 +44,18 @@ function drawPanel({ title, axis, series }, left, colourOf) {
     (value) =>
       `<line class="grid" x1="${left}" x2="${left + PLOT}" y1="${y(value)}" y2="${y(value)}"/><text x="${left - 6}" y="${y(value) + 4}" text-anchor="end">${value.toLocaleString('en')}</text>`,
   )
-  const lines = series.map(({ name, points: own }) => {
+  // The first is the one that it is all about: thicker, and drawn over the others.
+  const lines = series.map(({ name, points: own }, index) => {
     const path = own.map(([at, value]) => `${x(at)},${y(value)}`).join(' ')
     const dots = own.map(([at, value]) => `<circle cx="${x(at)}" cy="${y(value)}" r="3" fill="${colourOf(name)}"/>`)
-    return `<polyline class="line" points="${path}" stroke="${colourOf(name)}"/>${dots.join('')}`
+    const width = index === 0 ? 3.5 : 1.5
+    return `<polyline fill="none" points="${path}" stroke="${colourOf(name)}" stroke-width="${width}"/>${dots.join('')}`
   })
   const words = [
     `<text x="${left}" y="20" font-size="14">${escape(title)}</text>`,
     `<text x="${left + PLOT / 2}" y="${HEIGHT - 8}" text-anchor="middle">${escape(axis)}</text>`,
   ]
-  return [...columns, ...rows, ...lines, ...words].join('\n')
+  return [...columns, ...rows, ...lines.toReversed(), ...words].join('\n')
 }
 
 /** Zero has a place of its own, a step below the smallest value. */

@@ -21,14 +21,29 @@ export function linesTable(lines) {
   return markdown(['what', 'ours', 'theirs', 'ratio', 'goal'], rows)
 }
 
-export function contendersTable({ table, missing }, sizes) {
+export function contendersTable({ table, missing }) {
+  const sizes = Object.keys(table[0].costs).map(Number)
   const head = ['one durable checkpoint, ms', ...sizes.map((size) => `${size.toLocaleString('en')} tasks`)]
   const rows = table.map(({ name, version, costs }) => [
-    version ? `${name} ${version}` : name,
+    name === 'plain JavaScript' ? `${name}, not durable` : [name, version].filter(Boolean).join(' '),
     ...sizes.map((size) => `${figure(costs[size].median)} (${figure(costs[size].low)}–${figure(costs[size].high)})`),
   ])
   for (const { name, reason } of missing) rows.push([name, `not measured: ${reason}`, ...sizes.slice(1).map(() => '')])
   return markdown(head, rows)
+}
+
+/** The README with the tables of these results in their places. */
+export function withTables(readme, { machine, when, lines, sizes }) {
+  const places = {
+    'bench-lines': linesTable(lines),
+    'bench-everybody': contendersTable(sizes),
+    'bench-machine': `${machine}, ${when.slice(0, 10)}`,
+  }
+  return Object.entries(places).reduce((text, [name, content]) => {
+    const place = new RegExp(`(<!-- ${name} -->\n)[^]*?(<!-- /${name} -->)`)
+    if (!place.test(text)) throw new Error(`The README has no place for ${name}`)
+    return text.replace(place, (_, start, end) => `${start}${content}\n${end}`)
+  }, readme)
 }
 
 function goal({ atLeast, atMost }) {

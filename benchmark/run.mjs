@@ -1,8 +1,8 @@
-// Measures everything, prints the tables, and writes results.json and the plot. An argument picks lines by a part of their
-// group's name: `npm run bench -- burst`.
+// Measures everything, prints the tables, and writes them into the README, with the plot and results.json beside this
+// file. An argument picks lines by a part of their group's name, and writes nothing: `npm run bench -- burst`.
 
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -63,14 +63,15 @@ if (wanted === '') {
   process.stderr.write('measuring: everybody, by size and by number kept …\n')
   const sizes = await contenders.bySize()
   const kept = await contenders.byNumberKept()
-  console.log(`${report.contendersTable(sizes, contenders.SIZES)}\n`)
+  console.log(`${report.contendersTable(sizes)}\n`)
   const machine = `Node.js ${process.version}, ${cpus().length} × ${cpus()[0].model}, ${Math.round(totalmem() / 2 ** 30)} GiB, ${process.platform}`
   const { version } = JSON.parse(readFileSync(join(HERE, '../package.json'), 'utf8'))
-  mkdirSync(join(HERE, 'results'), { recursive: true })
   const results = { waymark: version, machine, when: new Date().toISOString(), lines, sizes, kept }
-  writeFileSync(join(HERE, 'results', 'results.json'), `${JSON.stringify(results, null, 2)}\n`)
+  writeFileSync(join(HERE, 'results.json'), `${JSON.stringify(results, null, 2)}\n`)
   writeFileSync(join(HERE, 'cost.svg'), plot(panels(sizes, kept)))
-  console.log(`${machine}\nWritten: benchmark/results/results.json, benchmark/cost.svg`)
+  const readme = join(HERE, '../README.md')
+  writeFileSync(readme, report.withTables(readFileSync(readme, 'utf8'), results))
+  console.log(`${machine}\nWritten: benchmark/results.json, benchmark/cost.svg, and the tables in README.md`)
 }
 
 const missed = lines.filter(({ reached }) => reached === false)
@@ -78,17 +79,18 @@ console.log(missed.length === 0 ? 'Every goal is reached.' : `Missed: ${missed.l
 process.exit()
 
 function panels(sizes, kept) {
+  const labelOf = (name) => (name === 'plain JavaScript' ? `${name}, not durable` : name)
   const points = (costs) => Object.entries(costs).map(([at, { median }]) => [Number(at), median])
   return [
     {
       title: 'ms for a checkpoint, by size',
       axis: 'tasks in the state',
-      series: sizes.table.map(({ name, costs }) => ({ name, points: points(costs) })),
+      series: sizes.table.map(({ name, costs }) => ({ name: labelOf(name), points: points(costs) })),
     },
     {
       title: 'ms for a checkpoint of 1,000 tasks, by number kept',
       axis: 'checkpoints kept',
-      series: kept.map(({ name, costs }) => ({ name, points: points(costs) })),
+      series: kept.map(({ name, costs }) => ({ name: labelOf(name), points: points(costs) })),
     },
   ]
 }

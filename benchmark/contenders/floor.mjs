@@ -1,4 +1,4 @@
-// The least that a durable checkpoint can cost in Node.js: one compact JSON.stringify, and then, off the JavaScript
+// About the least that a durable checkpoint can cost with node:fs: one compact JSON.stringify, and then, off the JavaScript
 // thread, one write, one sync, one rename, one sync of the directory. No checksum, no layout, no retention.
 
 import { mkdir, open, readFile, rename } from 'node:fs/promises'

@@ -1,6 +1,7 @@
 //! Finding checkpoints: lists without payloads, and a walk that reads one at a time.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use napi::Env;
 use napi::bindgen_prelude::{JsObjectValue, JsValue, This, Undefined};
@@ -55,10 +56,7 @@ impl CheckpointStore {
     let arguments = Arguments::new(Engine::new(env)).iteration(session_id, options);
     CheckpointIterator {
       store: Arc::clone(&self.inner),
-      walk: Arc::new(Mutex::new(match arguments {
-        Ok(arguments) => Walk::NotBegun(arguments),
-        Err(error) => Walk::Impossible(error),
-      })),
+      walker: Arc::new(Walker::new(arguments)),
     }
   }
 }
@@ -68,16 +66,7 @@ impl CheckpointStore {
 #[derive(Debug)]
 pub struct CheckpointIterator {
   store: Arc<Store>,
-  walk: Arc<Mutex<Walk>>,
-}
-
-#[derive(Debug)]
-enum Walk {
-  /// The arguments were wrong: the first step says so.
-  Impossible(Error),
-  NotBegun(IterationArguments),
-  UnderWay(Iteration, IterationArguments),
-  Over,
+  walker: Arc<Walker>,
 }
 
 #[napi]
@@ -85,31 +74,10 @@ impl CheckpointIterator {
   /// The next checkpoint.
   #[napi(ts_return_type = "Promise<IteratorResult<Checkpoint, undefined>>")]
   pub fn next<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
-    let engine = Engine::new(env);
-    let store = match self.store.enter() {
-      Ok(store) => store,
-      Err(error) => return rejected(engine, error),
-    };
-    let walk = Arc::clone(&self.walk);
-    hop(
-      env,
-      store,
-      Failure::Rejects,
-      move |store| {
-        let stored = walk.lock().unwrap_or_else(PoisonError::into_inner).step(store)?;
-        Ok(stored.map(turns::readable))
-      },
-      |engine, _, read| {
-        let Some(Readable { stored, wide }) = read else {
-          return over(engine);
-        };
-        settle::judge(engine, &stored, stored.spelling)?;
-        let mut result = engine.object()?;
-        result.set_named_property("done", false)?;
-        result.set_named_property("value", settle::parse_checkpoint(engine, &stored, wide)?)?;
-        Ok(result.to_unknown())
-      },
-    )
+    match self.store.enter() {
+      Ok(store) => step(env, store, Arc::clone(&self.walker)),
+      Err(error) => rejected(Engine::new(env), error),
+    }
   }
 
   /// Ends the walk; `for await` calls it when it is left early.
@@ -118,7 +86,7 @@ impl CheckpointIterator {
     ts_return_type = "Promise<IteratorResult<Checkpoint, undefined>>"
   )]
   pub fn end<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
-    *self.walk.lock().unwrap_or_else(PoisonError::into_inner) = Walk::Over;
+    self.walker.is_over.store(true, Ordering::Relaxed);
     let engine = Engine::new(env);
     match over(engine) {
       Ok(result) => settled(engine, Ok(result)),
@@ -134,13 +102,91 @@ impl CheckpointIterator {
   }
 }
 
-impl Walk {
-  fn step(&mut self, store: &OpenStore) -> Result<Option<StoredCheckpoint>> {
-    if let Self::NotBegun(arguments) = self {
-      let iteration = store.iterate(&arguments.session, arguments.filter.clone())?;
-      *self = Self::UnderWay(iteration, arguments.clone());
+/// One step of a walk, as an iterator answers it.
+fn step(env: &Env, store: OpenStore, walker: Arc<Walker>) -> napi::Result<Promise<'_>> {
+  let ticket = walker.tickets.fetch_add(1, Ordering::Relaxed);
+  hop(
+    env,
+    store,
+    Failure::Rejects,
+    move |store| {
+      let stored = walker.step(ticket, store)?;
+      Ok((walker, stored.map(turns::readable)))
+    },
+    |engine, store, (walker, read)| {
+      let Some(Readable { stored, wide }) = read else {
+        return over(engine);
+      };
+      let judged = settle::judge(engine, &stored, stored.spelling);
+      match judged.and_then(|()| settle::parse_checkpoint(engine, &stored, wide)) {
+        Ok(checkpoint) => {
+          let mut result = engine.object()?;
+          result.set_named_property("done", false)?;
+          result.set_named_property("value", checkpoint)?;
+          Ok(result.to_unknown())
+        }
+        Err(_) if walker.skips_damaged => Ok(engine.value(step(engine.env(), store, walker)?)?),
+        Err(error) => Err(error),
+      }
+    },
+  )
+}
+
+/// A walk, and the steps that were asked for: each waits for its turn.
+#[derive(Debug)]
+struct Walker {
+  skips_damaged: bool,
+  is_over: AtomicBool,
+  /// How many steps have been asked for.
+  tickets: AtomicUsize,
+  /// How many have been done, and how far that went.
+  state: Mutex<(usize, Walk)>,
+  turn: Condvar,
+}
+
+#[derive(Debug)]
+enum Walk {
+  /// The arguments were wrong: the first step says so.
+  Impossible(Error),
+  NotBegun(IterationArguments),
+  UnderWay(Iteration),
+  Over,
+}
+
+impl Walker {
+  fn new(arguments: Result<IterationArguments>) -> Self {
+    Self {
+      skips_damaged: arguments.as_ref().is_ok_and(|arguments| arguments.skip_damaged),
+      is_over: AtomicBool::new(false),
+      tickets: AtomicUsize::new(0),
+      state: Mutex::new((0, arguments.map_or_else(Walk::Impossible, Walk::NotBegun))),
+      turn: Condvar::new(),
     }
-    let Self::UnderWay(iteration, arguments) = self else {
+  }
+
+  fn step(&self, ticket: usize, store: &OpenStore) -> Result<Option<StoredCheckpoint>> {
+    let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut state = self
+      .turn
+      .wait_while(state, |(done, _)| *done != ticket)
+      .unwrap_or_else(PoisonError::into_inner);
+    state.0 += 1;
+    if self.is_over.load(Ordering::Relaxed) {
+      state.1 = Walk::Over;
+    }
+    let stepped = state.1.step(store, self.skips_damaged);
+    drop(state);
+    self.turn.notify_all();
+    stepped
+  }
+}
+
+impl Walk {
+  fn step(&mut self, store: &OpenStore, skips_damaged: bool) -> Result<Option<StoredCheckpoint>> {
+    if let Self::NotBegun(arguments) = self {
+      *self = Self::UnderWay(store.iterate(&arguments.session, arguments.filter.clone())?);
+    }
+    let Self::UnderWay(iteration) = self else {
       return match std::mem::replace(self, Self::Over) {
         Self::Impossible(error) => Err(error),
         _ => Ok(None),
@@ -149,7 +195,7 @@ impl Walk {
     loop {
       match store.next_of(iteration) {
         Some(Ok(stored)) => return Ok(Some(stored)),
-        Some(Err(_)) if arguments.skip_damaged => {}
+        Some(Err(_)) if skips_damaged => {}
         Some(Err(damaged)) => return Err(damaged.error),
         None => {
           *self = Self::Over;

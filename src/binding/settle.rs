@@ -1,5 +1,6 @@
 //! Answers, back on the JavaScript thread.
 
+use napi::ValueType;
 use napi::bindgen_prelude::{JsObjectValue, JsValue, Null, Object, Utf16String};
 
 use super::engine::{Engine, Kept, Value};
@@ -212,6 +213,9 @@ pub fn judge(engine: Engine<'_>, stored: &StoredCheckpoint, spelling: Spelling) 
 /// The engine's reading of a stored checkpoint, whatever its checksums say.
 pub fn parse_checkpoint(engine: Engine<'_>, stored: &StoredCheckpoint, wide: Option<Utf16String>) -> Result<Value> {
   let value = parse(engine, &stored.text, wide, &stored.path)?;
+  if !matches!(value.get_type(), Ok(ValueType::Object)) {
+    return Err(Error::corrupt(&stored.path, "it holds no checkpoint"));
+  }
   value
     .coerce_to_object()?
     .set_named_property("sizeBytes", number(stored.size_bytes))?;

@@ -13,7 +13,7 @@ use super::promise::{off_thread, promise};
 use super::settle::{self, Failure};
 use super::text::Readable;
 use crate::backend::CheckpointEntry;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::id::SessionId;
 use crate::store::{CheckpointList, Damaged, OpenStore, Spelling, StoredCheckpoint};
 
@@ -61,15 +61,23 @@ pub fn checkpoint(engine: Engine<'_>, store: OpenStore, read: Option<ReadableChe
       }
     },
   )?;
+  // Nothing may come between the caller and this promise.
+  let answer = engine.value(answer)?;
   let value = settle::parse_checkpoint(engine, &stored, wide).and_then(|value| Ok(Engine::keep(value)?));
   *lock(&parsed) = Some(value);
-  Ok(engine.value(answer)?)
+  Ok(answer)
 }
 
 /// A `CheckpointList`, one checkpoint a turn. The next is read while this one is parsed.
 pub fn page(engine: Engine<'_>, store: OpenStore, list: CheckpointList) -> Result<Value> {
   let (promise, resolve) = promise(engine.env(), move |engine, outcome: Result<Gathered>| {
-    let page = outcome.and_then(|all| settle::page(engine, all.checkpoints, list.total, all.damaged));
+    let page = outcome.and_then(|all| match all.failure {
+      None => settle::page(engine, all.checkpoints, list.total, all.damaged),
+      Some(error) => {
+        all.checkpoints.into_iter().for_each(|kept| engine.release(kept));
+        Err(error)
+      }
+    });
     page.map_err(|error| to_napi(engine, error))
   })?;
   let turns = Turns {
@@ -89,6 +97,8 @@ pub fn page(engine: Engine<'_>, store: OpenStore, list: CheckpointList) -> Resul
 struct Gathered {
   checkpoints: Vec<Kept>,
   damaged: Vec<Damaged>,
+  /// Why there will be no page.
+  failure: Option<Error>,
 }
 
 struct Page {
@@ -116,9 +126,12 @@ impl Page {
   }
 
   fn finish(&mut self, outcome: Result<()>) {
-    let gathered = std::mem::take(&mut self.gathered);
     if let Some(resolve) = self.resolve.take() {
-      resolve(outcome.map(|()| gathered));
+      let failure = outcome.err();
+      resolve(Ok(Gathered {
+        failure,
+        ..std::mem::take(&mut self.gathered)
+      }));
     }
   }
 }

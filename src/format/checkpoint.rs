@@ -65,11 +65,8 @@ pub const PARENT: &str = "parent";
 /// covers, covers their values; so each byte is hashed once.
 pub const INTEGRITY: &str = "integrity";
 
-/// Whether `integrity` leaves the value of that member to `checksum`.
-#[must_use]
-pub fn is_left_to_checksum(name: &str) -> bool {
-  matches!(name, "taskTree" | "agentStates")
-}
+/// The members whose values `integrity` leaves to `checksum`.
+pub const LEFT_TO_CHECKSUM: [&str; 2] = ["taskTree", "agentStates"];
 
 fn checksum<'a>(covered: impl Iterator<Item = (&'a str, &'a str)>) -> String {
   let mut hasher = Sha256::new();
@@ -111,21 +108,6 @@ impl<'a> Document<'a> {
     })
   }
 
-  /// From where the members begin in a text that was in our layout. That is a guess, and good only if the checksums fit:
-  /// then every byte is as it was written. `None` if it cannot be right, or if nothing covers the whole.
-  #[must_use]
-  pub fn in_layout(compact: &'a str, member_starts: &[usize]) -> Option<Self> {
-    let inside = compact.strip_suffix('}')?.len();
-    let ends = member_starts.iter().skip(1).map(|next| next - 1).chain([inside]);
-    let mut members = Vec::with_capacity(member_starts.len());
-    for (&start, end) in member_starts.iter().zip(ends) {
-      let (raw_key, value) = compact.get(start + 1..end)?.split_once("\":")?;
-      members.push(Member { raw_key, value, start });
-    }
-    find(&members, INTEGRITY)?;
-    Some(Self { compact, members })
-  }
-
   #[must_use]
   pub fn member(&self, name: &str) -> Option<&'a str> {
     find(&self.members, name).map(|member| member.value)
@@ -153,12 +135,6 @@ impl<'a> Document<'a> {
     self.member("checksum") == Some(&format!("\"{}\"", checksum(covered))) && self.integrity_fits()
   }
 
-  /// Of two members with one name the checksum covers the last.
-  fn is_covered_by_checksum(&self, member: &Member<'_>) -> bool {
-    is_left_to_checksum(member.raw_key)
-      && find(&self.members, member.raw_key).is_some_and(|last| last.start == member.start)
-  }
-
   fn integrity_fits(&self) -> bool {
     let Some(integrity) = find(&self.members, INTEGRITY) else {
       // Only the original writes none, and it writes these and nothing else.
@@ -169,6 +145,8 @@ impl<'a> Document<'a> {
           .iter()
           .all(|member| ORIGINAL_MEMBERS.iter().any(|name| member.is_named(name)));
     };
+    // Of two members with one name the checksum covers the last.
+    let left_out = LEFT_TO_CHECKSUM.map(|name| find(&self.members, name).map(|last| last.start));
     let mut hasher = Sha256::new();
     let mut covered_to = 0;
     for member in &self.members {
@@ -177,7 +155,7 @@ impl<'a> Document<'a> {
         // The comma before it goes with it.
         hasher.update(&self.compact[covered_to..member.start.saturating_sub(1).max(covered_to)]);
         covered_to = value_end;
-      } else if self.is_covered_by_checksum(member) {
+      } else if left_out.contains(&Some(member.start)) {
         hasher.update(&self.compact[covered_to..member.value_start()]);
         covered_to = value_end;
       }

@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use sha2::{Digest, Sha256};
 
 use super::checkpoint::{
-  AGENT_COUNT, CHECKSUM, CHECKSUM_MEMBERS, INTEGRITY, LABEL, PARENT, SESSION_MEMBERS, TASK_COUNT, VERSION, hex,
-  is_left_to_checksum,
+  AGENT_COUNT, CHECKSUM, CHECKSUM_MEMBERS, INTEGRITY, LABEL, LEFT_TO_CHECKSUM, PARENT, SESSION_MEMBERS, TASK_COUNT,
+  VERSION, hex,
 };
 use super::info::Info;
 use super::layout::Layout;
@@ -171,7 +171,7 @@ impl<'a> NewCheckpoint<'a> {
       seal.update(name);
       seal.update("\":");
       before = ",\"";
-      if !is_left_to_checksum(name) {
+      if !LEFT_TO_CHECKSUM.contains(name) {
         seal.update(value.as_bytes());
       }
       if CHECKSUM_MEMBERS.contains(name) {
@@ -225,7 +225,7 @@ impl Page for LaidOut<'_> {
 impl Page for ObjectWriter {
   fn member(&mut self, name: &str, value: &str) -> io::Result<usize> {
     self.push(name, value);
-    if !matches!(name, "taskTree" | "agentStates") {
+    if !LEFT_TO_CHECKSUM.contains(&name) {
       return Ok(0);
     }
     Ok(members(value).map_err(io::Error::other)?.len())
@@ -396,6 +396,32 @@ mod tests {
         .unwrap()
         .checksums_fit()
     );
+  }
+
+  #[test]
+  fn no_byte_of_the_layout_is_left_uncovered() {
+    let parts = parts();
+    let checkpoint = NewCheckpoint::compose(&CheckpointId::parse("cp-1").unwrap(), 42, &parts).unwrap();
+    let mut laid_out = Vec::new();
+    checkpoint.write_laid_out(&mut laid_out).unwrap();
+    let fits = |bytes: &[u8]| {
+      let text = compact(str::from_utf8(bytes).ok()?);
+      let fits = Document::parse(&text).ok()?.checksums_fit();
+      fits.then_some(text)
+    };
+    let whole = fits(&laid_out).unwrap();
+    for at in 0..laid_out.len() {
+      for other in *b";x{}[],:\" \n0\\" {
+        let (before, after) = laid_out.split_at(at);
+        let replaced = [before, &[other], &after[1..]].concat();
+        let inserted = [before, &[other], after].concat();
+        let removed = [before, &after[1..]].concat();
+        for changed in [replaced, inserted, removed] {
+          // Only changes of white space go unnoticed.
+          assert!(fits(&changed).is_none_or(|text| text == whole), "{other} at {at}");
+        }
+      }
+    }
   }
 
   #[test]

@@ -53,7 +53,7 @@ impl Info {
     };
     let text = |name| document.member(name).map(str::to_owned);
     Ok(Self {
-      timestamp: text("timestamp").unwrap_or_else(|| "0".to_owned()),
+      timestamp: text("timestamp").filter(is_number).unwrap_or_else(|| "0".to_owned()),
       trigger: text("trigger"),
       description: text("description"),
       label: text(LABEL),
@@ -107,7 +107,7 @@ impl Info {
     let text = |name| find(members, name).map(|member| member.value.to_owned());
     let count = |name| find(members, name)?.value.parse().ok();
     Some(Self {
-      timestamp: text("timestamp")?,
+      timestamp: text("timestamp").filter(is_number)?,
       trigger: text("trigger"),
       description: text("description"),
       label: text(LABEL),
@@ -116,6 +116,12 @@ impl Info {
       agent_count: count(AGENT_COUNT)?,
     })
   }
+}
+
+/// Whether it is a number that an engine can tell from others: damage may have made `1e999999` of it.
+#[expect(clippy::ptr_arg, reason = "it filters an Option<String>")]
+fn is_number(text: &String) -> bool {
+  text.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
 /// Whether a string literal means `text`.
@@ -175,5 +181,7 @@ mod tests {
     assert_eq!(Info::peek(&text[..50], &text), None);
     assert_eq!(Info::peek(&text, &text[text.len() - 50..]), None);
     assert_eq!(Info::peek(b"", b""), None);
+    let text = String::from_utf8(text).unwrap().replace(": 42,", ": 1e999,");
+    assert_eq!(Info::peek(text.as_bytes(), text.as_bytes()), None);
   }
 }

@@ -161,26 +161,11 @@ impl<'a> Layout<'a> {
   }
 }
 
-/// A text without the white space between its tokens.
-#[derive(Debug)]
-pub struct Compact {
-  pub text: String,
-  /// Where the members of the outermost object begin, if the text was in the two-space layout.
-  pub member_starts: Vec<usize>,
-}
-
 /// Leaves out the white space between tokens. What was no JSON before is none afterwards.
 #[must_use]
 pub fn compact(text: &str) -> String {
-  compacted(text).text
-}
-
-/// The same, with a guess at where its members are.
-#[must_use]
-pub fn compacted(text: &str) -> Compact {
   let bytes = text.as_bytes();
   let mut out = Vec::with_capacity(text.len());
-  let mut member_starts = Vec::new();
   let mut copied = 0;
   let mut at = 0;
   while let Some(&byte) = bytes.get(at) {
@@ -196,18 +181,12 @@ pub fn compacted(text: &str) -> Compact {
         let is_needed = is_in_word(bytes, space.wrapping_sub(1)) && is_in_word(bytes, at);
         out.extend_from_slice(&bytes[copied..space + usize::from(is_needed)]);
         copied = at;
-        if bytes[space..].starts_with(b"\n  \"") {
-          member_starts.push(out.len());
-        }
       }
       _ => {}
     }
   }
   out.extend_from_slice(&bytes[copied..]);
-  Compact {
-    text: into_text(out),
-    member_starts,
-  }
+  into_text(out)
 }
 
 /// Whether a byte may be part of a number, `true`, `false` or `null`.
@@ -338,19 +317,6 @@ mod tests {
     }
     assert_eq!(string_end(b"open", 0), 4);
     assert_eq!(string_end(b"open\\", 0), 5);
-  }
-
-  #[test]
-  fn members_are_found_in_the_layout_and_nowhere_else() {
-    let text = r#"{"a":{"b":[1]},"c":"\n  \"d\":","e":[]}"#;
-    let Compact {
-      text: again,
-      member_starts,
-    } = compacted(&indented(text));
-    assert_eq!(again, text);
-    let found: Vec<_> = member_starts.iter().map(|start| &text[*start..start + 3]).collect();
-    assert_eq!(found, ["\"a\"", "\"c\"", "\"e\""]);
-    assert!(compacted(text).member_starts.is_empty());
   }
 
   #[test]

@@ -6,7 +6,6 @@ use super::{LaidOut, Store, StoredCheckpoint};
 use crate::backend::{Content, Encoding};
 use crate::error::{Code, Error, Result};
 use crate::format::checkpoint::{AGENT_COUNT, Document, TASK_COUNT};
-use crate::format::layout::{Compact, compacted};
 use crate::format::object::{Edit, ObjectWriter, edit};
 use crate::format::reset::{Resets, reset_tasks};
 use crate::format::scan::{SyntaxError, find, members, unescape};
@@ -86,16 +85,8 @@ impl Content for RestoredTree<'_> {
 impl Store {
   pub fn restore(&self, request: RestoreRequest) -> Result<RestoreOutcome> {
     let (session, stored) = self.find_checkpoint(&request)?;
-    let Compact { text, member_starts } = compacted(&stored.text);
-    // Where the checksums are looked at anyway, a guess at the members will do until then.
-    let guess = Document::in_layout(&text, &member_starts).filter(|_| request.validate_checksum);
-    let document = match guess {
-      Some(document) => {
-        stored.accept(&document)?;
-        document
-      }
-      None => stored.document(&text)?,
-    };
+    let text = stored.compact_text();
+    let document = stored.document(&text)?;
     let source = Source {
       session: &session,
       document: &document,

@@ -4,7 +4,7 @@ use super::{Store, StoredCheckpoint};
 use crate::backend::{CheckpointEntry, Encoding, Item, time_in_id};
 use crate::error::{Code, Error, Result};
 use crate::format::checkpoint::Document;
-use crate::format::layout::{Compact, compact, compacted};
+use crate::format::layout::compact;
 use crate::format::scan::{unescape, validate};
 use crate::id::{CheckpointId, SessionId};
 use crate::store::Damaged;
@@ -39,14 +39,7 @@ pub struct FileReport {
 impl StoredCheckpoint {
   /// Checks everything that the bytes can tell. The text comes back without white space: it takes the engine less time.
   pub fn check(&self) -> Result<(Spelling, String)> {
-    let Compact { text, member_starts } = compacted(&self.text);
-    if let Some(document) = Document::in_layout(&text, &member_starts)
-      && document.checksums_fit()
-    {
-      self.accept(&document)?;
-      return Ok((Spelling::Fits, text));
-    }
-    // Not laid out by us, or damaged.
+    let text = self.compact_text();
     let fits = self.document(&text)?.checksums_fit();
     Ok((if fits { Spelling::Fits } else { Spelling::Suspect }, text))
   }
@@ -74,12 +67,6 @@ impl StoredCheckpoint {
       let error = validate(&self.text).err().unwrap_or(error);
       Error::corrupt(&self.path, error).because(error)
     })?;
-    self.accept(&document)?;
-    Ok(document)
-  }
-
-  /// Whether it is of a version and an identity that it may have.
-  pub(super) fn accept(&self, document: &Document<'_>) -> Result<()> {
     if let Some(version) = document.newer_version() {
       return Err(Error::new(
         Code::NewerVersion,
@@ -94,7 +81,7 @@ impl StoredCheckpoint {
     if time_in_id(self.id.as_str()).is_some() && unescape(id.trim_matches('"')) != self.id.as_str() {
       return Err(Error::corrupt(&self.path, format!("it holds the checkpoint {id}")));
     }
-    Ok(())
+    Ok(document)
   }
 }
 

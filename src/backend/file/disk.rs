@@ -47,6 +47,9 @@ pub trait Directory: Sized + Send {
   /// Makes the names in this directory durable.
   fn sync(&self) -> io::Result<()>;
 
+  /// When the names in this directory last changed.
+  fn time(&self) -> io::Result<SystemTime>;
+
   /// Reads a file, unless it is larger than `limit`.
   fn read(&self, name: &str, limit: u64) -> io::Result<Contents>;
 

@@ -276,6 +276,9 @@ impl<D: Disk> Backend for FileBackend<D> {
     let fail = |error| Error::io("write", &path, error);
     let place = Place::of(session, item);
     self.in_directory(&place.directory, |directory| {
+      if let Item::Checkpoint(..) = item {
+        self.names.look_for_others(session, directory);
+      }
       let temporary = Temporary::write(directory, &place.name, content, self.durability).map_err(fail)?;
       let size = temporary.size;
       self.rename_or_remove(session, item, directory, || {

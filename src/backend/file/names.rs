@@ -4,8 +4,9 @@
 //! holds that file's lock. Who finds there the mark that it remembers knows that nobody else has been at the names since.
 //! Everything else, a refused lock included, means that the directory is listed.
 //!
-//! Programs that know nothing of marks, such as a person's `rm`, are noticed a little later: what is remembered is good
-//! for [`TRUSTED_FOR`]. Nobody who asks for a list is answered from memory.
+//! Programs that know nothing of marks, such as a person's `rm`, change the time of the directory: before a writer touches
+//! it, that has to be the one that our last change left. Times are coarse, so what is remembered is good for
+//! [`TRUSTED_FOR`] at most. Nobody who asks for a list is answered from memory.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -22,7 +23,7 @@ use crate::id::{CheckpointId, SessionId};
 
 const MARK_FILE: &str = ".names";
 
-const TRUSTED_FOR: Duration = Duration::from_secs(1);
+const TRUSTED_FOR: Duration = Duration::from_secs(60);
 
 /// The lock is held for microseconds. A process that was stopped while it held it must not stop all others.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
@@ -35,6 +36,8 @@ pub struct Names {
 #[derive(Debug)]
 struct Known {
   mark: SystemTime,
+  /// The directory's own time after the last change that we know of.
+  directory_time: SystemTime,
   listed_at: Instant,
   /// Oldest first, so that a new one goes to the end.
   entries: VecDeque<CheckpointEntry>,
@@ -48,6 +51,16 @@ pub enum Change {
 }
 
 impl Names {
+  /// Before a writer touches the directory: forgets what is remembered if somebody else has changed it.
+  pub fn look_for_others<D: Directory>(&self, session: &SessionId, directory: &D) {
+    let mut sessions = self.sessions();
+    if let Some(known) = sessions.get(session)
+      && !directory.time().is_ok_and(|time| time == known.directory_time)
+    {
+      sessions.remove(session);
+    }
+  }
+
   /// Does something that changes the names in a session's `directory`, and remembers what `act` says came of it.
   pub fn change<D: Directory, T>(
     &self,
@@ -57,19 +70,23 @@ impl Names {
   ) -> Result<T> {
     let lock = lock(directory);
     let found = lock.as_ref().and_then(|lock| directory.time_of(lock).ok());
+    // Set first: should we die in the middle of it, others do not believe their memory.
+    let mark = lock.as_ref().and_then(|lock| new_mark(directory, lock).ok());
     let outcome = act();
-    if let Ok((_, None)) = outcome {
-      return outcome.map(|(answer, _)| answer);
-    }
-    let mark = lock.and_then(|lock| new_mark(directory, &lock).ok());
+    let times = mark.and_then(|mark| Some((mark, directory.time().ok()?)));
     let mut sessions = self.sessions();
-    match (sessions.get_mut(session), mark, &outcome) {
-      (Some(known), Some(mark), Ok((_, Some(change)))) if found == Some(known.mark) => {
-        known.apply(change.clone());
+    match (sessions.get_mut(session), times, &outcome) {
+      (Some(known), Some((mark, directory_time)), Ok((_, change))) if found == Some(known.mark) => {
         known.mark = mark;
+        known.directory_time = directory_time;
+        if let Some(change) = change {
+          known.apply(change.clone());
+        }
       }
       _ => drop(sessions.remove(session)),
     }
+    drop(sessions);
+    drop(lock);
     outcome.map(|(answer, _)| answer)
   }
 
@@ -89,16 +106,21 @@ impl Names {
     {
       return Ok(known.surplus(keep));
     }
+    let directory_time = directory.time();
     let mut entries = list()?;
     entries.sort_unstable_by(|one, other| other.newest_first(one));
     let known = Known {
       mark: mark.unwrap_or(SystemTime::UNIX_EPOCH),
+      directory_time: *directory_time.as_ref().unwrap_or(&SystemTime::UNIX_EPOCH),
       listed_at: Instant::now(),
       entries: entries.into(),
     };
     let surplus = known.surplus(keep);
-    if mark.is_some() {
-      self.sessions().insert(session.clone(), known);
+    if mark.is_some() && directory_time.is_ok() {
+      let mut sessions = self.sessions();
+      // Sessions that nobody writes to any more are not kept in mind.
+      sessions.retain(|_, known| known.listed_at.elapsed() < TRUSTED_FOR);
+      sessions.insert(session.clone(), known);
     }
     Ok(surplus)
   }
@@ -142,11 +164,20 @@ impl Known {
 
 /// Sets a mark that nobody has seen, and reads it back: not every file system keeps all of it.
 fn new_mark<D: Directory>(directory: &D, lock: &D::Lock) -> io::Result<SystemTime> {
+  const SECONDS_TO_1980: u64 = 315_532_800;
+  // Some file systems begin in 1980, and some end in 2038.
+  const SECONDS_FROM_1980_TO_2037: u64 = 1_798_761_600;
   let (random, more) = Uuid::new_v4().as_u64_pair();
-  // A time between 1970 and 2106: the second half of both numbers is all random.
-  let since = Duration::new(random & 0xffff_ffff, u32::try_from(more % 1_000_000_000).unwrap_or(0));
-  directory.set_time(lock, SystemTime::UNIX_EPOCH + since)?;
-  directory.time_of(lock)
+  let seconds = SECONDS_TO_1980 + random % SECONDS_FROM_1980_TO_2037;
+  let nanoseconds = u32::try_from(more % 1_000_000_000).unwrap_or(0);
+  let mark = SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds);
+  directory.set_time(lock, mark)?;
+  let kept = directory.time_of(lock)?;
+  let lost = mark.duration_since(kept).unwrap_or_else(|error| error.duration());
+  if lost > Duration::from_secs(2) {
+    return Err(io::Error::other("the file system keeps no such times"));
+  }
+  Ok(kept)
 }
 
 /// The lock of the mark; `None` if it cannot be had, for whatever reason.
@@ -223,6 +254,13 @@ mod tests {
     assert_eq!(seen(&mine), [5]);
   }
 
+  /// Makes the backend think that it has listed the directory long ago.
+  fn age(backend: &FileBackend) {
+    let mut sessions = backend.names.sessions();
+    let known = sessions.get_mut(&session()).unwrap();
+    known.listed_at = Instant::now().checked_sub(TRUSTED_FOR).unwrap();
+  }
+
   #[test]
   fn what_is_known_is_not_listed_again_and_not_believed_for_ever() {
     let (root, mine, _) = two();
@@ -232,13 +270,38 @@ mod tests {
     // Somebody who knows nothing of marks.
     let directory = root.path().join("s/checkpoints");
     fs::remove_file(directory.join("cp-1-000001.json")).unwrap();
-    write(&mine, 3);
-    assert_eq!(seen(&mine), [1, 2, 3], "answered from memory");
-    let mut sessions = mine.names.sessions();
-    let known = sessions.get_mut(&session()).unwrap();
-    known.listed_at = Instant::now().checked_sub(TRUSTED_FOR).unwrap();
-    drop(sessions);
-    assert_eq!(seen(&mine), [2, 3], "listed anew");
+    assert_eq!(seen(&mine), [1, 2], "answered from memory");
+    age(&mine);
+    assert_eq!(seen(&mine), [2], "listed anew");
+  }
+
+  #[test]
+  fn a_writer_notices_what_people_did_before_it_prunes() {
+    let (root, mine, _) = two();
+    for number in 1..4 {
+      write(&mine, number);
+    }
+    assert_eq!(seen(&mine), [1, 2, 3]);
+    // Times are coarse.
+    thread::sleep(Duration::from_millis(20));
+    fs::remove_file(root.path().join("s/checkpoints/cp-1-000003.json")).unwrap();
+    write(&mine, 4);
+    assert_eq!(seen(&mine), [1, 2, 4]);
+  }
+
+  #[test]
+  fn sessions_that_nobody_writes_to_are_forgotten() {
+    let (_root, mine, _) = two();
+    write(&mine, 1);
+    seen(&mine);
+    age(&mine);
+    let other = SessionId::parse("other").unwrap();
+    let id = id(1);
+    mine
+      .write(&other, Item::Checkpoint(&id, Encoding::Json), b"{}")
+      .unwrap();
+    mine.surplus(&other, 0).unwrap();
+    assert_eq!(mine.names.sessions().len(), 1);
   }
 
   #[test]

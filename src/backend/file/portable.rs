@@ -108,6 +108,10 @@ impl Directory for PathDirectory {
     Ok(())
   }
 
+  fn time(&self) -> io::Result<SystemTime> {
+    fs::metadata(&self.path)?.modified()
+  }
+
   fn read(&self, name: &str, limit: u64) -> io::Result<Contents> {
     let stat = self.stat(name)?;
     if stat.kind != Kind::File {

@@ -164,6 +164,10 @@ impl Directory for UnixDirectory {
     self.handle.sync_all()
   }
 
+  fn time(&self) -> io::Result<SystemTime> {
+    self.handle.metadata()?.modified()
+  }
+
   fn read(&self, name: &str, limit: u64) -> io::Result<Contents> {
     let Some((file, size)) = self.open_file(name)? else {
       return Ok(Contents::NotAFile);
