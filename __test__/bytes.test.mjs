@@ -152,8 +152,8 @@ describe('bytes on disk', () => {
     assert.equal(bytes.subarray(0, 10).toString('hex'), '1f8b0804000000000003')
     assert.equal(bytes.subarray(12, 14).toString(), 'WM')
     const extra = bytes.subarray(16, 12 + bytes.readUInt16LE(10))
-    const { timestamp, trigger, taskCount } = JSON.parse(readCheckpointText(path)) // zlib passes over the field
-    assert.deepEqual(JSON.parse(extra), { timestamp, trigger, taskCount, agentCount: 0 })
+    const { id, timestamp, trigger, taskCount } = JSON.parse(readCheckpointText(path)) // zlib passes over the field
+    assert.deepEqual(JSON.parse(extra), { id, timestamp, trigger, taskCount, agentCount: 0 })
   })
 
   it('long texts keep every character, whichever kind came before', async () => {

@@ -272,6 +272,22 @@ describe('damaged files in lists', () => {
     assert.deepEqual(whole, [made[3]])
   })
 
+  it('under the name of another are named, whatever their encoding', async () => {
+    const base = scratchDirectory()
+    const store = await openStore(base)
+    for (const compress of [false, true]) {
+      const [newer, older] = await makeMany(store, 2, { compress })
+      const file = (id) => join(base, 's/checkpoints', `${id}.json${compress ? '.gz' : ''}`)
+      writeFileSync(file(newer), readFileSync(file(older)))
+      const page = await store.listCheckpointInfo('s')
+      assert.equal(ids(page).includes(newer), false)
+      assert.deepEqual(
+        page.damaged.map(({ id, code }) => [id, code]).filter(([id]) => id === newer),
+        [[newer, 'WAYMARK_CORRUPT']],
+      )
+    }
+  })
+
   it('that another program wrote are read whole, in any layout', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)

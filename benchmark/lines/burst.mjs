@@ -17,6 +17,8 @@ export async function burst() {
       missing.push({ name, reason: error.message })
     }
   }
+  // What a file for each checkpoint costs without a single sync.
+  const unsynced = await start('waymark', { options: { keep, durability: 'relaxed' } })
   for (const [tasks, rounds] of [
     [10, 15],
     [100, 9],
@@ -26,6 +28,7 @@ export async function burst() {
       contender.name,
       async () => (await contender.ask('burst', { tasks, sessions: SESSIONS })).ms,
     ])
+    sides.push(['unsynced', async () => (await unsynced.ask('burst', { tasks, sessions: SESSIONS })).ms])
     const samples = await alternate(rounds, Object.fromEntries(sides), { warmUp: tasks === 1000 ? 1 : 2 })
     const what = `${SESSIONS} sessions of ${tasks.toLocaleString('en')} tasks checkpointing at once`
     const ours = perSecond(samples.waymark)
@@ -36,9 +39,12 @@ export async function burst() {
       const label = `${what}: ours against ${name} ${version ?? ''}`.trimEnd()
       lines.push({ name: label, unit: 'per second', ours, theirs, ratio, target, reached: isReached(ratio, target) })
     }
+    const theirs = perSecond(samples.unsynced)
+    const label = `${what}: ours against the same files with nothing synced`
+    lines.push({ name: label, unit: 'per second', ours, theirs, ratio: ours.median / theirs.median, target: {} })
     for (const { name, reason } of missing) lines.push({ name: `${what}: ours against ${name}`, missing: reason })
   }
-  await Promise.all(contenders.map((contender) => contender.end()))
+  await Promise.all([unsynced, ...contenders].map((contender) => contender.end()))
   return lines
 }
 

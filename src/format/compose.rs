@@ -114,6 +114,7 @@ impl<'a> NewCheckpoint<'a> {
         .map(|(_, value)| value.to_string())
     };
     let info = Info {
+      id: value("id").unwrap_or_default(),
       timestamp: value("timestamp").unwrap_or_default(),
       trigger: value("trigger"),
       description: value("description"),

@@ -16,6 +16,7 @@ pub const TAIL_BYTES: usize = 1024;
 /// JSON values, in the spelling of the document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
+  pub id: String,
   pub timestamp: String,
   pub trigger: Option<String>,
   pub description: Option<String>,
@@ -39,9 +40,9 @@ impl Info {
     Self::of_members(&last)
   }
 
-  /// From the text that [`Info::to_json`] makes.
+  /// From the text that [`Info::to_note`] makes.
   #[must_use]
-  pub fn from_json(text: &str) -> Option<Self> {
+  pub fn from_note(text: &str) -> Option<Self> {
     Self::of_members(&members(text).ok()?)
   }
 
@@ -53,6 +54,7 @@ impl Info {
     };
     let text = |name| document.member(name).map(str::to_owned);
     Ok(Self {
+      id: text("id").unwrap_or_else(|| "null".to_owned()),
       timestamp: text("timestamp").filter(is_number).unwrap_or_else(|| "0".to_owned()),
       trigger: text("trigger"),
       description: text("description"),
@@ -63,9 +65,11 @@ impl Info {
     })
   }
 
+  /// What goes into the header of a container.
   #[must_use]
-  pub fn to_json(&self) -> String {
+  pub fn to_note(&self) -> String {
     let mut out = ObjectWriter::with_capacity(256);
+    out.push("id", &self.id);
     self.write(&mut out);
     out.finish()
   }
@@ -85,6 +89,12 @@ impl Info {
     }
     out.push(TASK_COUNT, &self.task_count.to_string());
     out.push(AGENT_COUNT, &self.agent_count.to_string());
+  }
+
+  /// Whether it says that it is the checkpoint of that id.
+  #[must_use]
+  pub fn is_of(&self, id: &str) -> bool {
+    is_text(Some(&self.id), id)
   }
 
   /// Milliseconds since 1970.
@@ -107,6 +117,7 @@ impl Info {
     let text = |name| find(members, name).map(|member| member.value.to_owned());
     let count = |name| find(members, name)?.value.parse().ok();
     Some(Self {
+      id: text("id")?,
       timestamp: text("timestamp").filter(is_number)?,
       trigger: text("trigger"),
       description: text("description"),
@@ -165,7 +176,8 @@ mod tests {
     assert_eq!(info.parent.as_deref(), Some("\"cp-0\""));
     assert!(info.has_label("green é") && !info.has_label("green"));
     assert!(info.has_trigger("auto"));
-    assert_eq!(Info::from_json(&info.to_json()).as_ref(), Some(&info));
+    assert!(info.is_of("cp-1") && !info.is_of("cp-2"));
+    assert_eq!(Info::from_note(&info.to_note()).as_ref(), Some(&info));
     assert_eq!(Info::of_document(&Document::parse(&compact).unwrap()).unwrap(), info);
     let text = laid_out(&checkpoint);
     assert_eq!(Info::peek(&text, &text).as_ref(), Some(&info));

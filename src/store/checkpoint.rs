@@ -61,7 +61,7 @@ impl Content for Encoded<'_> {
       Encoding::Json => self.checkpoint.write_laid_out(out),
       Encoding::Gzip => {
         let (text, info) = self.checkpoint.compact()?;
-        out.write_all(&gzip::compress(text.as_bytes(), &info.to_json()))
+        out.write_all(&gzip::compress(text.as_bytes(), &info.to_note()))
       }
     }
   }

@@ -132,12 +132,12 @@ impl Store {
     };
     let info = match entry.encoding {
       Encoding::Json => Info::peek(&peek.head, &peek.tail),
-      Encoding::Gzip => gzip::note(&peek.head).and_then(Info::from_json),
+      Encoding::Gzip => gzip::note(&peek.head).and_then(Info::from_note),
     };
-    if let Some(info) = info {
+    if let Some(info) = info.filter(|info| info.is_of(entry.id.as_str())) {
       return Ok(Some((info, peek.size)));
     }
-    // Not in our layout: somebody else wrote it, or its description is long.
+    // Not in our layout, or under another name: somebody else wrote it, or its description is long.
     let Some(stored) = self.read_checkpoint(session, &entry.id, entry.encoding)? else {
       return Ok(None);
     };
