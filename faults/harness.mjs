@@ -1,7 +1,7 @@
 // A writer process, what it acknowledged, and whether that is still there.
 
 import { spawn } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -125,4 +125,13 @@ async function sqliteReader(directory) {
     execFileSync(runtime('node24'), ['--eval', source], { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }),
   )
   return (path) => rows[path]
+}
+
+/** The names in a directory; none if it is not there. */
+export function listed(directory) {
+  try {
+    return readdirSync(directory)
+  } catch {
+    return []
+  }
 }

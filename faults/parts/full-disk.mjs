@@ -1,11 +1,11 @@
 // A real full disk, a limit on file sizes, and directories that are read-only, missing or removed in mid-flight.
 
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-import { ADDON, CheckpointStore } from '../harness.mjs'
+import { ADDON, CheckpointStore, listed } from '../harness.mjs'
 import { canMount, skipped } from '../machine.mjs'
 import { weakenedAddon } from '../weakened.mjs'
 
@@ -90,14 +90,6 @@ async function fill(base, found) {
   if (!after.success) found.push(`with room again: ${after.error}`)
   await store.close()
   return refused
-}
-
-function listed(directory) {
-  try {
-    return readdirSync(directory)
-  } catch {
-    return []
-  }
 }
 
 /** A write that ends at exactly byte n, for many n: nothing may be acknowledged that is not whole. */

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { ADDON, CheckpointStore, ROOT } from '../harness.mjs'
+import { ADDON, CheckpointStore, ROOT, listed } from '../harness.mjs'
 import { canInject, skipped } from '../machine.mjs'
 
 const METHODS = {
@@ -194,12 +194,4 @@ async function judge(base, method, newest, answer) {
     complaints.push('the checkpoint is gone')
   await store.close()
   return complaints
-}
-
-function listed(directory) {
-  try {
-    return readdirSync(directory)
-  } catch {
-    return []
-  }
 }

@@ -42,8 +42,8 @@ impl<'a> Layout<'a> {
     self.copy(text.as_bytes(), 0, text.len())
   }
 
-  /// Lays out one value whose surroundings are `depth` levels deep, and counts its members or items. It must be free of
-  /// white space between its tokens. What is no JSON becomes nothing better.
+  /// Lays out one value whose surroundings are `depth` levels deep, and counts its members or items. It must be valid and
+  /// free of white space between its tokens.
   pub fn value(&mut self, compact: &str, depth: usize) -> io::Result<usize> {
     let bytes = compact.as_bytes();
     let mut level = depth;
@@ -66,7 +66,7 @@ impl<'a> Layout<'a> {
           }
         }
         b'}' | b']' => {
-          level = level.saturating_sub(1);
+          level -= 1;
           self.copy(bytes, copied, at - 1)?;
           copied = at - 1;
           self.new_line(level)?;

@@ -142,7 +142,7 @@ impl Store {
   /// A checkpoint; a large one is not checked yet.
   pub fn checkpoint(&self, session: &SessionId, id: &CheckpointId) -> Result<Option<StoredCheckpoint>> {
     for encoding in Encoding::ALL {
-      if let Some(found) = self.read_and_check_if_small(session, id, encoding)? {
+      if let Some(found) = self.verified_if_small(session, id, encoding)? {
         return Ok(Some(found));
       }
     }
@@ -153,7 +153,7 @@ impl Store {
   pub fn latest_checkpoint(&self, session: &SessionId) -> Result<Option<StoredCheckpoint>> {
     for entry in self.backend.checkpoints(session)? {
       // One that went away since the listing makes room for the next.
-      if let Some(found) = self.read_and_check_if_small(session, &entry.id, entry.encoding)? {
+      if let Some(found) = self.verified_if_small(session, &entry.id, entry.encoding)? {
         return Ok(Some(found));
       }
     }

@@ -44,6 +44,12 @@ impl StoredCheckpoint {
     Ok((if fits { Spelling::Fits } else { Spelling::Suspect }, text))
   }
 
+  /// The same, checked.
+  fn checked(self) -> Result<Self> {
+    let (spelling, text) = self.check()?;
+    Ok(Self { text, spelling, ..self })
+  }
+
   /// Judges a suspect by its text as the engine spells it, compact.
   pub fn check_respelled(&self, text: &str) -> Result<()> {
     if self.document(text)?.checksums_fit() {
@@ -93,29 +99,23 @@ impl Store {
     id: &CheckpointId,
     encoding: Encoding,
   ) -> Result<Option<StoredCheckpoint>> {
-    let Some(mut stored) = self.read_checkpoint(session, id, encoding)? else {
-      return Ok(None);
-    };
-    (stored.spelling, stored.text) = stored.check()?;
-    Ok(Some(stored))
+    let stored = self.read_checkpoint(session, id, encoding)?;
+    stored.map(StoredCheckpoint::checked).transpose()
   }
 
   /// The same, but a large one is left for the caller to check: that takes about as long as parsing it, and can be done
   /// at the same time.
-  pub(super) fn read_and_check_if_small(
+  pub(super) fn verified_if_small(
     &self,
     session: &SessionId,
     id: &CheckpointId,
     encoding: Encoding,
   ) -> Result<Option<StoredCheckpoint>> {
     const LARGE: usize = 1 << 17;
-    let Some(mut stored) = self.read_checkpoint(session, id, encoding)? else {
-      return Ok(None);
-    };
-    if stored.text.len() < LARGE {
-      (stored.spelling, stored.text) = stored.check()?;
+    match self.read_checkpoint(session, id, encoding)? {
+      Some(stored) if stored.text.len() < LARGE => stored.checked().map(Some),
+      unchecked => Ok(unchecked),
     }
-    Ok(Some(stored))
   }
 
   /// One checkpoint: what is known of it, or what is wrong with it. One that does not exist is an error.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-use super::disk::{Directory, Kind};
+use super::disk::Directory;
 use super::is_absence;
 use crate::backend::Content;
 use crate::error::{Error, Result};
@@ -131,44 +131,6 @@ pub fn sync_names<D: Directory>(directory: &D, path: &Path, durability: Durabili
 
 /// How often a step is begun again because somebody else was at work in the same directory.
 pub const ATTEMPTS: u32 = 100;
-
-/// Removes a directory and all below it. A writer that was on its way in may still leave a file there: that goes too.
-pub fn remove_tree<D: Directory>(parent: &D, name: &str) -> io::Result<()> {
-  for _ in 1..ATTEMPTS {
-    match try_remove_tree(parent, name, 0) {
-      Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-      removed => return removed,
-    }
-  }
-  try_remove_tree(parent, name, 0)
-}
-
-fn try_remove_tree<D: Directory>(parent: &D, name: &str, depth: usize) -> io::Result<()> {
-  check_depth(depth)?;
-  let directory = match parent.open_directory(name) {
-    Err(error) if is_absence(&error) => return Ok(()),
-    directory => directory?,
-  };
-  for entry in directory.entries()? {
-    match entry.kind {
-      Kind::Directory => try_remove_tree(&directory, &entry.name, depth + 1)?,
-      Kind::File | Kind::Other => absent_is_fine(directory.remove_file(&entry.name))?,
-    }
-  }
-  absent_is_fine(parent.remove_directory(name))
-}
-
-/// Walks of a tree recurse: what others nest deeper than this is left alone, so that no tree can exhaust the stack or the
-/// open files.
-pub fn check_depth(depth: usize) -> io::Result<()> {
-  const DEEPEST: usize = 64;
-  if depth > DEEPEST {
-    return Err(io::Error::other(format!(
-      "directories are nested more than {DEEPEST} deep"
-    )));
-  }
-  Ok(())
-}
 
 /// For removals: what is gone needs no removing.
 pub fn absent_is_fine(removed: io::Result<()>) -> io::Result<()> {

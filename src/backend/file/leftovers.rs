@@ -1,7 +1,8 @@
 //! What dead writers left behind: temporary files, and directories of a step that was never decided.
 
 use super::disk::{Directory, Kind};
-use super::durable::{is_temporary, remove_tree, temporary_name};
+use super::durable::{is_temporary, temporary_name};
+use super::walk::remove_tree;
 use crate::clock::now_ms;
 
 /// Where locks cannot tell whether a writer lives, one that is this old does not.

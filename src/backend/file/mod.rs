@@ -13,28 +13,29 @@ mod directories;
 pub mod disk;
 mod durable;
 mod leftovers;
+mod locks;
 mod names;
 mod pending;
 #[cfg(any(test, not(unix)))]
 mod portable;
+mod removed;
 #[cfg(unix)]
 mod unix;
+mod walk;
 
 use directories::Directories;
 use disk::{Contents, Directory, Disk, Entry, Kind};
 pub use durable::Durability;
-use durable::{ATTEMPTS, Temporary, absent_is_fine, check_depth, is_uuid, remove_tree, sync_names};
+use durable::{ATTEMPTS, Temporary, absent_is_fine, sync_names};
 use names::{Change, Names};
 #[cfg(not(unix))]
 pub use portable::SystemDisk;
 #[cfg(unix)]
 pub use unix::SystemDisk;
+use walk::{remove_tree, tree_size};
 
 const LOGS: &str = "logs";
 const DAMAGED: &str = "damaged";
-
-/// A session directory that was renamed to this is on its way out: whoever finds one may finish the removal.
-const DELETED_PREFIX: &str = ".deleted-";
 
 #[derive(Debug)]
 pub struct FileBackend<D: Disk = SystemDisk> {
@@ -195,19 +196,6 @@ impl<D: Disk> FileBackend<D> {
     };
     Ok(files.iter().filter_map(entry_of).collect())
   }
-
-  /// Ends removals that a dead process began. What cannot be removed now is tried again next time.
-  fn finish_removals(&self) -> Result<()> {
-    let Some(base) = self.open(&[])? else {
-      return Ok(());
-    };
-    for entry in self.entries(&base, &[])? {
-      if is_deleted_name(&entry.name) {
-        drop(remove_tree(&base, &entry.name));
-      }
-    }
-    Ok(())
-  }
 }
 
 impl<D: Disk> Backend for FileBackend<D> {
@@ -221,7 +209,10 @@ impl<D: Disk> Backend for FileBackend<D> {
 
   fn initialize(&self) -> Result<()> {
     self.in_directory(&[], |_| Ok(()))?;
-    self.finish_removals()
+    if let Some(base) = self.open(&[])? {
+      removed::finish(&base).map_err(|error| Error::io("list", &self.base, error))?;
+    }
+    Ok(())
   }
 
   fn create_session(&self, session: &SessionId) -> Result<()> {
@@ -263,7 +254,7 @@ impl<D: Disk> Backend for FileBackend<D> {
       Ok(_) => {}
     }
     // One rename makes the whole session go at once, for every reader and after every crash.
-    let doomed = deleted_name();
+    let doomed = removed::new_name();
     absent_is_fine(base.rename(session.as_str(), &base, &doomed)).map_err(fail)?;
     self.directories.forget(session.as_str());
     self.names.forget(session);
@@ -424,34 +415,6 @@ impl<D: Disk> Backend for FileBackend<D> {
       results: self.results(session)?.len() as u64,
     })
   }
-}
-
-fn deleted_name() -> String {
-  format!("{DELETED_PREFIX}{}", Uuid::new_v4().simple())
-}
-
-/// Whether [`deleted_name`] made it.
-fn is_deleted_name(name: &str) -> bool {
-  name.strip_prefix(DELETED_PREFIX).is_some_and(is_uuid)
-}
-
-/// The bytes of all files below a directory. What vanishes during the walk counts as gone.
-fn tree_size<D: Directory>(directory: &D, depth: usize) -> io::Result<u64> {
-  check_depth(depth)?;
-  let mut total = 0;
-  for entry in directory.entries()? {
-    let size = match entry.kind {
-      Kind::Directory => directory
-        .open_directory(&entry.name)
-        .and_then(|below| tree_size(&below, depth + 1)),
-      Kind::File | Kind::Other => directory.stat(&entry.name).map(|stat| stat.size),
-    };
-    match size {
-      Err(error) if is_absence(&error) => {}
-      size => total += size?,
-    }
-  }
-  Ok(total)
 }
 
 /// Whether there is nothing under that name: it is missing, or a part of its path is no directory.

@@ -104,22 +104,24 @@ impl Names {
       && known.mark == mark
       && known.listed_at.elapsed() < TRUSTED_FOR
     {
-      return Ok(known.surplus(keep));
+      return Ok(surplus(&known.entries, keep));
     }
     let directory_time = directory.time();
-    let mut entries = list()?;
-    entries.sort_unstable_by(|one, other| other.newest_first(one));
-    let known = Known {
-      mark: mark.unwrap_or(SystemTime::UNIX_EPOCH),
-      directory_time: *directory_time.as_ref().unwrap_or(&SystemTime::UNIX_EPOCH),
-      listed_at: Instant::now(),
-      entries: entries.into(),
-    };
-    let surplus = known.surplus(keep);
-    if mark.is_some() && directory_time.is_ok() {
+    let mut entries = VecDeque::from(list()?);
+    entries
+      .make_contiguous()
+      .sort_unstable_by(|one, other| other.newest_first(one));
+    let surplus = surplus(&entries, keep);
+    if let (Some(mark), Ok(directory_time)) = (mark, directory_time) {
       let mut sessions = self.sessions();
       // Sessions that nobody writes to any more are not kept in mind.
       sessions.retain(|_, known| known.listed_at.elapsed() < TRUSTED_FOR);
+      let known = Known {
+        mark,
+        directory_time,
+        listed_at: Instant::now(),
+        entries,
+      };
       sessions.insert(session.clone(), known);
     }
     Ok(surplus)
@@ -152,13 +154,14 @@ impl Known {
         .map_or((), |at| drop(self.entries.remove(at))),
     }
   }
+}
 
-  fn surplus(&self, keep: usize) -> Surplus {
-    let surplus = self.entries.len().saturating_sub(keep);
-    Surplus {
-      newest: self.entries.back().cloned(),
-      entries: self.entries.range(..surplus).rev().cloned().collect(),
-    }
+/// `entries` are oldest first.
+fn surplus(entries: &VecDeque<CheckpointEntry>, keep: usize) -> Surplus {
+  let beyond = entries.len().saturating_sub(keep);
+  Surplus {
+    newest: entries.back().cloned(),
+    entries: entries.range(..beyond).rev().cloned().collect(),
   }
 }
 

@@ -12,8 +12,9 @@ use std::io;
 use std::path::Path;
 
 use super::disk::{Directory, Kind};
-use super::durable::{self, Durability, absent_is_fine, fill, remove_tree, temporary_name};
+use super::durable::{self, Durability, absent_is_fine, fill, temporary_name};
 use super::is_absence;
+use super::walk::remove_tree;
 use crate::backend::Content;
 use crate::error::{Error, Result};
 

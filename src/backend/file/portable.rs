@@ -4,12 +4,13 @@
 //! Links are looked for before each call, so that none is followed by mistake; on these systems a process that swaps
 //! directories for links at the right moment is not defended against.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
 use super::disk::{Contents, Directory, Disk, Entry, Kind, Stat, peek_bounds};
+use super::locks;
 use crate::backend::Peek;
 use crate::clock::millis_since_epoch;
 
@@ -195,23 +196,11 @@ impl Directory for PathDirectory {
   }
 
   fn lock(&self, name: &str) -> io::Result<File> {
-    let file = self.open_lock(name)?;
-    loop {
-      match file.lock() {
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-        Err(error) if error.kind() != io::ErrorKind::Unsupported => return Err(error),
-        _ => return Ok(file),
-      }
-    }
+    locks::wait(self.open_lock(name)?)
   }
 
   fn try_lock(&self, name: &str) -> io::Result<Option<File>> {
-    let file = self.open_lock(name)?;
-    match file.try_lock() {
-      Ok(()) => Ok(Some(file)),
-      Err(TryLockError::WouldBlock) => Ok(None),
-      Err(TryLockError::Error(error)) => Err(error),
-    }
+    locks::take(self.open_lock(name)?)
   }
 
   fn time_of(&self, lock: &File) -> io::Result<SystemTime> {
@@ -226,11 +215,7 @@ impl Directory for PathDirectory {
     if cfg!(windows) {
       return Ok(None);
     }
-    match File::open(self.path.join(name))?.try_lock() {
-      Ok(()) => Ok(Some(true)),
-      Err(TryLockError::WouldBlock) => Ok(Some(false)),
-      Err(TryLockError::Error(_)) => Ok(None),
-    }
+    Ok(locks::is_free(File::open(self.path.join(name))?))
   }
 }
 

@@ -1,7 +1,7 @@
 //! The disk of Unix systems. Directories are opened one name at a time and never through a link, and files by their
 //! name in an open directory: no race can lead a call out of the base.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
@@ -11,6 +11,7 @@ use std::time::SystemTime;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
 
 use super::disk::{Contents, Directory, Disk, Entry, Kind, Stat, peek_bounds};
+use super::locks;
 use crate::backend::Peek;
 use crate::weakened;
 
@@ -259,23 +260,11 @@ impl Directory for UnixDirectory {
   }
 
   fn lock(&self, name: &str) -> io::Result<File> {
-    let file = self.open_lock(name)?;
-    loop {
-      match file.lock() {
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-        Err(error) if error.kind() != io::ErrorKind::Unsupported => return Err(error),
-        _ => return Ok(file),
-      }
-    }
+    locks::wait(self.open_lock(name)?)
   }
 
   fn try_lock(&self, name: &str) -> io::Result<Option<File>> {
-    let file = self.open_lock(name)?;
-    match file.try_lock() {
-      Ok(()) => Ok(Some(file)),
-      Err(TryLockError::WouldBlock) => Ok(None),
-      Err(TryLockError::Error(error)) => Err(error),
-    }
+    locks::take(self.open_lock(name)?)
   }
 
   fn time_of(&self, lock: &File) -> io::Result<SystemTime> {
@@ -287,11 +276,6 @@ impl Directory for UnixDirectory {
   }
 
   fn is_abandoned(&self, name: &str) -> io::Result<Option<bool>> {
-    let file = self.open(name, OFlags::RDONLY | OFlags::NONBLOCK)?;
-    match file.try_lock() {
-      Ok(()) => Ok(Some(true)),
-      Err(TryLockError::WouldBlock) => Ok(Some(false)),
-      Err(TryLockError::Error(_)) => Ok(None),
-    }
+    Ok(locks::is_free(self.open(name, OFlags::RDONLY | OFlags::NONBLOCK)?))
   }
 }

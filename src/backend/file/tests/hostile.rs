@@ -1,0 +1,148 @@
+//! Links, pipes, depths and sizes that nobody who means well would make.
+
+use super::*;
+
+#[cfg(unix)]
+#[test]
+fn links_are_not_followed() {
+  use std::os::unix::fs::symlink;
+  let (root, backend) = backend();
+  let outside = root.path().join("outside");
+  fs::create_dir_all(outside.join(CHECKPOINTS)).unwrap();
+  fs::write(outside.join("session.json"), b"secret").unwrap();
+  fs::write(outside.join(CHECKPOINTS).join("cp-1.json"), b"secret").unwrap();
+  symlink(&outside, backend.base.join("linked")).unwrap();
+  let s = session("s");
+  backend.create_session(&s).unwrap();
+  symlink(outside.join("session.json"), backend.path(&s, Item::Session)).unwrap();
+  fs::remove_dir(backend.session_dir(&s).join(CHECKPOINTS)).unwrap();
+  symlink(outside.join(CHECKPOINTS), backend.session_dir(&s).join(CHECKPOINTS)).unwrap();
+
+  let linked = session("linked");
+  let id = CheckpointId::parse("cp-1").unwrap();
+  let checkpoint = Item::Checkpoint(&id, Encoding::Json);
+  assert_eq!(backend.sessions().unwrap(), []);
+  assert_eq!(backend.read(&linked, Item::Session, u64::MAX).unwrap(), None);
+  assert_eq!(backend.read(&s, checkpoint, u64::MAX).unwrap(), None);
+  assert_eq!(
+    backend.read(&s, Item::Session, u64::MAX).unwrap_err().code,
+    crate::Code::Corrupt
+  );
+  assert!(backend.checkpoints(&s).unwrap().is_empty());
+  assert_eq!(backend.sessions_with_checkpoint(&id).unwrap(), []);
+  assert!(backend.write(&linked, Item::Session, b"written").is_err());
+  assert!(backend.write(&s, checkpoint, b"written").is_err());
+  assert!(backend.write_state(&linked, b"", b"").is_err());
+  backend.remove(&s, checkpoint).unwrap();
+  assert!(backend.delete_session(&linked).is_err());
+  // A link in the place of the file itself is replaced, not written through.
+  backend.write(&s, Item::Session, b"mine").unwrap();
+  backend.delete_session(&s).unwrap();
+
+  assert_eq!(fs::read(outside.join("session.json")).unwrap(), b"secret");
+  assert_eq!(names_in(&outside), ["checkpoints", "session.json"]);
+  assert_eq!(names_in(&outside.join(CHECKPOINTS)), ["cp-1.json"]);
+}
+
+/// Looking first and opening afterwards loses this race within milliseconds.
+#[cfg(unix)]
+#[test]
+fn a_directory_that_flips_to_a_link_leads_nobody_out() {
+  use std::os::unix::fs::symlink;
+  use std::sync::atomic::{AtomicBool, Ordering};
+  let (root, backend) = backend();
+  let outside = root.path().join("outside");
+  fs::create_dir_all(outside.join(CHECKPOINTS)).unwrap();
+  fs::write(outside.join("session.json"), b"secret").unwrap();
+  let s = session("s");
+  backend.create_session(&s).unwrap();
+  let place = backend.session_dir(&s);
+  let is_over = AtomicBool::new(false);
+  std::thread::scope(|scope| {
+    scope.spawn(|| {
+      while !is_over.load(Ordering::Relaxed) {
+        // The writer makes the directory again whenever it is missing.
+        let _ = fs::rename(&place, root.path().join(Uuid::new_v4().to_string()));
+        if symlink(&outside, &place).is_ok() {
+          fs::remove_file(&place).unwrap();
+        }
+      }
+    });
+    let id = CheckpointId::parse("cp-1").unwrap();
+    for _ in 0..300 {
+      // They may fail: they find a link, or nothing. A read may give what is in the store, and nothing else.
+      let _ = backend.write(&s, Item::Checkpoint(&id, Encoding::Json), b"mine");
+      let _ = backend.write(&s, Item::TaskTree, b"mine");
+      assert_eq!(backend.read(&s, Item::Session, u64::MAX).unwrap_or(None), None);
+    }
+    is_over.store(true, Ordering::Relaxed);
+  });
+  assert_eq!(names_in(&outside), [CHECKPOINTS, "session.json"]);
+  assert!(names_in(&outside.join(CHECKPOINTS)).is_empty());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_the_place_of_a_file_hangs_nobody() {
+  let (_root, backend) = backend();
+  let s = session("s");
+  backend.create_session(&s).unwrap();
+  let pipe = backend.path(&s, Item::Session);
+  let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+  assert!(made.success());
+  assert_eq!(
+    backend.read(&s, Item::Session, u64::MAX).unwrap_err().code,
+    crate::Code::Corrupt
+  );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_the_place_of_the_lock_hangs_nobody() {
+  let (_root, backend) = backend();
+  let s = session("s");
+  backend.create_session(&s).unwrap();
+  let made = std::process::Command::new("mkfifo")
+    .arg(backend.session_dir(&s).join(".lock"))
+    .status();
+  assert!(made.unwrap().success());
+  assert!(backend.write(&s, Item::Session, b"{}").is_err());
+}
+
+#[test]
+fn a_base_that_can_never_be_made_is_an_error() {
+  let root = tempfile::tempdir().unwrap();
+  let file = root.path().join("file");
+  fs::write(&file, b"").unwrap();
+  for base in [file.join("below"), PathBuf::from("/proc/waymark-cannot-be-here")] {
+    assert!(FileBackend::new(base, Durability::Full).initialize().is_err());
+  }
+}
+
+#[test]
+fn directories_nested_beyond_reason_exhaust_nothing() {
+  let (_root, backend) = backend();
+  let s = session("s");
+  backend.write(&s, Item::Session, b"{}").unwrap();
+  let mut deep = backend.session_dir(&s).join(LOGS);
+  for _ in 0..200 {
+    deep.push("d");
+  }
+  fs::create_dir_all(&deep).unwrap();
+  assert!(backend.usage(&s).is_err());
+  assert!(backend.delete_session(&s).unwrap().is_some(), "gone, but not freed");
+  assert_eq!(backend.read(&s, Item::Session, u64::MAX).unwrap(), None);
+  backend.initialize().unwrap();
+}
+
+#[test]
+fn more_than_the_limit_is_not_read() {
+  let (_root, backend) = backend();
+  let s = session("s");
+  backend.write(&s, Item::Session, b"12345").unwrap();
+  assert!(backend.read(&s, Item::Session, 5).is_ok());
+  assert_eq!(
+    backend.read(&s, Item::Session, 4).unwrap_err().code,
+    crate::Code::TooLarge
+  );
+}

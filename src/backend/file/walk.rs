@@ -1,0 +1,64 @@
+//! Walks over whole trees.
+
+use std::io;
+
+use super::disk::{Directory, Kind};
+use super::durable::{ATTEMPTS, absent_is_fine};
+use super::is_absence;
+
+/// Removes a directory and all below it. A writer that was on its way in may still leave a file there: that goes too.
+pub fn remove_tree<D: Directory>(parent: &D, name: &str) -> io::Result<()> {
+  for _ in 1..ATTEMPTS {
+    match try_remove_tree(parent, name, 0) {
+      Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+      removed => return removed,
+    }
+  }
+  try_remove_tree(parent, name, 0)
+}
+
+fn try_remove_tree<D: Directory>(parent: &D, name: &str, depth: usize) -> io::Result<()> {
+  check_depth(depth)?;
+  let directory = match parent.open_directory(name) {
+    Err(error) if is_absence(&error) => return Ok(()),
+    directory => directory?,
+  };
+  for entry in directory.entries()? {
+    match entry.kind {
+      Kind::Directory => try_remove_tree(&directory, &entry.name, depth + 1)?,
+      Kind::File | Kind::Other => absent_is_fine(directory.remove_file(&entry.name))?,
+    }
+  }
+  absent_is_fine(parent.remove_directory(name))
+}
+
+/// Walks of a tree recurse: what others nest deeper than this is left alone, so that no tree can exhaust the stack or the
+/// open files.
+fn check_depth(depth: usize) -> io::Result<()> {
+  const DEEPEST: usize = 64;
+  if depth > DEEPEST {
+    return Err(io::Error::other(format!(
+      "directories are nested more than {DEEPEST} deep"
+    )));
+  }
+  Ok(())
+}
+
+/// The bytes of all files below a directory. What vanishes during the walk counts as gone.
+pub fn tree_size<D: Directory>(directory: &D, depth: usize) -> io::Result<u64> {
+  check_depth(depth)?;
+  let mut total = 0;
+  for entry in directory.entries()? {
+    let size = match entry.kind {
+      Kind::Directory => directory
+        .open_directory(&entry.name)
+        .and_then(|below| tree_size(&below, depth + 1)),
+      Kind::File | Kind::Other => directory.stat(&entry.name).map(|stat| stat.size),
+    };
+    match size {
+      Err(error) if is_absence(&error) => {}
+      size => total += size?,
+    }
+  }
+  Ok(total)
+}

@@ -1,0 +1,199 @@
+//! Sessions and checkpoints: what is stored.
+
+use napi::bindgen_prelude::{JsObjectValue, JsValue, Object};
+
+use super::super::engine::{Collection, Value};
+use super::super::error::not_serializable;
+use super::super::text::Text;
+use super::{Arguments, is_undefined};
+use crate::backend::Encoding;
+use crate::error::{Error, Result};
+use crate::format::checkpoint::SESSION_MEMBERS;
+use crate::format::compose::Parts;
+use crate::id::SessionId;
+
+/// What `createCheckpoint` is asked for.
+pub struct CheckpointArguments {
+  pub session: SessionId,
+  pub encoding: Encoding,
+  head: Text,
+  task_tree: Text,
+  agent_states: Text,
+  context_store: Text,
+}
+
+impl CheckpointArguments {
+  /// Takes as long as the texts, so not on the JavaScript thread.
+  pub fn into_parts(self) -> Parts {
+    Parts {
+      head: self.head.into_string(),
+      task_tree: self.task_tree.into_string(),
+      agent_states: self.agent_states.into_string(),
+      context_store: self.context_store.into_string(),
+    }
+  }
+}
+
+/// The options of a checkpoint, checked.
+struct CheckpointOptions {
+  trigger: Value,
+  description: Value,
+  label: Value,
+  metadata: Value,
+  include_context: bool,
+  encoding: Encoding,
+}
+
+impl Arguments<'_> {
+  /// The id of a session and its JSON, without the task tree.
+  pub fn session(self, value: Value) -> Result<(SessionId, Text)> {
+    let id = self.id_of_session(value)?;
+    let session = self.session_without_tree(value)?;
+    Ok((id, self.json(session.to_unknown(), "session")?))
+  }
+
+  /// The JSON of a task tree.
+  pub fn task_tree(self, value: Value) -> Result<Text> {
+    let tree = self.map_or_object(value, "taskTree")?;
+    self.json(tree, "taskTree")
+  }
+
+  /// `(session, agentStates, contextStore, options)`, or `(session, options)` for a session without either.
+  pub fn checkpoint(self, session: Value, second: Value, third: Value, fourth: Value) -> Result<CheckpointArguments> {
+    let is_short_form = is_undefined(third) && is_undefined(fourth);
+    let undefined = fourth;
+    let (agents, context, options) = if is_short_form {
+      (undefined, undefined, second)
+    } else {
+      (second, third, fourth)
+    };
+    let id = self.id_of_session(session)?;
+    let tree = self.map_or_object(self.get(session, "taskTree")?, "session.taskTree")?;
+    let checkpoint_ids = self.get(session, "checkpointIds")?;
+    if !self.engine.is_array(checkpoint_ids)? {
+      return Err(self.wrong("session.checkpointIds", "an array", checkpoint_ids));
+    }
+    let options = self.checkpoint_options(options)?;
+    let agents = self.map_or_nothing(agents, "agentStates")?;
+    // What is not stored may be anything.
+    let context = if options.include_context {
+      self.map_or_nothing(context, "contextStore")?
+    } else {
+      self.engine.object()?.to_unknown()
+    };
+
+    let mut session = self.session_without_tree(session)?;
+    // The checkpoint names the members of the session one by one; a toJSON of its own has no say in that.
+    session.delete_named_property("toJSON")?;
+    let mut head = self.engine.object()?;
+    head.set_named_property("trigger", options.trigger)?;
+    head.set_named_property("description", options.description)?;
+    head.set_named_property("label", options.label)?;
+    head.set_named_property("session", session)?;
+    head.set_named_property("metadata", options.metadata)?;
+    Ok(CheckpointArguments {
+      session: id,
+      encoding: options.encoding,
+      head: self.json(head.to_unknown(), "The checkpoint")?,
+      task_tree: self.member_json("taskTree", tree)?,
+      agent_states: self.member_json("agentStates", agents)?,
+      context_store: self.member_json("contextStore", context)?,
+    })
+  }
+
+  /// The JSON of an object with that one member: its `toJSON()` is told the name of the member.
+  fn member_json(self, name: &str, value: Value) -> Result<Text> {
+    let mut object = self.engine.object()?;
+    object.set_named_property(name, value)?;
+    self.json(object.to_unknown(), name)
+  }
+
+  fn checkpoint_options(self, options: Value) -> Result<CheckpointOptions> {
+    if is_undefined(options) {
+      return Err(Error::invalid_argument(
+        "options must be an object; got undefined. Call createCheckpoint(session, agentStates, contextStore, options) \
+         or createCheckpoint(session, options)",
+      ));
+    }
+    self.object(options, "options")?;
+    let trigger = self.get(options, "trigger")?;
+    self.trigger(trigger)?;
+    let description = self.get(options, "description")?;
+    if !is_undefined(description) {
+      self.string(description, "options.description")?;
+    }
+    let label = self.get(options, "label")?;
+    if !is_undefined(label) {
+      self.label(label, "options.label")?;
+    }
+    let metadata = self.get(options, "metadata")?;
+    if !is_undefined(metadata) {
+      self.object(metadata, "options.metadata")?;
+    }
+    let is_compressed = self.flag(options, "compress")?;
+    Ok(CheckpointOptions {
+      trigger,
+      description,
+      label,
+      metadata,
+      include_context: self.flag(options, "includeContext")?,
+      encoding: if is_compressed { Encoding::Gzip } else { Encoding::Json },
+    })
+  }
+
+  fn id_of_session(self, session: Value) -> Result<SessionId> {
+    self.object(session, "session")?;
+    SessionId::parse(&self.string(self.get(session, "id")?, "session.id")?)
+  }
+
+  /// A copy with the session's own members, and with the known ones that it inherits: sessions may be instances of a
+  /// class with getters.
+  fn session_without_tree(self, session: Value) -> Result<Object<'static>> {
+    let mut copy = self
+      .engine
+      .copy(session)
+      .map_err(|error| not_serializable("session", error))?;
+    copy.delete_named_property("taskTree")?;
+    if self
+      .engine
+      .is_plain(session)
+      .map_err(|error| not_serializable("session", error))?
+    {
+      return Ok(copy);
+    }
+    for name in SESSION_MEMBERS {
+      if !copy.has_own_property(name)? {
+        let inherited = self.get(session, name)?;
+        if !is_undefined(inherited) {
+          copy.set_named_property(name, inherited)?;
+        }
+      }
+    }
+    Ok(copy)
+  }
+
+  /// A Map becomes a plain object; an object stays what it is.
+  fn map_or_object(self, value: Value, name: &str) -> Result<Value> {
+    if !self.is_object(value)? {
+      return Err(self.wrong(name, "a Map or an object", value));
+    }
+    let collection = self.engine.collection(value);
+    match collection.map_err(|error| not_serializable(name, error))? {
+      Collection::Map => {
+        let copy = self.engine.copy(value).map_err(|error| not_serializable(name, error))?;
+        Ok(copy.to_unknown())
+      }
+      // JSON would make `{}` of it.
+      Collection::Set => Err(self.wrong(name, "a Map or an object", value)),
+      Collection::None => Ok(value),
+    }
+  }
+
+  /// The same; what is left out is empty.
+  fn map_or_nothing(self, value: Value, name: &str) -> Result<Value> {
+    if is_undefined(value) {
+      return Ok(self.engine.object()?.to_unknown());
+    }
+    self.map_or_object(value, name)
+  }
+}

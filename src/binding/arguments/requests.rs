@@ -1,0 +1,138 @@
+//! Restoring, recovering and finding.
+
+use napi::ValueType;
+use napi::bindgen_prelude::JsValue;
+
+use super::super::engine::{Value, number_of};
+use super::{Arguments, is_undefined};
+use crate::error::{Error, Result};
+use crate::format::reset::Resets;
+use crate::id::{CheckpointId, SessionId};
+use crate::store::{Filter, InfoRequest, RecoverRequest, RestoreRequest};
+
+/// What `checkpoints` is asked for.
+#[derive(Debug, Clone)]
+pub struct IterationArguments {
+  pub session: SessionId,
+  pub filter: Filter,
+  pub skip_damaged: bool,
+}
+
+impl Arguments<'_> {
+  /// `({checkpointId, …})`, or `(sessionId, checkpointId, options?)`.
+  pub fn restore(self, first: Value, second: Value, third: Value) -> Result<RestoreRequest> {
+    let by_name = matches!(first.get_type(), Ok(ValueType::String));
+    let (session, checkpoint, options) = if by_name {
+      (first, second, third)
+    } else {
+      self.object(first, "options")?;
+      (self.get(first, "sessionId")?, self.get(first, "checkpointId")?, first)
+    };
+    let mut named_session = if is_undefined(session) {
+      None
+    } else {
+      Some(self.session_id(session)?)
+    };
+    if by_name && is_undefined(checkpoint) {
+      return Err(Error::invalid_argument(
+        "checkpointId must be a string; got undefined. Call restoreCheckpoint({ checkpointId, … }) or \
+         restoreCheckpoint(sessionId, checkpointId)",
+      ));
+    }
+    let asked_for = self.string(checkpoint, "checkpointId")?;
+    let checkpoint = match asked_for.split_once('/') {
+      None => CheckpointId::parse(&asked_for)?,
+      Some((session, id)) => {
+        let session = SessionId::parse(session)?;
+        if let Some(other) = named_session.replace(session.clone())
+          && other != session
+        {
+          return Err(Error::invalid_argument(format!(
+            "checkpointId names the session {session:?}, sessionId names {other:?}",
+            session = session.as_str(),
+            other = other.as_str()
+          )));
+        }
+        CheckpointId::parse(id)?
+      }
+    };
+    self.optional_object(options, "options")?;
+    Ok(RestoreRequest {
+      session: named_session,
+      checkpoint,
+      asked_for,
+      validate_checksum: self.flag(options, "validateChecksum")?,
+      resets: self.resets(options)?,
+      include_state: self.flag(options, "includeState")?,
+    })
+  }
+
+  pub fn info_request(self, session: Value, options: Value) -> Result<InfoRequest> {
+    let session = self.session_id(session)?;
+    self.optional_object(options, "options")?;
+    let limit = self.option(options, "limit")?;
+    let cursor = self.option(options, "cursor")?;
+    Ok(InfoRequest {
+      session,
+      limit: limit.map_or(Ok(0), |limit| self.count(limit, "options.limit"))?,
+      cursor: cursor.map(|cursor| self.string(cursor, "options.cursor")).transpose()?,
+      filter: self.filter(options)?,
+    })
+  }
+
+  pub fn iteration(self, session: Value, options: Value) -> Result<IterationArguments> {
+    let session = self.session_id(session)?;
+    self.optional_object(options, "options")?;
+    Ok(IterationArguments {
+      session,
+      filter: self.filter(options)?,
+      skip_damaged: self.flag(options, "skipDamaged")?,
+    })
+  }
+
+  fn filter(self, options: Value) -> Result<Filter> {
+    let trigger = self.option(options, "trigger")?;
+    let label = self.option(options, "label")?;
+    let time = |name| {
+      let value = self.option(options, name)?;
+      value
+        .map(|value| self.time(value, &format!("options.{name}")))
+        .transpose()
+    };
+    Ok(Filter {
+      trigger: trigger.map(|trigger| self.trigger(trigger)).transpose()?,
+      label: label.map(|label| self.label(label, "options.label")).transpose()?,
+      since: time("since")?,
+      until: time("until")?,
+    })
+  }
+
+  /// Milliseconds since 1970, or a Date.
+  fn time(self, value: Value, name: &str) -> Result<f64> {
+    let time = match number_of(value) {
+      None if value.is_date()? => value.coerce_to_number()?.get_double().ok(),
+      number => number,
+    };
+    time
+      .filter(|time| !time.is_nan())
+      .ok_or_else(|| self.wrong(name, "a number of milliseconds since 1970, or a Date", value))
+  }
+
+  pub fn recover(self, session: Value, options: Value) -> Result<RecoverRequest> {
+    let session = self.session_id(session)?;
+    self.optional_object(options, "options")?;
+    Ok(RecoverRequest {
+      session,
+      resets: self.resets(options)?,
+      include_state: self.flag(options, "includeState")?,
+      quarantine: self.flag(options, "quarantine")?,
+    })
+  }
+
+  fn resets(self, options: Value) -> Result<Resets> {
+    Ok(Resets {
+      failed: self.flag(options, "resetFailedTasks")?,
+      in_progress: self.flag(options, "resetInProgressTasks")?,
+    })
+  }
+}
