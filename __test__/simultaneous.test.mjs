@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { spawn, spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
@@ -7,6 +8,8 @@ import { Worker } from 'node:worker_threads'
 import { runNode } from './support/processes.mjs'
 import { makeSession } from './support/sessions.mjs'
 import { OPTIONS, checkpointOf, onEveryBackend, openStore, scratchDirectory } from './support/stores.mjs'
+
+const lacksFlock = spawnSync('flock', ['--version']).error && 'there is no flock(1) here'
 
 onEveryBackend('simultaneous calls', (open) => {
   it('a hundred saves of one session all succeed, and the file is one of them, whole', async () => {
@@ -138,5 +141,31 @@ describe('threads and processes', () => {
       readdirSync(join(base, 's')).filter((name) => name.endsWith('.tmp')),
       [],
     )
+  })
+
+  it('a session that a stopped process has locked holds up no other', { skip: lacksFlock }, async () => {
+    const base = scratchDirectory()
+    const store = await openStore(base)
+    await store.saveSession(makeSession('locked'))
+    const holder = spawn('flock', [join(base, 'locked', '.lock'), 'sh', '-c', 'echo held; sleep 60'], {
+      detached: true,
+    })
+    const ended = new Promise((resolve) => holder.once('exit', resolve))
+    try {
+      await new Promise((resolve) => holder.stdout.once('data', resolve))
+      let locked = 0
+      const waiting = Array.from({ length: 30 }, () =>
+        store.saveSession(makeSession('locked')).finally(() => {
+          locked += 1
+        }),
+      )
+      assert.equal((await store.saveSession(makeSession('free'))).success, true)
+      assert.equal(locked, 0)
+      process.kill(-holder.pid)
+      assert.ok((await Promise.all(waiting)).every(({ success }) => success))
+    } finally {
+      if (holder.exitCode === null && holder.signalCode === null) process.kill(-holder.pid)
+      await ended
+    }
   })
 })

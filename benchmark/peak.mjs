@@ -1,4 +1,5 @@
-// The highest resident memory during a checkpoint, beyond what was there before it.
+// The highest resident memory during a checkpoint, beyond what was there before it; and during one JSON.stringify of the
+// same state, which every way to store it begins with.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 
@@ -13,21 +14,28 @@ const stringBytes = textBytes === text.length ? text.length : text.length * 2
 const store = new CheckpointStore(place, 2)
 await store.initialize()
 
-const peaks = []
-for (let round = 0; round < 8; round += 1) {
-  globalThis.gc()
-  const before = status('VmRSS')
-  // Makes the system forget the peak so far.
-  writeFileSync('/proc/self/clear_refs', '5')
-  const made = await store.createCheckpoint(session, agentStates, contextStore, {
-    trigger: 'auto',
-    includeContext: true,
-  })
+const peaks = await peaksOf(async () => {
+  const options = { trigger: 'auto', includeContext: true }
+  const made = await store.createCheckpoint(session, agentStates, contextStore, options)
   if (!made.success) throw new Error(made.error)
-  peaks.push(status('VmHWM') - before)
-}
-process.send({ peaks: peaks.slice(2), textBytes, stringBytes })
+})
+const stringifyPeaks = await peaksOf(async () => JSON.stringify({ session, agentStates, contextStore }))
+process.send({ peaks, stringifyPeaks, textBytes, stringBytes })
 process.disconnect()
+
+async function peaksOf(work) {
+  const peaks = []
+  for (let round = 0; round < 8; round += 1) {
+    globalThis.gc()
+    const before = status('VmRSS')
+    // Makes the system forget the peak so far.
+    writeFileSync('/proc/self/clear_refs', '5')
+    await work()
+    peaks.push(status('VmHWM') - before)
+  }
+  // The first ones find pages that were never touched.
+  return peaks.slice(2)
+}
 
 function status(name) {
   const [, kilobytes] = new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(readFileSync('/proc/self/status', 'utf8'))

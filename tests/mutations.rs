@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use waymark::backend::{Backend, CheckpointEntry, Content, Encoding, Item, MemoryBackend, Peek, Usage};
+use waymark::backend::{Backend, CheckpointEntry, Content, Encoding, Item, MemoryBackend, Peeked, Usage};
 use waymark::format::compose::Parts;
 use waymark::format::gzip;
 use waymark::format::reset::Resets;
@@ -42,7 +42,7 @@ delegate! {
   fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64>;
   fn write_state(&self, session: &SessionId, document: &dyn Content, tree: &dyn Content) -> Result<()>;
   fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>>;
-  fn peek(&self, session: &SessionId, item: Item<'_>, head: usize, tail: usize) -> Result<Option<Peek>>;
+  fn peek(&self, session: &SessionId, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<Peeked>>;
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool>;
   fn quarantine(&self, session: &SessionId, item: Item<'_>) -> Result<Option<String>>;
   fn checkpoints(&self, session: &SessionId) -> Result<Vec<CheckpointEntry>>;

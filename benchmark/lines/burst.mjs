@@ -17,18 +17,24 @@ export async function burst() {
       missing.push({ name, reason: error.message })
     }
   }
-  // What a file for each checkpoint costs without a single sync.
-  const unsynced = await start('waymark', { options: { keep, durability: 'relaxed' } })
+  // What a file for each checkpoint costs: with the same syncs and nothing else, and without a single sync.
+  const bounds = [
+    { name: 'the floor, which removes nothing', worker: await start('floor') },
+    {
+      name: 'the same files with nothing synced',
+      worker: await start('waymark', { options: { keep, durability: 'relaxed' } }),
+    },
+  ]
   for (const [tasks, rounds] of [
     [10, 15],
     [100, 9],
     [1000, 3],
   ]) {
-    const sides = contenders.map((contender) => [
-      contender.name,
-      async () => (await contender.ask('burst', { tasks, sessions: SESSIONS })).ms,
-    ])
-    sides.push(['unsynced', async () => (await unsynced.ask('burst', { tasks, sessions: SESSIONS })).ms])
+    const side = (name, worker) => [name, async () => (await worker.ask('burst', { tasks, sessions: SESSIONS })).ms]
+    const sides = [
+      ...contenders.map((contender) => side(contender.name, contender)),
+      ...bounds.map(({ name, worker }) => side(name, worker)),
+    ]
     const samples = await alternate(rounds, Object.fromEntries(sides), { warmUp: tasks === 1000 ? 1 : 2 })
     const what = `${SESSIONS} sessions of ${tasks.toLocaleString('en')} tasks checkpointing at once`
     const ours = perSecond(samples.waymark)
@@ -39,12 +45,14 @@ export async function burst() {
       const label = `${what}: ours against ${name} ${version ?? ''}`.trimEnd()
       lines.push({ name: label, unit: 'per second', ours, theirs, ratio, target, reached: isReached(ratio, target) })
     }
-    const theirs = perSecond(samples.unsynced)
-    const label = `${what}: ours against the same files with nothing synced`
-    lines.push({ name: label, unit: 'per second', ours, theirs, ratio: ours.median / theirs.median, target: {} })
+    for (const { name } of bounds) {
+      const theirs = perSecond(samples[name])
+      const label = `${what}: ours against ${name}`
+      lines.push({ name: label, unit: 'per second', ours, theirs, ratio: ours.median / theirs.median, target: {} })
+    }
     for (const { name, reason } of missing) lines.push({ name: `${what}: ours against ${name}`, missing: reason })
   }
-  await Promise.all([unsynced, ...contenders].map((contender) => contender.end()))
+  await Promise.all([...bounds.map(({ worker }) => worker), ...contenders].map((worker) => worker.end()))
   return lines
 }
 

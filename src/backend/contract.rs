@@ -1,6 +1,6 @@
 //! What every backend must do. A new backend runs this suite before anything else.
 
-use super::{Backend, Encoding, Item, Surplus};
+use super::{Backend, CheckpointEntry, Encoding, Item, Peek, Surplus};
 use crate::id::{CheckpointId, SessionId, TaskId};
 
 type Factory<'a> = &'a dyn Fn() -> Box<dyn Backend>;
@@ -82,16 +82,23 @@ fn what_was_written_is_read_back_and_replaced(new_backend: Factory<'_>) {
 
 fn a_peek_shows_both_ends(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
-  let (s, id) = (session("s"), checkpoint("cp-1-000000"));
-  let item = Item::Checkpoint(&id, Encoding::Json);
-  assert_eq!(backend.peek(&s, item, 3, 2).unwrap(), None);
-  backend.write(&s, item, b"0123456789").unwrap();
+  let s = session("s");
+  let entry = |id| CheckpointEntry::new(checkpoint(id), Encoding::Json, || 0);
+  let entries = [entry("cp-1-000000"), entry("cp-2-000000"), entry("cp-3-000000")];
+  let peek = |head, tail| {
+    let peeked = backend.peek(&s, &entries, head, tail).unwrap();
+    peeked.into_iter().map(Result::unwrap).collect::<Vec<_>>()
+  };
+  assert_eq!(peek(3, 2), [None, None, None]);
+  backend.write(&s, entries[0].item(), b"0123456789").unwrap();
+  backend.write(&s, entries[2].item(), b"").unwrap();
   for (head, tail, first, last) in [(3, 2, "012", "89"), (20, 9, "0123456789", "123456789"), (0, 0, "", "")] {
-    let peek = backend.peek(&s, item, head, tail).unwrap().unwrap();
-    assert_eq!((peek.head, peek.tail, peek.size), (first.into(), last.into(), 10));
+    let whole = |head: &str, tail: &str, size| {
+      let (head, tail) = (head.into(), tail.into());
+      Some(Peek { head, tail, size })
+    };
+    assert_eq!(peek(head, tail), [whole(first, last, 10), None, whole("", "", 0)]);
   }
-  backend.write(&s, item, b"").unwrap();
-  assert_eq!(backend.peek(&s, item, 3, 2).unwrap().unwrap().size, 0);
 }
 
 fn session_and_tree_are_written_together(new_backend: Factory<'_>) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Backend, CheckpointEntry, Content, Encoding, Item, Peek, RESULTS, Usage};
+use super::{Backend, CheckpointEntry, Content, Encoding, Item, Peek, Peeked, RESULTS, Usage};
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
 use crate::id::{CheckpointId, SessionId, TaskId};
@@ -137,14 +137,18 @@ impl Backend for MemoryBackend {
     }
   }
 
-  fn peek(&self, session: &SessionId, item: Item<'_>, head: usize, tail: usize) -> Result<Option<Peek>> {
+  fn peek(&self, session: &SessionId, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<Peeked>> {
     let sessions = self.lock();
-    let bytes = sessions.get(session).and_then(|contents| contents.get(item));
-    Ok(bytes.map(|bytes| Peek {
-      head: bytes[..head.min(bytes.len())].to_vec(),
-      tail: bytes[bytes.len().saturating_sub(tail)..].to_vec(),
-      size: bytes.len() as u64,
-    }))
+    let contents = sessions.get(session);
+    let peek = |entry: &CheckpointEntry| {
+      let bytes = contents.and_then(|contents| contents.get(entry.item()));
+      Ok(bytes.map(|bytes| Peek {
+        head: bytes[..head.min(bytes.len())].to_vec(),
+        tail: bytes[bytes.len().saturating_sub(tail)..].to_vec(),
+        size: bytes.len() as u64,
+      }))
+    };
+    Ok(entries.iter().map(peek).collect())
   }
 
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {

@@ -119,6 +119,11 @@ impl CheckpointEntry {
     None
   }
 
+  #[must_use]
+  pub fn item(&self) -> Item<'_> {
+    Item::Checkpoint(&self.id, self.encoding)
+  }
+
   /// Newest first.
   #[must_use]
   pub fn newest_first(&self, other: &Self) -> Ordering {
@@ -169,6 +174,9 @@ pub struct Peek {
   pub size: u64,
 }
 
+/// What looking at one of several gave.
+pub type Peeked = Result<Option<Peek>>;
+
 /// What a session takes up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -206,8 +214,9 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// The bytes of an item; more than `limit` of them are an error.
   fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>>;
 
-  /// The first `head` and the last `tail` bytes of an item, as far as it has them.
-  fn peek(&self, session: &SessionId, item: Item<'_>, head: usize, tail: usize) -> Result<Option<Peek>>;
+  /// The first `head` and the last `tail` bytes of each of these checkpoints, as far as it has them; `None` for one that is
+  /// missing.
+  fn peek(&self, session: &SessionId, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<Peeked>>;
 
   /// Removes an item, and says whether it was there.
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool>;

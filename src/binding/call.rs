@@ -32,7 +32,7 @@ impl CheckpointStore {
     work: impl FnOnce(&OpenStore, A) -> Result<T> + Send + 'static,
     convert: impl FnOnce(Engine<'_>, OpenStore, T) -> Result<Value> + Send + 'static,
   ) -> napi::Result<Promise<'env>> {
-    let engine = Engine::new(env);
+    let engine = Engine::new(env)?;
     let store = match self.inner.enter() {
       Ok(store) => store,
       Err(error) => return rejected(engine, error),

@@ -9,6 +9,7 @@ use napi::bindgen_prelude::{
 };
 use napi::{Env, JsString, UnknownRef, ValueType};
 
+use super::globals::{Global, Globals};
 use super::text::Text;
 use crate::error::shortened;
 
@@ -29,11 +30,15 @@ pub enum Collection {
 #[derive(Clone, Copy)]
 pub struct Engine<'env> {
   env: &'env Env,
+  globals: &'static Globals,
 }
 
 impl<'env> Engine<'env> {
-  pub fn new(env: &'env Env) -> Self {
-    Self { env }
+  pub fn new(env: &'env Env) -> napi::Result<Self> {
+    Ok(Self {
+      env,
+      globals: Globals::of(*env)?,
+    })
   }
 
   pub fn env(self) -> &'env Env {
@@ -42,23 +47,23 @@ impl<'env> Engine<'env> {
 
   /// `JSON.stringify(value)`: `None` where it answers `undefined`.
   pub fn stringify(self, value: Value) -> napi::Result<Option<Text>> {
-    let text: Option<JsString<'_>> = self.call("JSON", "stringify", value)?;
+    let text: Option<JsString<'_>> = self.call(&self.globals.stringify, value)?;
     text.map(|text| Text::copy(*self.env, text)).transpose()
   }
 
   /// `JSON.parse(text)`.
   pub fn parse(self, text: &str) -> napi::Result<Value> {
-    self.call("JSON", "parse", text)
+    self.call(&self.globals.parse, text)
   }
 
   /// The same, for a text as the engine holds it.
   pub fn parse_wide(self, text: Utf16String) -> napi::Result<Value> {
-    self.call("JSON", "parse", text)
+    self.call(&self.globals.parse, text)
   }
 
   /// `object[name]`, whatever a getter does.
   pub fn get(self, object: Value, name: &str) -> napi::Result<Value> {
-    self.call("Reflect", "get", FnArgs::from((object, name)))
+    self.call(&self.globals.reflect_get, FnArgs::from((object, name)))
   }
 
   /// A new object with the own enumerable members of `object`, or with the entries of a Map.
@@ -66,19 +71,20 @@ impl<'env> Engine<'env> {
     let entries = if self.collection(object)? == Collection::Map {
       object
     } else {
-      self.call("Object", "entries", object)?
+      self.call(&self.globals.entries, object)?
     };
     // fromEntries defines members, it does not assign them: a key "__proto__" stays data.
-    self.call("Object", "fromEntries", entries)
+    self.call(&self.globals.from_entries, entries)
   }
 
   /// Whether an object inherits nothing but what every object does.
   pub fn is_plain(self, object: Value) -> napi::Result<bool> {
-    let prototype: Value = self.call("Object", "getPrototypeOf", object)?;
-    match prototype.get_type()? {
-      ValueType::Null => Ok(true),
-      _ => self.env.strict_equals(prototype, self.prototype("Object")?),
+    let prototype: Value = self.call(&self.globals.get_prototype_of, object)?;
+    if prototype.get_type()? == ValueType::Null {
+      return Ok(true);
     }
+    let of_objects: Value = self.globals.object_prototype.get(*self.env)?;
+    self.env.strict_equals(prototype, of_objects)
   }
 
   /// Whether it is a Map or a Set, of this realm or another: test runners give their tests a global object of their own.
@@ -88,13 +94,11 @@ impl<'env> Engine<'env> {
       return Ok(Collection::None);
     }
     // Only a Map has this method for its own, whatever a subclass calls itself.
-    let keys = self.prototype("Map")?.get_named_property_unchecked("keys")?;
-    if self.apply::<Value>(keys, value).is_ok() {
+    if self.apply::<Value>(&self.globals.map_keys, value).is_ok() {
       return Ok(Collection::Map);
     }
     // A proxy has none, but says what it stands for.
-    let to_string = self.prototype("Object")?.get_named_property_unchecked("toString")?;
-    let tag: String = self.apply(to_string, value)?;
+    let tag: String = self.apply(&self.globals.object_to_string, value)?;
     Ok(match tag.as_str() {
       "[object Map]" => Collection::Map,
       "[object Set]" => Collection::Set,
@@ -104,21 +108,21 @@ impl<'env> Engine<'env> {
 
   /// `Array.isArray(value)`, which sees through proxies.
   pub fn is_array(self, value: Value) -> napi::Result<bool> {
-    self.call("Array", "isArray", value)
+    self.call(&self.globals.is_array, value)
   }
 
   /// `method.call(this)`
-  fn apply<Return: FromNapiValue>(self, method: Value, this: Value) -> napi::Result<Return> {
-    self.call("Reflect", "apply", FnArgs::from((method, this, Vec::<Value>::new())))
-  }
-
-  fn prototype(self, class: &str) -> napi::Result<Object<'env>> {
-    self.namespace(class)?.get_named_property_unchecked("prototype")
+  fn apply<Return: FromNapiValue>(self, method: &Global, this: Value) -> napi::Result<Return> {
+    let method: Value = method.get(*self.env)?;
+    self.call(
+      &self.globals.reflect_apply,
+      FnArgs::from((method, this, Vec::<Value>::new())),
+    )
   }
 
   /// `{}`
   pub fn object(self) -> napi::Result<Object<'static>> {
-    let object: Function<'_, (), Object<'static>> = self.env.get_global()?.get_named_property_unchecked("Object")?;
+    let object: Function<'_, (), Object<'static>> = self.globals.object.get(*self.env)?;
     object.call(())
   }
 
@@ -128,8 +132,7 @@ impl<'env> Engine<'env> {
     if let Some(cause) = cause {
       options.set_named_property("cause", cause)?;
     }
-    let constructor: Function<'_, FnArgs<(&str, Object<'static>)>, Value> =
-      self.env.get_global()?.get_named_property_unchecked("Error")?;
+    let constructor: Function<'_, FnArgs<(&str, Object<'static>)>, Value> = self.globals.error.get(*self.env)?;
     let error: Value = constructor.new_instance((message, options).into())?;
     error.coerce_to_object()?.set_named_property("code", code)?;
     Ok(error)
@@ -176,23 +179,17 @@ impl<'env> Engine<'env> {
     }
   }
 
-  fn namespace(self, name: &str) -> napi::Result<Object<'env>> {
-    self.env.get_global()?.get_named_property_unchecked(name)
-  }
-
   /// Calls a function of the engine; what it throws comes back as the error.
   fn call<Args: JsValuesTupleIntoVec, Return: FromNapiValue>(
     self,
-    namespace: &str,
-    name: &str,
+    function: &Global,
     arguments: Args,
   ) -> napi::Result<Return> {
-    let harmless: Function<'_, (), Value> = self.env.get_global()?.get_named_property_unchecked("Object")?;
-    let function: Function<'_, Args, Return> = self.namespace(namespace)?.get_named_property_unchecked(name)?;
+    let function: Function<'_, Args, Return> = function.get(*self.env)?;
     function.call(arguments).inspect_err(|_| {
       // Asking a thrown value for its text may throw in turn, as a Symbol does, and that exception is still pending.
       // The next call picks it up.
-      let _ = harmless.call(());
+      let _ = self.object();
     })
   }
 }

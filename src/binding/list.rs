@@ -51,13 +51,12 @@ impl CheckpointStore {
     ts_args_type = "sessionId: string, options?: CheckpointIterationOptions",
     ts_return_type = "CheckpointIterator"
   )]
-  #[must_use]
-  pub fn checkpoints(&self, env: &Env, session_id: Value, options: Value) -> CheckpointIterator {
-    let arguments = Arguments::new(Engine::new(env)).iteration(session_id, options);
-    CheckpointIterator {
+  pub fn checkpoints(&self, env: &Env, session_id: Value, options: Value) -> napi::Result<CheckpointIterator> {
+    let arguments = Arguments::new(Engine::new(env)?).iteration(session_id, options);
+    Ok(CheckpointIterator {
       store: Arc::clone(&self.inner),
       walker: Arc::new(Walker::new(arguments)),
-    }
+    })
   }
 }
 
@@ -76,7 +75,7 @@ impl CheckpointIterator {
   pub fn next<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
     match self.store.enter() {
       Ok(store) => step(env, store, Arc::clone(&self.walker)),
-      Err(error) => rejected(Engine::new(env), error),
+      Err(error) => rejected(Engine::new(env)?, error),
     }
   }
 
@@ -87,7 +86,7 @@ impl CheckpointIterator {
   )]
   pub fn end<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
     self.walker.is_over.store(true, Ordering::Relaxed);
-    let engine = Engine::new(env);
+    let engine = Engine::new(env)?;
     match over(engine) {
       Ok(result) => settled(engine, Ok(result)),
       Err(error) => rejected(engine, error),

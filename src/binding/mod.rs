@@ -12,6 +12,8 @@ mod arguments;
 mod call;
 mod engine;
 mod error;
+mod globals;
+mod lanes;
 mod promise;
 mod settle;
 mod text;

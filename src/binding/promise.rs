@@ -4,10 +4,11 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use napi::Env;
-use napi::bindgen_prelude::{JsValue, PromiseRaw, spawn_blocking};
+use napi::bindgen_prelude::{JsValue, PromiseRaw};
 
 use super::engine::{Engine, Value};
 use super::error::to_napi;
+use super::lanes;
 use crate::error::{Code, Error, Result};
 
 pub type Promise<'env> = PromiseRaw<'env, Value>;
@@ -18,7 +19,7 @@ pub fn promise<T: Send + 'static>(
   settle: impl FnOnce(Engine<'_>, Result<T>) -> napi::Result<Value> + Send + 'static,
 ) -> napi::Result<(Promise<'_>, impl FnOnce(Result<T>) + Send + 'static)> {
   let (deferred, promise) = env.create_deferred()?;
-  let resolve = move |outcome| deferred.resolve(move |env: Env| settle(Engine::new(&env), outcome));
+  let resolve = move |outcome| deferred.resolve(move |env: Env| settle(Engine::new(&env)?, outcome));
   Ok((PromiseRaw::new(env.raw(), promise.raw()), resolve))
 }
 
@@ -30,7 +31,7 @@ pub fn off_thread<T: Send + 'static>(
   settle: impl FnOnce(Engine<'_>, Result<T>) -> napi::Result<Value> + Send + 'static,
 ) -> napi::Result<Promise<'_>> {
   let (promise, resolve) = promise(env, settle)?;
-  spawn_blocking(move || {
+  lanes::run(move || {
     resolve(catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic.as_ref()))));
   });
   Ok(promise)

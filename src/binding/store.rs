@@ -38,7 +38,7 @@ impl CheckpointStore {
     ts_args_type = "baseDir?: string, options?: number | CheckpointStoreOptions"
   )]
   pub fn new(env: &Env, base_dir: Value, options: Value) -> napi::Result<Self> {
-    let engine = Engine::new(env);
+    let engine = Engine::new(env)?;
     let arguments = Arguments::new(engine);
     let open = || {
       let options = arguments.store_options(options)?;

@@ -181,9 +181,7 @@ impl Store {
   pub(super) fn damaged(&self, session: &SessionId, entry: &CheckpointEntry, error: Error) -> Damaged {
     Damaged {
       id: entry.id.clone(),
-      path: self
-        .backend
-        .name_of(session, Item::Checkpoint(&entry.id, entry.encoding)),
+      path: self.backend.name_of(session, entry.item()),
       error,
     }
   }

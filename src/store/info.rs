@@ -1,14 +1,18 @@
 //! Lists that read no payloads, and walks that read one at a time.
 
 use std::collections::VecDeque;
+use std::slice;
 
 use super::{Damaged, Store, StoredCheckpoint};
-use crate::backend::{CheckpointEntry, Encoding, Item};
+use crate::backend::{CheckpointEntry, Encoding, Peeked};
 use crate::error::{Error, Result};
 use crate::format::gzip;
 use crate::format::info::{HEAD_BYTES, Info, TAIL_BYTES};
 use crate::format::object::ObjectWriter;
 use crate::id::SessionId;
+
+/// How many checkpoints are looked at together.
+const BATCH: usize = 64;
 
 /// Which checkpoints are wanted; what is absent does not matter. Times are milliseconds since 1970, both included.
 #[derive(Debug, Clone, Default)]
@@ -61,6 +65,9 @@ pub struct Iteration {
   waiting: VecDeque<CheckpointEntry>,
 }
 
+/// What a list shows of a checkpoint, and the bytes that it takes up; `None` if it is not there.
+type Found = Result<Option<(Info, u64)>>;
+
 impl Store {
   pub fn list_info(&self, request: &InfoRequest) -> Result<InfoPage> {
     let after = request.cursor.as_deref().map(parse_cursor).transpose()?;
@@ -75,23 +82,26 @@ impl Store {
       total: entries.len(),
       damaged: Vec::new(),
     };
+    let mut waiting = &entries[start..];
     let mut count = 0;
-    for entry in &entries[start..] {
-      if count == limit {
-        break;
-      }
-      page.cursor = Some(cursor(entry));
-      match self.info(&request.session, entry) {
-        Ok(Some((info, size))) if request.filter.admits(&info) => {
-          if count > 0 {
-            page.infos.push(',');
+    while count < limit && !waiting.is_empty() {
+      // Never more than the page still has room for.
+      let (batch, rest) = waiting.split_at(waiting.len().min(limit - count).min(BATCH));
+      waiting = rest;
+      for (entry, info) in batch.iter().zip(self.infos(&request.session, batch)?) {
+        match info {
+          Ok(Some((info, size))) if request.filter.admits(&info) => {
+            if count > 0 {
+              page.infos.push(',');
+            }
+            page.infos.push_str(&to_json(entry, &info, size));
+            count += 1;
           }
-          page.infos.push_str(&to_json(entry, &info, size));
-          count += 1;
+          Ok(_) => {}
+          Err(error) => page.damaged.push(self.damaged(&request.session, entry, error)),
         }
-        Ok(_) => {}
-        Err(error) => page.damaged.push(self.damaged(&request.session, entry, error)),
       }
+      page.cursor = batch.last().map(cursor);
     }
     page.infos.push(']');
     let is_last = entries.last().map(cursor) == page.cursor;
@@ -111,7 +121,8 @@ impl Store {
   pub fn next_of(&self, iteration: &mut Iteration) -> Option<Result<StoredCheckpoint, Damaged>> {
     while let Some(entry) = iteration.waiting.pop_front() {
       if !iteration.filter.admits_all() {
-        match self.info(&iteration.session, &entry) {
+        let info = self.infos(&iteration.session, slice::from_ref(&entry));
+        match info.and_then(|mut infos| infos.pop().unwrap_or(Ok(None))) {
           Ok(Some((info, _))) if iteration.filter.admits(&info) => {}
           Ok(_) => continue,
           Err(error) => return Some(Err(self.damaged(&iteration.session, &entry, error))),
@@ -124,10 +135,14 @@ impl Store {
     None
   }
 
-  /// What a list shows of a checkpoint, and the bytes that it takes up; `None` if it is not there.
-  fn info(&self, session: &SessionId, entry: &CheckpointEntry) -> Result<Option<(Info, u64)>> {
-    let item = Item::Checkpoint(&entry.id, entry.encoding);
-    let Some(peek) = self.backend.peek(session, item, HEAD_BYTES, TAIL_BYTES)? else {
+  fn infos(&self, session: &SessionId, entries: &[CheckpointEntry]) -> Result<Vec<Found>> {
+    let peeked = self.backend.peek(session, entries, HEAD_BYTES, TAIL_BYTES)?;
+    let pairs = entries.iter().zip(peeked);
+    Ok(pairs.map(|(entry, peeked)| self.info(session, entry, peeked)).collect())
+  }
+
+  fn info(&self, session: &SessionId, entry: &CheckpointEntry, peeked: Peeked) -> Found {
+    let Some(peek) = peeked? else {
       return Ok(None);
     };
     let info = match entry.encoding {
@@ -160,8 +175,7 @@ fn to_json(entry: &CheckpointEntry, info: &Info, size: u64) -> String {
 
 /// The place of an entry in the order of a list. It stays right when the entry is gone, and when others come.
 fn cursor(entry: &CheckpointEntry) -> String {
-  let item = Item::Checkpoint(&entry.id, entry.encoding);
-  format!("{}/{}", entry.made_at, item.file_name())
+  format!("{}/{}", entry.made_at, entry.item().file_name())
 }
 
 fn parse_cursor(text: &str) -> Result<CheckpointEntry> {

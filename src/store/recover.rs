@@ -5,7 +5,7 @@ use std::io;
 
 use super::restore::Source;
 use super::{Damaged, Restored, Spelling, Store, StoredCheckpoint};
-use crate::backend::{CheckpointEntry, Item};
+use crate::backend::CheckpointEntry;
 use crate::error::{Code, Error, Result, system_code};
 use crate::format::reset::Resets;
 use crate::id::{CheckpointId, SessionId};
@@ -135,9 +135,7 @@ impl Store {
     let session = &recovery.request.session;
     let is_damaged = matches!(error.code, Code::Corrupt | Code::ChecksumMismatch);
     let moved_to = if recovery.request.quarantine && is_damaged {
-      self
-        .backend
-        .quarantine(session, Item::Checkpoint(&entry.id, entry.encoding))?
+      self.backend.quarantine(session, entry.item())?
     } else {
       None
     };

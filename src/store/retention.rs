@@ -1,7 +1,7 @@
 //! Which checkpoints stay.
 
 use super::Store;
-use crate::backend::{Item, time_in_id};
+use crate::backend::time_in_id;
 use crate::clock::now_ms;
 use crate::id::{CheckpointId, SessionId};
 
@@ -26,12 +26,7 @@ impl Store {
       .entries
       .iter()
       .filter(|entry| !(is_from_future && entry.id == *just_made))
-      .filter_map(|entry| {
-        self
-          .backend
-          .discard(session, Item::Checkpoint(&entry.id, entry.encoding))
-          .err()
-      })
+      .filter_map(|entry| self.backend.discard(session, entry.item()).err())
       .map(|error| format!("An old checkpoint was not removed: {error}"))
       .collect()
   }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use uuid::Uuid;
 
-use super::{Backend, CHECKPOINTS, CheckpointEntry, Content, Encoding, Item, Peek, RESULTS, Surplus, Usage};
+use super::{Backend, CHECKPOINTS, CheckpointEntry, Content, Encoding, Item, Peeked, RESULTS, Surplus, Usage};
 use crate::error::{Error, Result};
 use crate::id::{CheckpointId, SessionId, TaskId};
 
@@ -315,17 +315,17 @@ impl<D: Disk> Backend for FileBackend<D> {
     }
   }
 
-  fn peek(&self, session: &SessionId, item: Item<'_>, head: usize, tail: usize) -> Result<Option<Peek>> {
-    let place = Place::of(session, item);
-    let Some(directory) = self.open(&place.directory)? else {
-      return Ok(None);
+  fn peek(&self, session: &SessionId, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<Peeked>> {
+    let Some(directory) = self.open(&[session.as_str(), CHECKPOINTS])? else {
+      return Ok(entries.iter().map(|_| Ok(None)).collect());
     };
-    match directory.peek(&place.name, head, tail) {
+    let peek = |entry: &CheckpointEntry| match directory.peek(&entry.item().file_name(), head, tail) {
       Ok(Some(peek)) => Ok(Some(peek)),
-      Ok(None) => Err(Error::corrupt(&self.name_of(session, item), "it is not a file")),
+      Ok(None) => Err(Error::corrupt(&self.name_of(session, entry.item()), "it is not a file")),
       Err(error) if is_absence(&error) => Ok(None),
-      Err(error) => Err(Error::io("read", &self.path(session, item), error)),
-    }
+      Err(error) => Err(Error::io("read", &self.path(session, entry.item()), error)),
+    };
+    Ok(entries.iter().map(peek).collect())
   }
 
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
