@@ -24,17 +24,17 @@ process.send({ peaks, stringifyPeaks, textBytes, stringBytes })
 process.disconnect()
 
 async function peaksOf(work) {
-  const peaks = []
+  const highest = []
   for (let round = 0; round < 8; round += 1) {
     globalThis.gc()
     const before = status('VmRSS')
     // Makes the system forget the peak so far.
     writeFileSync('/proc/self/clear_refs', '5')
     await work()
-    peaks.push(status('VmHWM') - before)
+    highest.push(status('VmHWM') - before)
   }
   // The first ones find pages that were never touched.
-  return peaks.slice(2)
+  return highest.slice(2)
 }
 
 function status(name) {
