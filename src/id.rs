@@ -62,6 +62,12 @@ id_type!(
   "checkpoint id"
 );
 
+id_type!(
+  /// Names an agent of a session, and the directory of its checkpoints.
+  AgentId,
+  "agent id"
+);
+
 /// Why `text` cannot be an id, as the end of a sentence.
 fn objection(text: &str) -> Option<String> {
   if text.is_empty() {

@@ -10,46 +10,13 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use waymark::backend::{Backend, CheckpointEntry, Content, Encoding, Item, MemoryBackend, Peeked, Usage};
+use waymark::Options;
+use waymark::backend::{Backend, Encoding, Item, MemoryBackend, Series};
 use waymark::format::compose::Parts;
 use waymark::format::gzip;
 use waymark::format::reset::Resets;
 use waymark::id::{CheckpointId, SessionId, TaskId};
 use waymark::store::{Filter, InfoRequest, OpenStore, RecoverRequest, RestoreRequest, Spelling, Store};
-use waymark::{Options, Result};
-
-/// A backend that the store and the test share.
-#[derive(Debug, Clone, Default)]
-struct Shared(Arc<MemoryBackend>);
-
-macro_rules! delegate {
-  ($(fn $name:ident(&self $(, $argument:ident: $kind:ty)*) -> $answer:ty;)*) => {
-    impl Backend for Shared {
-      $(fn $name(&self $(, $argument: $kind)*) -> $answer {
-        self.0.$name($($argument),*)
-      })*
-    }
-  };
-}
-
-delegate! {
-  fn location(&self) -> String;
-  fn name_of(&self, session: &SessionId, item: Item<'_>) -> String;
-  fn initialize(&self) -> Result<()>;
-  fn create_session(&self, session: &SessionId) -> Result<()>;
-  fn sessions(&self) -> Result<Vec<SessionId>>;
-  fn delete_session(&self, session: &SessionId) -> Result<Option<waymark::Error>>;
-  fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64>;
-  fn write_state(&self, session: &SessionId, document: &dyn Content, tree: &dyn Content) -> Result<()>;
-  fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>>;
-  fn peek(&self, session: &SessionId, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<Peeked>>;
-  fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool>;
-  fn quarantine(&self, session: &SessionId, item: Item<'_>) -> Result<Option<String>>;
-  fn checkpoints(&self, session: &SessionId) -> Result<Vec<CheckpointEntry>>;
-  fn results(&self, session: &SessionId) -> Result<Vec<TaskId>>;
-  fn sessions_with_checkpoint(&self, id: &CheckpointId) -> Result<Vec<SessionId>>;
-  fn usage(&self, session: &SessionId) -> Result<Usage>;
-}
 
 fn parts() -> Parts {
   Parts {
@@ -114,13 +81,14 @@ fn mutated(random: &mut Random, bytes: &[u8], other: &[u8]) -> Vec<u8> {
 
 /// Calls every method that reads, as a user would; whatever they answer, they must answer.
 fn read_everything(store: &OpenStore, session: &SessionId, id: &CheckpointId, task: &TaskId) {
+  let series = &Series::from(session);
   let _ = store.load_session(session);
   let _ = store.load_task_tree(session);
   let _ = store.load_task_result(session, task);
-  let _ = store.checkpoint(session, id);
-  let _ = store.latest_checkpoint(session);
-  for entry in store.list(session, 0, 0).unwrap().entries {
-    let _ = store.read_entry(session, &entry);
+  let _ = store.checkpoint(series, id);
+  let _ = store.latest_checkpoint(series);
+  for entry in store.list(series, 0, 0).unwrap().entries {
+    let _ = store.read_entry(series, &entry);
   }
   for filter in [
     Filter::default(),
@@ -129,10 +97,10 @@ fn read_everything(store: &OpenStore, session: &SessionId, id: &CheckpointId, ta
       ..Filter::default()
     },
   ] {
-    let mut walk = store.iterate(session, filter.clone()).unwrap();
+    let mut walk = store.iterate(series, filter.clone()).unwrap();
     while store.next_of(&mut walk).is_some() {}
     let page = store.list_info(&InfoRequest {
-      session: session.clone(),
+      series: series.clone(),
       limit: 0,
       cursor: None,
       filter,
@@ -140,7 +108,7 @@ fn read_everything(store: &OpenStore, session: &SessionId, id: &CheckpointId, ta
     let infos = page.unwrap().infos;
     assert!(serde_json::from_str::<Value>(&infos).is_ok(), "{infos}");
   }
-  let _ = store.verify_checkpoint(session, id);
+  let _ = store.verify_checkpoint(series, id);
   let _ = store.verify_session(session).unwrap();
   let resets = Resets {
     failed: true,
@@ -176,8 +144,8 @@ fn value_of(encoding: Encoding, bytes: &[u8]) -> Option<Value> {
 #[test]
 fn no_mutation_crashes_a_reader_and_none_that_changes_a_checkpoint_passes_for_whole() {
   let count: usize = std::env::var("WAYMARK_MUTATIONS").map_or(3000, |count| count.parse().unwrap());
-  let backend = Shared::default();
-  let store = Arc::new(Store::new(Box::new(backend.clone()), Options::default()));
+  let backend = Arc::new(MemoryBackend::default());
+  let store = Arc::new(Store::new(Arc::clone(&backend) as Arc<dyn Backend>, Options::default()));
   store.begin_open().finish().unwrap();
   let store = store.enter().unwrap();
   let session = SessionId::parse("s").unwrap();
@@ -196,8 +164,8 @@ fn no_mutation_crashes_a_reader_and_none_that_changes_a_checkpoint_passes_for_wh
       (created.id, encoding)
     })
     .collect();
-  let checkpoints = made.iter().map(|(id, encoding)| Item::Checkpoint(id, *encoding));
-  let items: Vec<_> = [Item::Session, Item::TaskTree, Item::TaskResult(&task)]
+  let checkpoints = made.iter().map(|(id, encoding)| Item::Checkpoint(None, id, *encoding));
+  let items: Vec<_> = [Item::SESSION, Item::TASK_TREE, Item::TaskResult(&task)]
     .into_iter()
     .chain(checkpoints)
     .collect();
@@ -214,8 +182,8 @@ fn no_mutation_crashes_a_reader_and_none_that_changes_a_checkpoint_passes_for_wh
     let bytes = mutated(&mut random, &originals[chosen], &originals[other]);
     backend.write(&session, items[chosen], &bytes).unwrap();
     read_everything(&store, &session, &made[0].0, &task);
-    if let Item::Checkpoint(id, encoding) = items[chosen] {
-      match store.checkpoint(&session, id) {
+    if let Item::Checkpoint(None, id, encoding) = items[chosen] {
+      match store.checkpoint(&(&session).into(), id) {
         Ok(Some(stored)) if stored.spelling == Spelling::Fits => {
           assert_eq!(
             value_of(encoding, &bytes),

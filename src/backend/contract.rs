@@ -1,12 +1,15 @@
 //! What every backend must do. A new backend runs this suite before anything else.
 
-use super::{Backend, CheckpointEntry, Encoding, Item, Peek, Surplus};
-use crate::id::{CheckpointId, SessionId, TaskId};
+use std::thread;
 
-type Factory<'a> = &'a dyn Fn() -> Box<dyn Backend>;
+use super::{Backend, Change, CheckpointEntry, Document, Encoding, Item, Peek, Series, Surplus};
+use crate::error::{Code, Error};
+use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
 
-/// Runs every clause on a backend of its own.
-pub fn run(new_backend: impl Fn() -> Box<dyn Backend>) {
+type Factory<'a> = &'a dyn Fn(u32) -> Box<dyn Backend>;
+
+/// Runs every clause on a backend of its own; `new_backend` is told how many earlier versions it keeps.
+pub fn run(new_backend: impl Fn(u32) -> Box<dyn Backend>) {
   let new_backend: Factory<'_> = &new_backend;
   what_is_missing_is_none_and_no_error(new_backend);
   what_was_written_is_read_back_and_replaced(new_backend);
@@ -17,11 +20,15 @@ pub fn run(new_backend: impl Fn() -> Box<dyn Backend>) {
   a_checkpoint_is_found_in_every_session_that_holds_it(new_backend);
   removing_takes_one_item_and_deleting_takes_all(new_backend);
   usage_counts_every_byte(new_backend);
+  agents_have_rows_of_their_own(new_backend);
+  a_pinned_checkpoint_is_not_retired_and_not_counted(new_backend);
+  an_update_sees_what_is_there_and_no_other_comes_between(new_backend);
+  as_many_earlier_versions_stay_as_are_wanted(new_backend);
   simultaneous_writers_never_mix(new_backend);
 }
 
 fn opened(new_backend: Factory<'_>) -> Box<dyn Backend> {
-  let backend = new_backend();
+  let backend = new_backend(0);
   backend.initialize().unwrap();
   backend.initialize().unwrap();
   backend
@@ -39,18 +46,18 @@ fn what_is_missing_is_none_and_no_error(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("nobody");
   let id = checkpoint("cp-1-000000");
-  assert_eq!(backend.read(&s, Item::Session, u64::MAX).unwrap(), None);
+  assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap(), None);
   assert_eq!(
     backend
-      .read(&s, Item::Checkpoint(&id, Encoding::Gzip), u64::MAX)
+      .read(&s, Item::Checkpoint(None, &id, Encoding::Gzip), u64::MAX)
       .unwrap(),
     None
   );
-  assert!(backend.checkpoints(&s).unwrap().is_empty());
-  assert_eq!(backend.surplus(&s, 0).unwrap(), Surplus::default());
+  assert!(backend.checkpoints(&(&s).into()).unwrap().is_empty());
+  assert_eq!(backend.surplus(&(&s).into(), 0).unwrap(), Surplus::default());
   assert!(backend.sessions_with_checkpoint(&id).unwrap().is_empty());
   assert_eq!(backend.usage(&s).unwrap(), super::Usage::default());
-  backend.remove(&s, Item::TaskTree).unwrap();
+  backend.remove(&s, Item::TASK_TREE).unwrap();
   backend.delete_session(&s).unwrap();
   assert!(backend.sessions().unwrap().is_empty());
 }
@@ -60,11 +67,11 @@ fn what_was_written_is_read_back_and_replaced(new_backend: Factory<'_>) {
   let s = session("s");
   let (task, id) = (TaskId::parse("task 1").unwrap(), checkpoint("foreign"));
   let items = [
-    Item::Session,
-    Item::TaskTree,
+    Item::SESSION,
+    Item::TASK_TREE,
     Item::TaskResult(&task),
-    Item::Checkpoint(&id, Encoding::Json),
-    Item::Checkpoint(&id, Encoding::Gzip),
+    Item::Checkpoint(None, &id, Encoding::Json),
+    Item::Checkpoint(None, &id, Encoding::Gzip),
   ];
   for item in items {
     backend.write(&s, item, b"first, longer").unwrap();
@@ -86,12 +93,14 @@ fn a_peek_shows_both_ends(new_backend: Factory<'_>) {
   let entry = |id| CheckpointEntry::new(checkpoint(id), Encoding::Json, || 0);
   let entries = [entry("cp-1-000000"), entry("cp-2-000000"), entry("cp-3-000000")];
   let peek = |head, tail| {
-    let peeked = backend.peek(&s, &entries, head, tail).unwrap();
+    let peeked = backend.peek(&(&s).into(), &entries, head, tail).unwrap();
     peeked.into_iter().map(Result::unwrap).collect::<Vec<_>>()
   };
   assert_eq!(peek(3, 2), [None, None, None]);
-  backend.write(&s, entries[0].item(), b"0123456789").unwrap();
-  backend.write(&s, entries[2].item(), b"").unwrap();
+  backend
+    .write(&s, Series::from(&s).item_of(&entries[0]), b"0123456789")
+    .unwrap();
+  backend.write(&s, Series::from(&s).item_of(&entries[2]), b"").unwrap();
   for (head, tail, first, last) in [(3, 2, "012", "89"), (20, 9, "0123456789", "123456789"), (0, 0, "", "")] {
     let whole = |head: &str, tail: &str, size| {
       let (head, tail) = (head.into(), tail.into());
@@ -106,8 +115,8 @@ fn session_and_tree_are_written_together(new_backend: Factory<'_>) {
   let s = session("s");
   for content in [b"one", b"two"] {
     backend.write_state(&s, content, content).unwrap();
-    assert_eq!(backend.read(&s, Item::Session, u64::MAX).unwrap().unwrap(), content);
-    assert_eq!(backend.read(&s, Item::TaskTree, u64::MAX).unwrap().unwrap(), content);
+    assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap().unwrap(), content);
+    assert_eq!(backend.read(&s, Item::TASK_TREE, u64::MAX).unwrap().unwrap(), content);
   }
 }
 
@@ -119,7 +128,7 @@ fn only_sessions_with_a_session_document_are_listed(new_backend: Factory<'_>) {
   }
   assert!(backend.sessions().unwrap().is_empty());
   for id in ["c", "a"] {
-    backend.write(&session(id), Item::Session, b"{}").unwrap();
+    backend.write(&session(id), Item::SESSION, b"{}").unwrap();
   }
   assert_eq!(backend.sessions().unwrap(), [session("a"), session("c")]);
 }
@@ -136,10 +145,10 @@ fn checkpoints_are_listed_newest_first(new_backend: Factory<'_>) {
   ];
   for (id, encoding) in made {
     backend
-      .write(&s, Item::Checkpoint(&checkpoint(id), encoding), b"{}")
+      .write(&s, Item::Checkpoint(None, &checkpoint(id), encoding), b"{}")
       .unwrap();
   }
-  let listed = backend.checkpoints(&s).unwrap();
+  let listed = backend.checkpoints(&(&s).into()).unwrap();
   let ids: Vec<_> = listed
     .iter()
     .map(|entry| entry.id.as_str())
@@ -156,7 +165,7 @@ fn checkpoints_are_listed_newest_first(new_backend: Factory<'_>) {
   );
   assert_eq!(listed.len(), 5);
   for keep in [0, 1, 4, 5, 9, usize::MAX] {
-    let surplus = backend.surplus(&s, keep).unwrap();
+    let surplus = backend.surplus(&(&s).into(), keep).unwrap();
     assert_eq!(surplus.newest.as_ref(), listed.first());
     assert_eq!(surplus.entries, listed[keep.min(5)..], "{keep}");
   }
@@ -171,15 +180,15 @@ fn a_checkpoint_is_found_in_every_session_that_holds_it(new_backend: Factory<'_>
   let backend = opened(new_backend);
   let id = checkpoint("cp-1-000000");
   backend
-    .write(&session("b"), Item::Checkpoint(&id, Encoding::Gzip), b"x")
+    .write(&session("b"), Item::Checkpoint(None, &id, Encoding::Gzip), b"x")
     .unwrap();
   backend
-    .write(&session("a"), Item::Checkpoint(&id, Encoding::Json), b"x")
+    .write(&session("a"), Item::Checkpoint(None, &id, Encoding::Json), b"x")
     .unwrap();
   backend
     .write(
       &session("c"),
-      Item::Checkpoint(&checkpoint("cp-2-000000"), Encoding::Json),
+      Item::Checkpoint(None, &checkpoint("cp-2-000000"), Encoding::Json),
       b"x",
     )
     .unwrap();
@@ -194,20 +203,34 @@ fn removing_takes_one_item_and_deleting_takes_all(new_backend: Factory<'_>) {
   let (s, other) = (session("s"), session("other"));
   let (one, two) = (checkpoint("cp-1-000000"), checkpoint("cp-2-000000"));
   for id in [&one, &two] {
-    backend.write(&s, Item::Checkpoint(id, Encoding::Json), b"{}").unwrap();
+    backend
+      .write(&s, Item::Checkpoint(None, id, Encoding::Json), b"{}")
+      .unwrap();
   }
-  backend.write(&s, Item::Session, b"{}").unwrap();
-  backend.write(&other, Item::Session, b"{}").unwrap();
+  backend.write(&s, Item::SESSION, b"{}").unwrap();
+  backend.write(&other, Item::SESSION, b"{}").unwrap();
 
-  assert!(backend.remove(&s, Item::Checkpoint(&one, Encoding::Json)).unwrap());
-  assert!(!backend.remove(&s, Item::Checkpoint(&one, Encoding::Json)).unwrap());
-  assert!(!backend.remove(&s, Item::Checkpoint(&one, Encoding::Gzip)).unwrap());
-  let left = backend.checkpoints(&s).unwrap();
+  assert!(
+    backend
+      .remove(&s, Item::Checkpoint(None, &one, Encoding::Json))
+      .unwrap()
+  );
+  assert!(
+    !backend
+      .remove(&s, Item::Checkpoint(None, &one, Encoding::Json))
+      .unwrap()
+  );
+  assert!(
+    !backend
+      .remove(&s, Item::Checkpoint(None, &one, Encoding::Gzip))
+      .unwrap()
+  );
+  let left = backend.checkpoints(&(&s).into()).unwrap();
   assert_eq!(left.iter().map(|entry| &entry.id).collect::<Vec<_>>(), [&two]);
 
   backend.delete_session(&s).unwrap();
-  assert_eq!(backend.read(&s, Item::Session, u64::MAX).unwrap(), None);
-  assert!(backend.checkpoints(&s).unwrap().is_empty());
+  assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap(), None);
+  assert!(backend.checkpoints(&(&s).into()).unwrap().is_empty());
   assert_eq!(backend.sessions().unwrap(), [other]);
 }
 
@@ -215,38 +238,170 @@ fn usage_counts_every_byte(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
   let (id, task) = (checkpoint("cp-1-000000"), TaskId::parse("t").unwrap());
-  backend.write(&s, Item::Session, b"12345").unwrap();
+  backend.write(&s, Item::SESSION, b"12345").unwrap();
   backend.write(&s, Item::TaskResult(&task), b"12").unwrap();
   backend
-    .write(&s, Item::Checkpoint(&id, Encoding::Json), b"123")
+    .write(&s, Item::Checkpoint(None, &id, Encoding::Json), b"123")
     .unwrap();
   backend
-    .write(&s, Item::Checkpoint(&id, Encoding::Gzip), b"1234")
+    .write(&s, Item::Checkpoint(None, &id, Encoding::Gzip), b"1234")
     .unwrap();
   let usage = backend.usage(&s).unwrap();
   assert_eq!((usage.total_bytes, usage.checkpoints, usage.results), (14, 2, 1));
 }
 
 /// Every read in the middle of it sees one whole write, and two items written together end up of one kind.
+fn agents_have_rows_of_their_own(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  let (s, id) = (session("s"), checkpoint("cp-1-000000"));
+  let of = |agent: &str| Series {
+    session: s.clone(),
+    agent: Some(AgentId::parse(agent).unwrap()),
+  };
+  let series = [of("a"), of("b"), (&s).into()];
+  assert!(backend.agents(&s).unwrap().is_empty());
+  for (number, series) in series.iter().enumerate() {
+    let bytes = number.to_string();
+    backend.write(&s, series.item(&id, Encoding::Json), &bytes).unwrap();
+  }
+  let names: Vec<_> = backend.agents(&s).unwrap().iter().map(ToString::to_string).collect();
+  assert_eq!(names, ["a", "b"]);
+  assert_eq!(
+    (
+      backend.usage(&s).unwrap().checkpoints,
+      backend.usage(&s).unwrap().agent_checkpoints
+    ),
+    (1, 2)
+  );
+  let surplus = backend.surplus(&series[0], 0).unwrap();
+  assert_eq!(surplus.entries.len(), 1);
+  backend.retire(&series[0], &surplus.entries[0]).unwrap();
+  for (number, series) in series.iter().enumerate() {
+    let read = backend.read(&s, series.item(&id, Encoding::Json), u64::MAX).unwrap();
+    let expected = (number > 0).then(|| number.to_string().into_bytes());
+    assert_eq!(read, expected, "{series}");
+    assert_eq!(backend.checkpoints(series).unwrap().len(), usize::from(number > 0));
+    let peeked = backend.peek(series, &surplus.entries, 1, 1).unwrap();
+    assert_eq!(peeked[0].as_ref().unwrap().is_some(), number > 0);
+  }
+  assert_eq!(backend.sessions_with_checkpoint(&id).unwrap(), [s.clone()]);
+  assert_eq!(backend.places().unwrap(), [s.clone()]);
+  backend.delete_session(&s).unwrap();
+  assert!(backend.agents(&s).unwrap().is_empty() && backend.places().unwrap().is_empty());
+}
+
+fn a_pinned_checkpoint_is_not_retired_and_not_counted(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  let (s, series) = (session("s"), Series::from(session("s")));
+  let ids: Vec<_> = (1..=4)
+    .map(|number| checkpoint(&format!("cp-{number}-000000")))
+    .collect();
+  assert!(!backend.set_pinned(&series, &ids[0], true).unwrap());
+  for id in &ids {
+    backend.write(&s, series.item(id, Encoding::Json), b"{}").unwrap();
+  }
+  let surplus = |keep| {
+    let entries = backend.surplus(&series, keep).unwrap().entries;
+    entries.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>()
+  };
+  assert_eq!(surplus(2), [ids[1].clone(), ids[0].clone()]);
+  assert!(!backend.set_pinned(&series, &checkpoint("cp-9-000000"), true).unwrap());
+  for _ in 0..2 {
+    assert!(backend.set_pinned(&series, &ids[0], true).unwrap());
+  }
+  assert_eq!(surplus(2), [ids[1].clone()]);
+  assert_eq!(surplus(0).len(), 3);
+  let pinned = backend.checkpoints(&series).unwrap().pop().unwrap();
+  assert!(pinned.is_pinned && pinned.id == ids[0]);
+  backend.retire(&series, &pinned).unwrap();
+  assert_eq!(backend.usage(&s).unwrap().pinned, 1);
+  assert!(backend.set_pinned(&series, &ids[0], false).unwrap());
+  assert_eq!(surplus(2).len(), 2);
+  backend.retire(&series, &pinned).unwrap();
+  assert_eq!(backend.checkpoints(&series).unwrap().len(), 3);
+  // Who deletes it by name means it.
+  backend.set_pinned(&series, &ids[3], true).unwrap();
+  assert!(backend.remove(&s, series.item(&ids[3], Encoding::Json)).unwrap());
+  backend.write(&s, series.item(&ids[3], Encoding::Json), b"{}").unwrap();
+  assert!(!backend.checkpoints(&series).unwrap()[0].is_pinned);
+}
+
+fn an_update_sees_what_is_there_and_no_other_comes_between(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  let s = session("s");
+  let update = |change: &mut Change<'_>| backend.update(&s, Document::Labels, u64::MAX, change);
+  update(&mut |old| Ok(old)).unwrap();
+  assert_eq!(backend.read(&s, Item::LABELS, u64::MAX).unwrap(), None);
+  let refused = update(&mut |_| Err(Error::invalid_argument("no")));
+  assert_eq!(refused.unwrap_err().code, Code::InvalidArgument);
+  thread::scope(|scope| {
+    for _ in 0..4 {
+      scope.spawn(|| {
+        for _ in 0..10 {
+          let longer = |old: Option<Vec<u8>>| Ok(Some([old.unwrap_or_default(), b"x".to_vec()].concat()));
+          update(&mut { longer }).unwrap();
+        }
+      });
+    }
+  });
+  assert_eq!(backend.read(&s, Item::LABELS, u64::MAX).unwrap().unwrap().len(), 40);
+  update(&mut |_| Ok(None)).unwrap();
+  assert_eq!(backend.read(&s, Item::LABELS, u64::MAX).unwrap().unwrap().len(), 40);
+}
+
+fn as_many_earlier_versions_stay_as_are_wanted(new_backend: Factory<'_>) {
+  let backend = new_backend(2);
+  backend.initialize().unwrap();
+  let s = session("s");
+  let versions = |document| {
+    let items = [
+      Item::Document(document),
+      Item::Previous(document, 1),
+      Item::Previous(document, 2),
+      Item::Previous(document, 3),
+    ];
+    let read = items.map(|item| backend.read(&s, item, u64::MAX).unwrap());
+    read.map(|bytes| bytes.map_or_else(String::new, |bytes| String::from_utf8(bytes).unwrap()))
+  };
+  backend.write(&s, Item::SESSION, b"1").unwrap();
+  assert_eq!(versions(Document::Session), ["1", "", "", ""]);
+  backend.write(&s, Item::SESSION, b"2").unwrap();
+  backend.write_state(&s, b"3", b"t1").unwrap();
+  assert_eq!(versions(Document::Session), ["3", "2", "1", ""]);
+  assert_eq!(versions(Document::TaskTree), ["t1", "", "", ""]);
+  backend
+    .update(&s, Document::Session, u64::MAX, &mut |_| Ok(Some(b"4".to_vec())))
+    .unwrap();
+  backend.write_state(&s, b"5", b"t2").unwrap();
+  assert_eq!(versions(Document::Session), ["5", "4", "3", ""]);
+  assert_eq!(versions(Document::TaskTree), ["t2", "t1", "", ""]);
+  for _ in 0..2 {
+    backend.write(&s, Item::LABELS, b"l").unwrap();
+  }
+  assert_eq!(versions(Document::Labels), ["l", "", "", ""]);
+  backend.delete_session(&s).unwrap();
+  assert_eq!(versions(Document::Session), ["", "", "", ""]);
+}
+
 fn simultaneous_writers_never_mix(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
   let contents: Vec<Vec<u8>> = (0..8u8).map(|writer| vec![writer; 20_000]).collect();
-  backend.write(&s, Item::Session, &contents[0]).unwrap();
+  backend.write(&s, Item::SESSION, &contents[0]).unwrap();
   std::thread::scope(|scope| {
     for content in &contents {
       let (backend, s, contents) = (&backend, &s, &contents);
       scope.spawn(move || {
         for _ in 0..5 {
           backend.write_state(s, content, content).unwrap();
-          let read = backend.read(s, Item::Session, u64::MAX).unwrap().unwrap();
+          let read = backend.read(s, Item::SESSION, u64::MAX).unwrap().unwrap();
           assert!(contents.contains(&read));
         }
       });
     }
   });
   assert_eq!(
-    backend.read(&s, Item::Session, u64::MAX).unwrap(),
-    backend.read(&s, Item::TaskTree, u64::MAX).unwrap()
+    backend.read(&s, Item::SESSION, u64::MAX).unwrap(),
+    backend.read(&s, Item::TASK_TREE, u64::MAX).unwrap()
   );
 }

@@ -2,14 +2,15 @@
 
 use std::env;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
-use super::{Backend, Durability, FileBackend, MemoryBackend};
+use super::{Backend, FileBackend, MemoryBackend, Settings};
 use crate::error::{Error, Result};
 
 /// The backend for what a caller gave as the base directory. Nothing is touched.
-pub fn open(location: &str, durability: Durability) -> Result<Box<dyn Backend>> {
+pub fn open(location: &str, settings: Settings) -> Result<Arc<dyn Backend>> {
   if location == "memory:" {
-    return Ok(Box::new(MemoryBackend::default()));
+    return Ok(Arc::new(MemoryBackend::new(settings.keep_previous)));
   }
   if location.starts_with("memory:") {
     return Err(Error::invalid_argument(format!(
@@ -27,7 +28,7 @@ pub fn open(location: &str, durability: Durability) -> Result<Box<dyn Backend>> 
       "baseDir {location:?} is not a directory name"
     )));
   }
-  Ok(Box::new(FileBackend::new(absolute(location)?, durability)))
+  Ok(Arc::new(FileBackend::new(absolute(location)?, settings)))
 }
 
 /// The `word:` that a location begins with. One letter is a Windows drive.
@@ -71,7 +72,7 @@ mod tests {
   use super::*;
 
   fn location(text: &str) -> String {
-    open(text, Durability::Full).unwrap().location()
+    open(text, Settings::default()).unwrap().location()
   }
 
   #[test]
@@ -92,7 +93,7 @@ mod tests {
   #[test]
   fn a_store_that_this_version_does_not_have_is_refused() {
     for text in ["sqlite:x.db", "postgres://host/db", "memory:named", "", "a\0b"] {
-      let error = open(text, Durability::Full).unwrap_err();
+      let error = open(text, Settings::default()).unwrap_err();
       assert!(error.message.starts_with("baseDir "), "{error}");
     }
   }

@@ -1,16 +1,18 @@
 //! A store that lives and dies with the process: for tests and caches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Backend, CheckpointEntry, Content, Encoding, Item, Peek, Peeked, RESULTS, Usage};
+use super::item::RESULTS;
+use super::{Backend, Change, CheckpointEntry, Content, Document, Encoding, Item, Peek, Peeked, Series, Usage};
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
-use crate::id::{CheckpointId, SessionId, TaskId};
+use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
 
 #[derive(Debug, Default)]
 pub struct MemoryBackend {
+  keep_previous: u32,
   sessions: Mutex<BTreeMap<SessionId, Contents>>,
 }
 
@@ -18,32 +20,64 @@ pub struct MemoryBackend {
 struct Contents {
   /// Items other than checkpoints, by their names.
   documents: BTreeMap<String, Vec<u8>>,
-  checkpoints: BTreeMap<(CheckpointId, Encoding), StoredCheckpoint>,
+  checkpoints: BTreeMap<Key, StoredCheckpoint>,
   damaged: Vec<Vec<u8>>,
 }
+
+type Key = (Option<AgentId>, CheckpointId, Encoding);
 
 #[derive(Debug)]
 struct StoredCheckpoint {
   bytes: Vec<u8>,
   stored_at: u64,
+  is_pinned: bool,
+}
+
+fn key(agent: Option<&AgentId>, id: &CheckpointId, encoding: Encoding) -> Key {
+  (agent.cloned(), id.clone(), encoding)
 }
 
 impl Contents {
   fn put(&mut self, item: Item<'_>, bytes: Vec<u8>) {
-    if let Item::Checkpoint(id, encoding) = item {
-      let stored_at = now_ms();
-      self
-        .checkpoints
-        .insert((id.clone(), encoding), StoredCheckpoint { bytes, stored_at });
+    if let Item::Checkpoint(agent, id, encoding) = item {
+      let stored = StoredCheckpoint {
+        bytes,
+        stored_at: now_ms(),
+        is_pinned: self.is_pinned(agent, id),
+      };
+      self.checkpoints.insert(key(agent, id, encoding), stored);
     } else {
       self.documents.insert(item.to_string(), bytes);
     }
   }
 
+  /// Replaces a document; as many earlier ones as are wanted stay.
+  fn replace(&mut self, document: Document, bytes: Vec<u8>, keep_previous: u32) {
+    if Document::VERSIONED.contains(&document) {
+      for back in (1..=keep_previous).rev() {
+        let newer = match back {
+          1 => Item::Document(document),
+          _ => Item::Previous(document, back - 1),
+        };
+        if let Some(moved) = self.documents.remove(&newer.to_string()) {
+          self.documents.insert(Item::Previous(document, back).to_string(), moved);
+        }
+      }
+    }
+    self.put(Item::Document(document), bytes);
+  }
+
+  fn is_pinned(&self, agent: Option<&AgentId>, id: &CheckpointId) -> bool {
+    Encoding::ALL
+      .iter()
+      .filter_map(|encoding| self.checkpoints.get(&key(agent, id, *encoding)))
+      .any(|stored| stored.is_pinned)
+  }
+
   fn get(&self, item: Item<'_>) -> Option<&Vec<u8>> {
     match item {
-      Item::Checkpoint(id, encoding) => {
-        let stored = self.checkpoints.get(&(id.clone(), encoding))?;
+      Item::Checkpoint(agent, id, encoding) => {
+        let stored = self.checkpoints.get(&key(agent, id, encoding))?;
         Some(&stored.bytes)
       }
       _ => self.documents.get(&item.to_string()),
@@ -52,16 +86,35 @@ impl Contents {
 
   fn take(&mut self, item: Item<'_>) -> Option<Vec<u8>> {
     match item {
-      Item::Checkpoint(id, encoding) => {
-        let stored = self.checkpoints.remove(&(id.clone(), encoding))?;
+      Item::Checkpoint(agent, id, encoding) => {
+        let stored = self.checkpoints.remove(&key(agent, id, encoding))?;
         Some(stored.bytes)
       }
       _ => self.documents.remove(&item.to_string()),
     }
   }
+
+  fn of_series<'a>(&'a self, series: &'a Series) -> impl Iterator<Item = CheckpointEntry> + 'a {
+    let own = self
+      .checkpoints
+      .iter()
+      .filter(|((agent, ..), _)| *agent == series.agent);
+    own.map(|((_, id, encoding), stored)| CheckpointEntry {
+      is_pinned: stored.is_pinned,
+      ..CheckpointEntry::new(id.clone(), *encoding, || stored.stored_at)
+    })
+  }
 }
 
 impl MemoryBackend {
+  #[must_use]
+  pub fn new(keep_previous: u32) -> Self {
+    Self {
+      keep_previous,
+      ..Self::default()
+    }
+  }
+
   fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, Contents>> {
     // No change below can panic half-way, so a poisoned lock still guards whole contents.
     self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
@@ -95,12 +148,26 @@ impl Backend for MemoryBackend {
   }
 
   fn sessions(&self) -> Result<Vec<SessionId>> {
-    let session_document = Item::Session.to_string();
+    let session_document = Item::SESSION.to_string();
     let sessions = self.lock();
     let with_document = sessions
       .iter()
       .filter(|(_, contents)| contents.documents.contains_key(&session_document));
     Ok(with_document.map(|(id, _)| id.clone()).collect())
+  }
+
+  fn places(&self) -> Result<Vec<SessionId>> {
+    Ok(self.lock().keys().cloned().collect())
+  }
+
+  fn agents(&self, session: &SessionId) -> Result<Vec<AgentId>> {
+    let sessions = self.lock();
+    let keys = sessions
+      .get(session)
+      .into_iter()
+      .flat_map(|contents| contents.checkpoints.keys());
+    let agents: BTreeSet<_> = keys.filter_map(|(agent, ..)| agent.clone()).collect();
+    Ok(agents.into_iter().collect())
   }
 
   fn delete_session(&self, session: &SessionId) -> Result<Option<Error>> {
@@ -111,17 +178,35 @@ impl Backend for MemoryBackend {
   fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64> {
     let bytes = self.bytes(session, item, content)?;
     let size = bytes.len() as u64;
-    self.lock().entry(session.clone()).or_default().put(item, bytes);
+    let mut sessions = self.lock();
+    let contents = sessions.entry(session.clone()).or_default();
+    match item {
+      Item::Document(document) => contents.replace(document, bytes, self.keep_previous),
+      _ => contents.put(item, bytes),
+    }
     Ok(size)
   }
 
   fn write_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
-    let document = self.bytes(session, Item::Session, session_document)?;
-    let tree = self.bytes(session, Item::TaskTree, task_tree)?;
+    let document = self.bytes(session, Item::SESSION, session_document)?;
+    let tree = self.bytes(session, Item::TASK_TREE, task_tree)?;
     let mut sessions = self.lock();
     let contents = sessions.entry(session.clone()).or_default();
-    contents.put(Item::Session, document);
-    contents.put(Item::TaskTree, tree);
+    contents.replace(Document::Session, document, self.keep_previous);
+    contents.replace(Document::TaskTree, tree, self.keep_previous);
+    Ok(())
+  }
+
+  fn update(&self, session: &SessionId, document: Document, _limit: u64, change: &mut Change<'_>) -> Result<()> {
+    let mut sessions = self.lock();
+    let old = sessions
+      .get(session)
+      .and_then(|contents| contents.get(Item::Document(document)))
+      .cloned();
+    if let Some(bytes) = change(old)? {
+      let contents = sessions.entry(session.clone()).or_default();
+      contents.replace(document, bytes, self.keep_previous);
+    }
     Ok(())
   }
 
@@ -137,16 +222,12 @@ impl Backend for MemoryBackend {
     }
   }
 
-  fn peek(&self, session: &SessionId, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<Peeked>> {
+  fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<Peeked>> {
     let sessions = self.lock();
-    let contents = sessions.get(session);
+    let contents = sessions.get(&series.session);
     let peek = |entry: &CheckpointEntry| {
-      let bytes = contents.and_then(|contents| contents.get(entry.item()));
-      Ok(bytes.map(|bytes| Peek {
-        head: bytes[..head.min(bytes.len())].to_vec(),
-        tail: bytes[bytes.len().saturating_sub(tail)..].to_vec(),
-        size: bytes.len() as u64,
-      }))
+      let bytes = contents.and_then(|contents| contents.get(series.item_of(entry)));
+      Ok(bytes.map(|bytes| Peek::of(bytes, head, tail)))
     };
     Ok(entries.iter().map(peek).collect())
   }
@@ -170,14 +251,35 @@ impl Backend for MemoryBackend {
     Ok(Some(format!("memory:{session}/{name}")))
   }
 
-  fn checkpoints(&self, session: &SessionId) -> Result<Vec<CheckpointEntry>> {
+  fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<()> {
+    let mut sessions = self.lock();
+    if let Some(contents) = sessions.get_mut(&series.session)
+      && !contents.is_pinned(series.agent.as_ref(), &entry.id)
+    {
+      contents.take(series.item_of(entry));
+    }
+    Ok(())
+  }
+
+  fn set_pinned(&self, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool> {
+    let mut sessions = self.lock();
+    let contents = sessions.get_mut(&series.session);
+    let mut was_there = false;
+    for ((agent, known, _), stored) in contents.into_iter().flat_map(|contents| &mut contents.checkpoints) {
+      if *agent == series.agent && known == id {
+        stored.is_pinned = is_pinned;
+        was_there = true;
+      }
+    }
+    Ok(was_there)
+  }
+
+  fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>> {
     let sessions = self.lock();
-    let stored = sessions
-      .get(session)
+    let contents = sessions.get(&series.session);
+    let mut entries: Vec<_> = contents
       .into_iter()
-      .flat_map(|contents| &contents.checkpoints);
-    let mut entries: Vec<_> = stored
-      .map(|((id, encoding), stored)| CheckpointEntry::new(id.clone(), *encoding, || stored.stored_at))
+      .flat_map(|contents| contents.of_series(series))
       .collect();
     entries.sort_by(CheckpointEntry::newest_first);
     Ok(entries)
@@ -198,7 +300,7 @@ impl Backend for MemoryBackend {
     let holding = sessions.iter().filter(|(_, contents)| {
       Encoding::ALL
         .iter()
-        .any(|encoding| contents.checkpoints.contains_key(&(id.clone(), *encoding)))
+        .any(|encoding| contents.checkpoints.contains_key(&key(None, id, *encoding)))
     });
     Ok(holding.map(|(session, _)| session.clone()).collect())
   }
@@ -210,13 +312,23 @@ impl Backend for MemoryBackend {
     };
     let documents = contents.documents.values().map(Vec::len);
     let checkpoints = contents.checkpoints.values().map(|stored| stored.bytes.len());
+    let count = |of_agents| {
+      let keys = contents.checkpoints.keys();
+      keys.filter(|(agent, ..)| agent.is_some() == of_agents).count() as u64
+    };
     Ok(Usage {
       total_bytes: documents
         .chain(checkpoints)
         .chain(contents.damaged.iter().map(Vec::len))
         .map(|size| size as u64)
         .sum(),
-      checkpoints: contents.checkpoints.len() as u64,
+      checkpoints: count(false),
+      pinned: contents
+        .checkpoints
+        .iter()
+        .filter(|((agent, ..), stored)| agent.is_none() && stored.is_pinned)
+        .count() as u64,
+      agent_checkpoints: count(true),
       results: contents
         .documents
         .keys()
@@ -233,6 +345,6 @@ mod tests {
 
   #[test]
   fn passes_the_contract() {
-    contract::run(|| Box::new(MemoryBackend::default()));
+    contract::run(|keep_previous| Box::new(MemoryBackend::new(keep_previous)));
   }
 }

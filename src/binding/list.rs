@@ -183,7 +183,7 @@ impl Walker {
 impl Walk {
   fn step(&mut self, store: &OpenStore, skips_damaged: bool) -> Result<Option<StoredCheckpoint>> {
     if let Self::NotBegun(arguments) = self {
-      *self = Self::UnderWay(store.iterate(&arguments.session, arguments.filter.clone())?);
+      *self = Self::UnderWay(store.iterate(&arguments.series, arguments.filter.clone())?);
     }
     let Self::UnderWay(iteration) = self else {
       return match std::mem::replace(self, Self::Over) {

@@ -36,7 +36,7 @@ impl CheckpointStore {
           arguments.checkpoint_id(checkpoint_id)?,
         ))
       },
-      |store, (session, checkpoint)| store.verify_checkpoint(&session, &checkpoint),
+      |store, (session, checkpoint)| store.verify_checkpoint(&session.into(), &checkpoint),
       settle::verdict,
     )
   }

@@ -42,7 +42,7 @@ impl CheckpointStore {
     let arguments = Arguments::new(engine);
     let open = || {
       let options = arguments.store_options(options)?;
-      let backend = backend::open(&arguments.base_dir(base_dir)?, options.durability)?;
+      let backend = backend::open(&arguments.base_dir(base_dir)?, options.settings)?;
       Ok(Store::new(backend, options))
     };
     let store = open().map_err(|error| to_napi(engine, error))?;
@@ -234,7 +234,7 @@ impl CheckpointStore {
           arguments.count(offset, "offset")?,
         ))
       },
-      |store, (session, limit, offset)| store.list(&session, limit, offset),
+      |store, (session, limit, offset)| store.list(&session.into(), limit, offset),
       turns::page,
     )
   }
@@ -259,7 +259,7 @@ impl CheckpointStore {
           arguments.checkpoint_id(checkpoint_id)?,
         ))
       },
-      |store, (session, checkpoint)| Ok(store.checkpoint(&session, &checkpoint)?.map(turns::readable)),
+      |store, (session, checkpoint)| Ok(store.checkpoint(&session.into(), &checkpoint)?.map(turns::readable)),
       turns::checkpoint,
     )
   }
@@ -271,7 +271,7 @@ impl CheckpointStore {
       env,
       Failure::Rejects,
       |arguments| arguments.session_id(session_id),
-      |store, session| Ok(store.latest_checkpoint(&session)?.map(turns::readable)),
+      |store, session| Ok(store.latest_checkpoint(&session.into())?.map(turns::readable)),
       turns::checkpoint,
     )
   }
@@ -335,7 +335,7 @@ impl CheckpointStore {
           arguments.checkpoint_id(checkpoint_id)?,
         ))
       },
-      |store, (session, checkpoint)| store.delete_checkpoint(&session, &checkpoint),
+      |store, (session, checkpoint)| store.delete_checkpoint(&session.into(), &checkpoint),
       settle::done,
     )
   }

@@ -12,9 +12,8 @@ use super::error::to_napi;
 use super::promise::{off_thread, promise};
 use super::settle::{self, Failure};
 use super::text::Readable;
-use crate::backend::CheckpointEntry;
+use crate::backend::{CheckpointEntry, Series};
 use crate::error::{Error, Result};
-use crate::id::SessionId;
 use crate::store::{CheckpointList, Damaged, OpenStore, Spelling, StoredCheckpoint};
 
 /// A checkpoint on its way into the engine.
@@ -82,7 +81,7 @@ pub fn page(engine: Engine<'_>, store: OpenStore, list: CheckpointList) -> Resul
   })?;
   let turns = Turns {
     store,
-    session: list.session,
+    series: list.series,
     waiting: list.entries.into(),
     page: Arc::new(Mutex::new(Page {
       gathered: Gathered::default(),
@@ -139,7 +138,7 @@ impl Page {
 /// What a turn hands to the next.
 struct Turns {
   store: OpenStore,
-  session: SessionId,
+  series: Series,
   waiting: VecDeque<CheckpointEntry>,
   page: Arc<Mutex<Page>>,
 }
@@ -180,7 +179,7 @@ impl Turns {
   fn read_next(&mut self) -> Option<Result<ReadableCheckpoint, Damaged>> {
     loop {
       let entry = self.waiting.pop_front()?;
-      if let Some(read) = self.store.read_entry(&self.session, &entry) {
+      if let Some(read) = self.store.read_entry(&self.series, &entry) {
         return Some(read.map(readable));
       }
     }

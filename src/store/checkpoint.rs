@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::PoisonError;
 
 use super::{Spelling, Stamp, Store, into_text};
-use crate::backend::{CheckpointEntry, Content, Encoding, Item};
+use crate::backend::{CheckpointEntry, Content, Encoding, Series};
 use crate::error::{Code, Error, Result};
 use crate::format::compose::{NewCheckpoint, Parts};
 use crate::format::gzip::{self, InflateError};
@@ -43,16 +43,16 @@ pub struct Damaged {
 /// Which checkpoints are on a page, newest first; nothing was read yet.
 #[derive(Debug)]
 pub struct CheckpointList {
-  pub session: SessionId,
+  pub series: Series,
   pub entries: Vec<CheckpointEntry>,
   /// How many there are without the paging, readable or not.
   pub total: usize,
 }
 
 /// A new checkpoint on its way to where it is stored.
-struct Encoded<'a> {
-  checkpoint: NewCheckpoint<'a>,
-  encoding: Encoding,
+pub(super) struct Encoded<'a> {
+  pub checkpoint: NewCheckpoint<'a>,
+  pub encoding: Encoding,
 }
 
 impl Content for Encoded<'_> {
@@ -82,11 +82,16 @@ impl Store {
     parts: &Parts,
     encoding: Encoding,
   ) -> Result<Created> {
-    let id = self.newer_than_all(session, stamp)?.id()?;
+    let series = session.into();
+    let id = self.newer_than_all(&series, stamp)?.id()?;
     let checkpoint = NewCheckpoint::compose(&id, stamp.timestamp, parts)?;
-    let encoded = Encoded { checkpoint, encoding };
-    let saved = self.write(session, Item::Checkpoint(&id, encoding), &encoded)?;
-    let warnings = self.apply_retention(session, &id);
+    self.add(&series, id, &Encoded { checkpoint, encoding })
+  }
+
+  /// Stores a checkpoint that is composed already, then applies retention.
+  pub(super) fn add(&self, series: &Series, id: CheckpointId, encoded: &Encoded<'_>) -> Result<Created> {
+    let saved = self.write(&series.session, series.item(&id, encoded.encoding), encoded)?;
+    let warnings = self.apply_retention(series, &id);
     Ok(Created {
       id,
       path: saved.path,
@@ -97,14 +102,14 @@ impl Store {
 
   /// The stamp, moved ahead if this session already holds a checkpoint from the clock's future. Looks once a process
   /// and session; calls that come meanwhile wait for it.
-  fn newer_than_all(&self, session: &SessionId, stamp: Stamp) -> Result<Stamp> {
-    let mut known = self.known_sessions.lock().unwrap_or_else(PoisonError::into_inner);
-    let shift = if let Some(shift) = known.get(session) {
+  pub(super) fn newer_than_all(&self, series: &Series, stamp: Stamp) -> Result<Stamp> {
+    let mut known = self.known_series.lock().unwrap_or_else(PoisonError::into_inner);
+    let shift = if let Some(shift) = known.get(series) {
       *shift
     } else {
-      let newest = self.backend.checkpoints(session)?.into_iter().next();
+      let newest = self.backend.checkpoints(series)?.into_iter().next();
       let shift = newest.and_then(|newest| self.ids.shift_beyond(&newest.id));
-      known.insert(session.clone(), shift);
+      known.insert(series.clone(), shift);
       shift
     };
     Ok(shift.map_or(stamp, |shift| shift.apply(stamp)))
@@ -112,37 +117,37 @@ impl Store {
 
   pub(super) fn forget_ids(&self, session: &SessionId) {
     self
-      .known_sessions
+      .known_series
       .lock()
       .unwrap_or_else(PoisonError::into_inner)
-      .remove(session);
+      .retain(|series, _| series.session != *session);
   }
 
-  /// A page of the checkpoints of a session; `limit` 0 means all.
-  pub fn list(&self, session: &SessionId, limit: usize, offset: usize) -> Result<CheckpointList> {
-    let mut entries = self.backend.checkpoints(session)?;
+  /// A page of the checkpoints of a series; `limit` 0 means all.
+  pub fn list(&self, series: &Series, limit: usize, offset: usize) -> Result<CheckpointList> {
+    let mut entries = self.backend.checkpoints(series)?;
     let total = entries.len();
     entries.drain(..offset.min(total));
     if limit > 0 {
       entries.truncate(limit);
     }
     Ok(CheckpointList {
-      session: session.clone(),
+      series: series.clone(),
       entries,
       total,
     })
   }
 
   /// A checkpoint that was listed, checked as far as its bytes allow; `None` if it went away since.
-  pub fn read_entry(&self, session: &SessionId, entry: &CheckpointEntry) -> Option<Result<StoredCheckpoint, Damaged>> {
-    let read = self.verified(session, &entry.id, entry.encoding).transpose()?;
-    Some(read.map_err(|error| self.damaged(session, entry, error)))
+  pub fn read_entry(&self, series: &Series, entry: &CheckpointEntry) -> Option<Result<StoredCheckpoint, Damaged>> {
+    let read = self.verified(series, &entry.id, entry.encoding).transpose()?;
+    Some(read.map_err(|error| self.damaged(series, entry, error)))
   }
 
   /// A checkpoint; a large one is not checked yet.
-  pub fn checkpoint(&self, session: &SessionId, id: &CheckpointId) -> Result<Option<StoredCheckpoint>> {
+  pub fn checkpoint(&self, series: &Series, id: &CheckpointId) -> Result<Option<StoredCheckpoint>> {
     for encoding in Encoding::ALL {
-      if let Some(found) = self.verified_if_small(session, id, encoding)? {
+      if let Some(found) = self.verified_if_small(series, id, encoding)? {
         return Ok(Some(found));
       }
     }
@@ -150,20 +155,20 @@ impl Store {
   }
 
   /// The newest checkpoint; a large one is not checked yet.
-  pub fn latest_checkpoint(&self, session: &SessionId) -> Result<Option<StoredCheckpoint>> {
-    for entry in self.backend.checkpoints(session)? {
+  pub fn latest_checkpoint(&self, series: &Series) -> Result<Option<StoredCheckpoint>> {
+    for entry in self.backend.checkpoints(series)? {
       // One that went away since the listing makes room for the next.
-      if let Some(found) = self.verified_if_small(session, &entry.id, entry.encoding)? {
+      if let Some(found) = self.verified_if_small(series, &entry.id, entry.encoding)? {
         return Ok(Some(found));
       }
     }
     Ok(None)
   }
 
-  pub fn delete_checkpoint(&self, session: &SessionId, id: &CheckpointId) -> Result<()> {
+  pub fn delete_checkpoint(&self, series: &Series, id: &CheckpointId) -> Result<()> {
     let mut was_there = false;
     for encoding in Encoding::ALL {
-      match self.backend.remove(session, Item::Checkpoint(id, encoding)) {
+      match self.backend.remove(&series.session, series.item(id, encoding)) {
         Ok(removed) => was_there |= removed,
         Err(error) if was_there => {
           return Err(Error {
@@ -178,10 +183,10 @@ impl Store {
   }
 
   /// The report of a checkpoint that could not be read.
-  pub(super) fn damaged(&self, session: &SessionId, entry: &CheckpointEntry, error: Error) -> Damaged {
+  pub(super) fn damaged(&self, series: &Series, entry: &CheckpointEntry, error: Error) -> Damaged {
     Damaged {
       id: entry.id.clone(),
-      path: self.backend.name_of(session, entry.item()),
+      path: self.backend.name_of(&series.session, series.item_of(entry)),
       error,
     }
   }
@@ -189,15 +194,15 @@ impl Store {
   /// Reads and inflates a checkpoint; nothing is checked yet.
   pub(super) fn read_checkpoint(
     &self,
-    session: &SessionId,
+    series: &Series,
     id: &CheckpointId,
     encoding: Encoding,
   ) -> Result<Option<StoredCheckpoint>> {
-    let item = Item::Checkpoint(id, encoding);
-    let Some(bytes) = self.backend.read(session, item, self.options.max_read_bytes)? else {
+    let item = series.item(id, encoding);
+    let Some(bytes) = self.backend.read(&series.session, item, self.options.max_read_bytes)? else {
       return Ok(None);
     };
-    let path = self.backend.name_of(session, item);
+    let path = self.backend.name_of(&series.session, item);
     let size_bytes = bytes.len() as u64;
     let json = match encoding {
       Encoding::Json => bytes,

@@ -4,12 +4,11 @@ use std::collections::VecDeque;
 use std::slice;
 
 use super::{Damaged, Store, StoredCheckpoint};
-use crate::backend::{CheckpointEntry, Encoding, Peeked};
+use crate::backend::{CheckpointEntry, Encoding, Item, Peeked, Series};
 use crate::error::{Error, Result};
 use crate::format::gzip;
 use crate::format::info::{HEAD_BYTES, Info, TAIL_BYTES};
 use crate::format::object::ObjectWriter;
-use crate::id::SessionId;
 
 /// How many checkpoints are looked at together.
 const BATCH: usize = 64;
@@ -38,7 +37,7 @@ impl Filter {
 
 #[derive(Debug, Clone)]
 pub struct InfoRequest {
-  pub session: SessionId,
+  pub series: Series,
   /// 0 means all.
   pub limit: usize,
   /// Where the last page ended.
@@ -60,7 +59,7 @@ pub struct InfoPage {
 /// A walk over the checkpoints of a session, newest first, as they were when it began.
 #[derive(Debug)]
 pub struct Iteration {
-  session: SessionId,
+  series: Series,
   filter: Filter,
   waiting: VecDeque<CheckpointEntry>,
 }
@@ -71,7 +70,7 @@ type Found = Result<Option<(Info, u64)>>;
 impl Store {
   pub fn list_info(&self, request: &InfoRequest) -> Result<InfoPage> {
     let after = request.cursor.as_deref().map(parse_cursor).transpose()?;
-    let entries = self.backend.checkpoints(&request.session)?;
+    let entries = self.backend.checkpoints(&request.series)?;
     let start = after.map_or(0, |after| {
       entries.partition_point(|entry| entry.newest_first(&after).is_le())
     });
@@ -88,7 +87,7 @@ impl Store {
       // Never more than the page still has room for.
       let (batch, rest) = waiting.split_at(waiting.len().min(limit - count).min(BATCH));
       waiting = rest;
-      for (entry, info) in batch.iter().zip(self.infos(&request.session, batch)?) {
+      for (entry, info) in batch.iter().zip(self.infos(&request.series, batch)?) {
         match info {
           Ok(Some((info, size))) if request.filter.admits(&info) => {
             if count > 0 {
@@ -98,7 +97,7 @@ impl Store {
             count += 1;
           }
           Ok(_) => {}
-          Err(error) => page.damaged.push(self.damaged(&request.session, entry, error)),
+          Err(error) => page.damaged.push(self.damaged(&request.series, entry, error)),
         }
       }
       page.cursor = batch.last().map(cursor);
@@ -109,11 +108,11 @@ impl Store {
     Ok(page)
   }
 
-  pub fn iterate(&self, session: &SessionId, filter: Filter) -> Result<Iteration> {
+  pub fn iterate(&self, series: &Series, filter: Filter) -> Result<Iteration> {
     Ok(Iteration {
-      session: session.clone(),
+      series: series.clone(),
       filter,
-      waiting: self.backend.checkpoints(session)?.into(),
+      waiting: self.backend.checkpoints(series)?.into(),
     })
   }
 
@@ -121,27 +120,27 @@ impl Store {
   pub fn next_of(&self, iteration: &mut Iteration) -> Option<Result<StoredCheckpoint, Damaged>> {
     while let Some(entry) = iteration.waiting.pop_front() {
       if !iteration.filter.admits_all() {
-        let info = self.infos(&iteration.session, slice::from_ref(&entry));
+        let info = self.infos(&iteration.series, slice::from_ref(&entry));
         match info.and_then(|mut infos| infos.pop().unwrap_or(Ok(None))) {
           Ok(Some((info, _))) if iteration.filter.admits(&info) => {}
           Ok(_) => continue,
-          Err(error) => return Some(Err(self.damaged(&iteration.session, &entry, error))),
+          Err(error) => return Some(Err(self.damaged(&iteration.series, &entry, error))),
         }
       }
-      if let Some(read) = self.read_entry(&iteration.session, &entry) {
+      if let Some(read) = self.read_entry(&iteration.series, &entry) {
         return Some(read);
       }
     }
     None
   }
 
-  fn infos(&self, session: &SessionId, entries: &[CheckpointEntry]) -> Result<Vec<Found>> {
-    let peeked = self.backend.peek(session, entries, HEAD_BYTES, TAIL_BYTES)?;
+  fn infos(&self, series: &Series, entries: &[CheckpointEntry]) -> Result<Vec<Found>> {
+    let peeked = self.backend.peek(series, entries, HEAD_BYTES, TAIL_BYTES)?;
     let pairs = entries.iter().zip(peeked);
-    Ok(pairs.map(|(entry, peeked)| self.info(session, entry, peeked)).collect())
+    Ok(pairs.map(|(entry, peeked)| self.info(series, entry, peeked)).collect())
   }
 
-  fn info(&self, session: &SessionId, entry: &CheckpointEntry, peeked: Peeked) -> Found {
+  fn info(&self, series: &Series, entry: &CheckpointEntry, peeked: Peeked) -> Found {
     let Some(peek) = peeked? else {
       return Ok(None);
     };
@@ -153,7 +152,7 @@ impl Store {
       return Ok(Some((info, peek.size)));
     }
     // Not in our layout, or under another name: somebody else wrote it, or its description is long.
-    let Some(stored) = self.read_checkpoint(session, &entry.id, entry.encoding)? else {
+    let Some(stored) = self.read_checkpoint(series, &entry.id, entry.encoding)? else {
       return Ok(None);
     };
     let text = stored.compact_text();
@@ -175,7 +174,11 @@ fn to_json(entry: &CheckpointEntry, info: &Info, size: u64) -> String {
 
 /// The place of an entry in the order of a list. It stays right when the entry is gone, and when others come.
 fn cursor(entry: &CheckpointEntry) -> String {
-  format!("{}/{}", entry.made_at, entry.item().file_name())
+  format!(
+    "{}/{}",
+    entry.made_at,
+    Item::Checkpoint(None, &entry.id, entry.encoding).file_name()
+  )
 }
 
 fn parse_cursor(text: &str) -> Result<CheckpointEntry> {

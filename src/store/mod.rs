@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use crate::backend::{Backend, Content, Durability, Item};
+use crate::backend::{Backend, Content, Item, Series, Settings};
 use crate::error::{Error, Result};
 use crate::format::layout::Layout;
 use crate::id::SessionId;
@@ -36,7 +36,9 @@ use ids::{IdSource, Shift};
 pub struct Options {
   /// How many checkpoints retention leaves in a session; at least one.
   pub max_checkpoints_per_session: usize,
-  pub durability: Durability,
+  /// How many checkpoints retention leaves of each agent; at least one.
+  pub max_checkpoints_per_agent: usize,
+  pub settings: Settings,
   /// The most bytes that something stored may have, inflated.
   pub max_read_bytes: u64,
 }
@@ -45,7 +47,8 @@ impl Default for Options {
   fn default() -> Self {
     Self {
       max_checkpoints_per_session: 100,
-      durability: Durability::Full,
+      max_checkpoints_per_agent: 100,
+      settings: Settings::default(),
       max_read_bytes: 1 << 30,
     }
   }
@@ -68,22 +71,22 @@ pub struct Loaded {
 /// A checkpoint store. Its operations are reached through [`Store::enter`], which only an open store allows.
 #[derive(Debug)]
 pub struct Store {
-  backend: Box<dyn Backend>,
+  backend: Arc<dyn Backend>,
   options: Options,
   ids: IdSource,
-  /// Sessions whose existing checkpoints have been looked at for their ids, and what came of it.
-  known_sessions: Mutex<HashMap<SessionId, Option<Shift>>>,
+  /// Series whose existing checkpoints have been looked at for their ids, and what came of it.
+  known_series: Mutex<HashMap<Series, Option<Shift>>>,
   gate: Gate,
 }
 
 impl Store {
   #[must_use]
-  pub fn new(backend: Box<dyn Backend>, options: Options) -> Self {
+  pub fn new(backend: Arc<dyn Backend>, options: Options) -> Self {
     Self {
       backend,
       options,
       ids: IdSource::default(),
-      known_sessions: Mutex::default(),
+      known_series: Mutex::default(),
       gate: Gate::default(),
     }
   }

@@ -5,7 +5,7 @@ use std::io;
 
 use super::restore::Source;
 use super::{Damaged, Restored, Spelling, Store, StoredCheckpoint};
-use crate::backend::CheckpointEntry;
+use crate::backend::{CheckpointEntry, Series};
 use crate::error::{Code, Error, Result, system_code};
 use crate::format::reset::Resets;
 use crate::id::{CheckpointId, SessionId};
@@ -17,6 +17,12 @@ pub struct RecoverRequest {
   pub include_state: bool,
   /// Move what is damaged aside.
   pub quarantine: bool,
+}
+
+impl RecoverRequest {
+  fn series(&self) -> Series {
+    (&self.session).into()
+  }
 }
 
 /// A checkpoint that was not restored because it is not whole.
@@ -51,7 +57,7 @@ pub enum RecoverOutcome {
 
 impl Store {
   pub fn recover(&self, request: RecoverRequest) -> Result<RecoverOutcome> {
-    let waiting = self.backend.checkpoints(&request.session)?.into();
+    let waiting = self.backend.checkpoints(&request.series())?.into();
     self.go_on(Recovery {
       request,
       waiting,
@@ -80,7 +86,7 @@ impl Store {
 
   fn go_on(&self, mut recovery: Recovery) -> Result<RecoverOutcome> {
     while let Some(entry) = recovery.waiting.front().cloned() {
-      match self.verified(&recovery.request.session, &entry.id, entry.encoding) {
+      match self.verified(&recovery.request.series(), &entry.id, entry.encoding) {
         Ok(Some(stored)) if stored.spelling == Spelling::Suspect => {
           return Ok(RecoverOutcome::NeedsRespelling(recovery, stored));
         }
@@ -132,14 +138,14 @@ impl Store {
 
   /// Only what is certainly damaged is moved: a disk that refuses to read, or a newer version, may come round.
   fn pass_over(&self, recovery: &mut Recovery, entry: &CheckpointEntry, error: Error) -> Result<()> {
-    let session = &recovery.request.session;
+    let series = recovery.request.series();
     let is_damaged = matches!(error.code, Code::Corrupt | Code::ChecksumMismatch);
     let moved_to = if recovery.request.quarantine && is_damaged {
-      self.backend.quarantine(session, entry.item())?
+      self.backend.quarantine(&series.session, series.item_of(entry))?
     } else {
       None
     };
-    let damaged = self.damaged(session, entry, error);
+    let damaged = self.damaged(&series, entry, error);
     recovery.passed_over.push(PassedOver { damaged, moved_to });
     Ok(())
   }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{LaidOut, Store, StoredCheckpoint};
-use crate::backend::{Content, Encoding};
+use crate::backend::{Content, Encoding, Series};
 use crate::error::{Code, Error, Result};
 use crate::format::checkpoint::{AGENT_COUNT, Document, TASK_COUNT};
 use crate::format::object::{Edit, ObjectWriter, edit};
@@ -127,8 +127,9 @@ impl Store {
       None => self.only_session_with(id)?,
     };
     if let Some(session) = session {
+      let series = Series::from(&session);
       for encoding in Encoding::ALL {
-        if let Some(stored) = self.read_checkpoint(&session, id, encoding)? {
+        if let Some(stored) = self.read_checkpoint(&series, id, encoding)? {
           return Ok((session, stored));
         }
       }

@@ -1,9 +1,9 @@
 //! Which checkpoints stay.
 
 use super::Store;
-use crate::backend::time_in_id;
+use crate::backend::{Series, time_in_id};
 use crate::clock::now_ms;
-use crate::id::{CheckpointId, SessionId};
+use crate::id::CheckpointId;
 
 impl Store {
   /// Removes the oldest checkpoints beyond the limit, by their names alone. Runs when `just_made` is durable; the newest
@@ -11,8 +11,12 @@ impl Store {
   ///
   /// A checkpoint that cannot be removed is no reason to report the new one as failed: the answer is one sentence
   /// for each.
-  pub(super) fn apply_retention(&self, session: &SessionId, just_made: &CheckpointId) -> Vec<String> {
-    let surplus = match self.backend.surplus(session, self.options.max_checkpoints_per_session) {
+  pub(super) fn apply_retention(&self, series: &Series, just_made: &CheckpointId) -> Vec<String> {
+    let keep = match series.agent {
+      None => self.options.max_checkpoints_per_session,
+      Some(_) => self.options.max_checkpoints_per_agent,
+    };
+    let surplus = match self.backend.surplus(series, keep) {
       Ok(surplus) => surplus,
       Err(error) => return vec![format!("Old checkpoints were not removed: {error}")],
     };
@@ -26,7 +30,7 @@ impl Store {
       .entries
       .iter()
       .filter(|entry| !(is_from_future && entry.id == *just_made))
-      .filter_map(|entry| self.backend.discard(session, entry.item()).err())
+      .filter_map(|entry| self.backend.retire(series, entry).err())
       .map(|error| format!("An old checkpoint was not removed: {error}"))
       .collect()
   }

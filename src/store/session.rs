@@ -12,20 +12,20 @@ impl Store {
 
   /// `document` is compact JSON.
   pub fn save_session(&self, session: &SessionId, document: &str) -> Result<Saved> {
-    self.write(session, Item::Session, &LaidOut(document))
+    self.write(session, Item::SESSION, &LaidOut(document))
   }
 
   pub fn load_session(&self, session: &SessionId) -> Result<Option<Loaded>> {
-    self.load(session, Item::Session)
+    self.load(session, Item::SESSION)
   }
 
   /// `tree` is compact JSON.
   pub fn save_task_tree(&self, session: &SessionId, tree: &str) -> Result<Saved> {
-    self.write(session, Item::TaskTree, &LaidOut(tree))
+    self.write(session, Item::TASK_TREE, &LaidOut(tree))
   }
 
   pub fn load_task_tree(&self, session: &SessionId) -> Result<Option<Loaded>> {
-    self.load(session, Item::TaskTree)
+    self.load(session, Item::TASK_TREE)
   }
 
   pub fn sessions(&self) -> Result<Vec<SessionId>> {

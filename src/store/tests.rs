@@ -20,7 +20,7 @@ fn opened(max_checkpoints_per_session: usize) -> OpenStore {
     max_checkpoints_per_session,
     ..Options::default()
   };
-  let store = Arc::new(Store::new(Box::new(MemoryBackend::default()), options));
+  let store = Arc::new(Store::new(Arc::new(MemoryBackend::default()), options));
   store.begin_open().finish().unwrap();
   store.enter().unwrap()
 }
@@ -37,8 +37,10 @@ fn create(store: &Store, encoding: Encoding) -> CheckpointId {
 }
 
 fn ids(store: &Store) -> Vec<CheckpointId> {
-  let entries = store.list(&session(), 0, 0).unwrap().entries;
-  let read = entries.iter().map(|entry| store.read_entry(&session(), entry).unwrap());
+  let entries = store.list(&session().into(), 0, 0).unwrap().entries;
+  let read = entries
+    .iter()
+    .map(|entry| store.read_entry(&session().into(), entry).unwrap());
   read.map(|stored| stored.unwrap().id).collect()
 }
 
@@ -69,7 +71,7 @@ fn a_checkpoint_from_the_clocks_future_is_neither_newest_for_ever_nor_in_the_way
   let future = CheckpointId::parse("cp-zzzzzzzz-zzzzzz").unwrap();
   store
     .backend
-    .write(&session(), Item::Checkpoint(&future, Encoding::Json), b"{}")
+    .write(&session(), Item::Checkpoint(None, &future, Encoding::Json), b"{}")
     .unwrap();
   let made = create(&store, Encoding::Json);
   assert_eq!(ids(&store), [made]);
@@ -82,10 +84,10 @@ fn a_process_with_a_clock_ahead_does_not_make_our_new_checkpoint_go() {
   let ahead = CheckpointId::parse("cp-zzzzzzzz-zzzzzz").unwrap();
   store
     .backend
-    .write(&session(), Item::Checkpoint(&ahead, Encoding::Json), b"{}")
+    .write(&session(), Item::Checkpoint(None, &ahead, Encoding::Json), b"{}")
     .unwrap();
   let made = create(&store, Encoding::Json);
-  assert!(store.checkpoint(&session(), &made).unwrap().is_some());
+  assert!(store.checkpoint(&session().into(), &made).unwrap().is_some());
   let next = create(&store, Encoding::Json);
   assert_eq!(ids(&store), [next]);
 }
@@ -96,7 +98,7 @@ fn pages_are_cut_from_the_newest_end() {
   let mut made: Vec<_> = (0..5).map(|_| create(&store, Encoding::Json)).collect();
   made.reverse();
   let page = |limit, offset| {
-    let page = store.list(&session(), limit, offset).unwrap();
+    let page = store.list(&session().into(), limit, offset).unwrap();
     assert_eq!(page.total, 5);
     page.entries.into_iter().map(|entry| entry.id).collect::<Vec<_>>()
   };
@@ -113,17 +115,17 @@ fn an_unreadable_checkpoint_is_reported_and_blocks_nothing() {
   let bad = CheckpointId::parse("cp-1-000000").unwrap();
   store
     .backend
-    .write(&session(), Item::Checkpoint(&bad, Encoding::Gzip), b"not gzip")
+    .write(&session(), Item::Checkpoint(None, &bad, Encoding::Gzip), b"not gzip")
     .unwrap();
-  let page = store.list(&session(), 0, 0).unwrap();
+  let page = store.list(&session().into(), 0, 0).unwrap();
   assert_eq!(page.total, 2);
   let mut read = page
     .entries
     .iter()
-    .filter_map(|entry| store.read_entry(&session(), entry));
+    .filter_map(|entry| store.read_entry(&session().into(), entry));
   let damaged = read.find_map(Result::err).unwrap();
   assert_eq!((damaged.id, damaged.error.code), (bad, Code::Corrupt));
-  assert_eq!(store.latest_checkpoint(&session()).unwrap().unwrap().id, good);
+  assert_eq!(store.latest_checkpoint(&session().into()).unwrap().unwrap().id, good);
   create(&store, Encoding::Gzip);
 }
 
@@ -156,7 +158,7 @@ fn a_restore_hands_back_what_it_wrote() {
 fn damage_writes_nothing() {
   let store = opened(100);
   let id = create(&store, Encoding::Json);
-  let item = Item::Checkpoint(&id, Encoding::Json);
+  let item = Item::Checkpoint(None, &id, Encoding::Json);
   let text = String::from_utf8(store.backend.read(&session(), item, u64::MAX).unwrap().unwrap()).unwrap();
   store
     .backend
@@ -181,7 +183,7 @@ fn a_plain_id_in_two_sessions_is_not_guessed() {
   let other = SessionId::parse("copy").unwrap();
   store
     .backend
-    .write(&other, Item::Checkpoint(&id, Encoding::Gzip), b"")
+    .write(&other, Item::Checkpoint(None, &id, Encoding::Gzip), b"")
     .unwrap();
   let error = store.restore(request(&id)).unwrap_err();
   assert_eq!(error.code, Code::Ambiguous);
@@ -197,7 +199,7 @@ fn a_plain_id_in_two_sessions_is_not_guessed() {
 
 #[test]
 fn closing_waits_for_what_is_under_way_and_lets_nothing_else_in() {
-  let store = Arc::new(Store::new(Box::new(MemoryBackend::default()), Options::default()));
+  let store = Arc::new(Store::new(Arc::new(MemoryBackend::default()), Options::default()));
   store.begin_open().finish().unwrap();
   let inside = store.enter().unwrap();
   let (tell, closed) = std::sync::mpsc::channel();
@@ -217,7 +219,7 @@ fn closing_waits_for_what_is_under_way_and_lets_nothing_else_in() {
 
 #[test]
 fn a_close_that_comes_while_the_store_opens_has_the_last_word() {
-  let store = Arc::new(Store::new(Box::new(MemoryBackend::default()), Options::default()));
+  let store = Arc::new(Store::new(Arc::new(MemoryBackend::default()), Options::default()));
   let (tell, closed) = std::sync::mpsc::channel();
   let opening = store.begin_open();
   store.close(move || tell.send(()).unwrap());
@@ -229,7 +231,7 @@ fn a_close_that_comes_while_the_store_opens_has_the_last_word() {
 
 #[test]
 fn nothing_works_before_initialize() {
-  let store = Arc::new(Store::new(Box::new(MemoryBackend::default()), Options::default()));
+  let store = Arc::new(Store::new(Arc::new(MemoryBackend::default()), Options::default()));
   let error = store.enter().unwrap_err();
   assert_eq!(error.code, Code::NotInitialized);
   assert_eq!(

@@ -1,7 +1,7 @@
 //! Whether what is stored is whole, from its bytes.
 
 use super::{Store, StoredCheckpoint};
-use crate::backend::{CheckpointEntry, Encoding, Item, time_in_id};
+use crate::backend::{CheckpointEntry, Encoding, Item, Series, time_in_id};
 use crate::error::{Code, Error, Result};
 use crate::format::checkpoint::Document;
 use crate::format::layout::compact;
@@ -95,11 +95,11 @@ impl Store {
   /// A checkpoint, checked as far as its bytes allow.
   pub(super) fn verified(
     &self,
-    session: &SessionId,
+    series: &Series,
     id: &CheckpointId,
     encoding: Encoding,
   ) -> Result<Option<StoredCheckpoint>> {
-    let stored = self.read_checkpoint(session, id, encoding)?;
+    let stored = self.read_checkpoint(series, id, encoding)?;
     stored.map(StoredCheckpoint::checked).transpose()
   }
 
@@ -107,43 +107,44 @@ impl Store {
   /// at the same time.
   pub(super) fn verified_if_small(
     &self,
-    session: &SessionId,
+    series: &Series,
     id: &CheckpointId,
     encoding: Encoding,
   ) -> Result<Option<StoredCheckpoint>> {
     const LARGE: usize = 1 << 17;
-    match self.read_checkpoint(session, id, encoding)? {
+    match self.read_checkpoint(series, id, encoding)? {
       Some(stored) if stored.text.len() < LARGE => stored.checked().map(Some),
       unchecked => Ok(unchecked),
     }
   }
 
   /// One checkpoint: what is known of it, or what is wrong with it. One that does not exist is an error.
-  pub fn verify_checkpoint(&self, session: &SessionId, id: &CheckpointId) -> Result<Result<StoredCheckpoint, Damaged>> {
+  pub fn verify_checkpoint(&self, series: &Series, id: &CheckpointId) -> Result<Result<StoredCheckpoint, Damaged>> {
     for encoding in Encoding::ALL {
-      match self.verified(session, id, encoding) {
+      match self.verified(series, id, encoding) {
         Ok(None) => {}
         Ok(Some(stored)) => return Ok(Ok(stored)),
         Err(error) => {
           let entry = CheckpointEntry::new(id.clone(), encoding, || 0);
-          return Ok(Err(self.damaged(session, &entry, error)));
+          return Ok(Err(self.damaged(series, &entry, error)));
         }
       }
     }
     Err(Error::new(
       Code::NotFound,
-      format!("Checkpoint not found: {id} in session {session}"),
+      format!("Checkpoint not found: {id} in {series}"),
     ))
   }
 
   pub fn verify_session(&self, session: &SessionId) -> Result<SessionReport> {
-    let entries = self.list(session, 0, 0)?.entries;
+    let series = Series::from(session);
+    let entries = self.list(&series, 0, 0)?.entries;
     let checkpoints = entries
       .iter()
-      .filter_map(|entry| self.read_entry(session, entry))
+      .filter_map(|entry| self.read_entry(&series, entry))
       .collect();
     let results = self.backend.results(session)?;
-    let items = [Item::Session, Item::TaskTree]
+    let items = [Item::SESSION, Item::TASK_TREE]
       .into_iter()
       .chain(results.iter().map(Item::TaskResult));
     let files = items.filter_map(|item| self.verify_file(session, item)).collect();

@@ -50,6 +50,7 @@ const BASE: Node = 0;
 enum Stored {
   File { live: Vec<u8>, synced: Option<Vec<u8>> },
   Directory(BTreeMap<String, Node>),
+  Link(String),
 }
 
 /// A change of names, in the order of the calls.
@@ -127,6 +128,7 @@ impl FaultyDisk {
     for node in &mut state.nodes {
       match node {
         Stored::Directory(names) => names.clear(),
+        Stored::Link(_) => {}
         Stored::File { live, synced } => {
           *live = synced.clone().unwrap_or_else(|| random.contents(live));
           *synced = Some(live.clone());
@@ -175,6 +177,16 @@ impl FaultyDisk {
 
   pub fn holds(&self, name: &str) -> bool {
     self.names().iter().any(|there| there == name)
+  }
+
+  /// Where a link in a directory of the base leads, from there.
+  pub fn target(&self, directory: &str, name: &str) -> Option<String> {
+    let state = self.lock();
+    let directory = state.find(BASE, directory).ok()?;
+    match &state.nodes[state.find(directory, name).ok()?] {
+      Stored::Link(target) => Some(target.clone()),
+      _ => None,
+    }
   }
 
   /// Whether a step is decided, but not finished.
@@ -248,7 +260,7 @@ impl State {
   fn names(&self, directory: Node) -> io::Result<&BTreeMap<String, Node>> {
     match &self.nodes[directory] {
       Stored::Directory(names) => Ok(names),
-      Stored::File { .. } => Err(io::ErrorKind::NotADirectory.into()),
+      Stored::File { .. } | Stored::Link(_) => Err(io::ErrorKind::NotADirectory.into()),
     }
   }
 
@@ -289,6 +301,7 @@ impl State {
     match &self.nodes[node] {
       Stored::File { .. } => Kind::File,
       Stored::Directory(_) => Kind::Directory,
+      Stored::Link(_) => Kind::Other,
     }
   }
 
@@ -404,7 +417,7 @@ impl Directory for FaultyDirectory {
     Ok(match &state.nodes[node] {
       Stored::File { live, .. } if live.len() as u64 > limit => Contents::TooLarge(live.len() as u64),
       Stored::File { live, .. } => Contents::Bytes(live.clone()),
-      Stored::Directory(_) => Contents::NotAFile,
+      Stored::Directory(_) | Stored::Link(_) => Contents::NotAFile,
     })
   }
 
@@ -421,7 +434,7 @@ impl Directory for FaultyDirectory {
           size,
         })
       }
-      Stored::Directory(_) => None,
+      Stored::Directory(_) | Stored::Link(_) => None,
     })
   }
 
@@ -434,6 +447,21 @@ impl Directory for FaultyDirectory {
       return Err(io::ErrorKind::DirectoryNotEmpty.into());
     }
     state.change(Some((self.node, from)), Some((to.node, new_name, node)));
+    Ok(())
+  }
+
+  fn link(&self, target: &str, name: &str) -> io::Result<()> {
+    let mut state = self.call()?;
+    state.nodes.push(Stored::Link(target.to_owned()));
+    let node = state.nodes.len() - 1;
+    state.change(None, Some((self.node, name, node)));
+    Ok(())
+  }
+
+  fn hard_link(&self, name: &str, second: &str) -> io::Result<()> {
+    let mut state = self.call()?;
+    let node = state.find(self.node, name)?;
+    state.change(None, Some((self.node, second, node)));
     Ok(())
   }
 
@@ -473,6 +501,7 @@ impl Directory for FaultyDirectory {
     let size = match &state.nodes[node] {
       Stored::File { live, .. } => live.len() as u64,
       Stored::Directory(_) => 0,
+      Stored::Link(target) => target.len() as u64,
     };
     Ok(Stat {
       kind: state.kind(node),

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use waymark::backend::Encoding;
-use waymark::backend::file::{Durability, FileBackend};
+use waymark::backend::file::FileBackend;
+use waymark::backend::{Encoding, Series, Settings};
 use waymark::format::compose::Parts;
 use waymark::format::layout::compact;
 use waymark::format::reset::Resets;
@@ -26,10 +26,11 @@ pub enum Method {
   RestoreCheckpoint,
   RecoverSession,
   DeleteCheckpoint,
+  DeleteNewestCheckpoint,
   DeleteSession,
 }
 
-pub const METHODS: [Method; 10] = [
+pub const METHODS: [Method; 11] = [
   Method::CreateSessionDirectory,
   Method::SaveSession,
   Method::SaveTaskTree,
@@ -39,6 +40,7 @@ pub const METHODS: [Method; 10] = [
   Method::RestoreCheckpoint,
   Method::RecoverSession,
   Method::DeleteCheckpoint,
+  Method::DeleteNewestCheckpoint,
   Method::DeleteSession,
 ];
 
@@ -46,12 +48,12 @@ pub const METHODS: [Method; 10] = [
 const LIMIT: usize = 3;
 
 pub fn open(disk: &FaultyDisk) -> OpenStore {
-  let backend = FileBackend::on(disk.clone(), PathBuf::from("/store"), Durability::Full);
+  let backend = FileBackend::on(disk.clone(), PathBuf::from("/store"), Settings::default());
   let options = Options {
     max_checkpoints_per_session: LIMIT,
     ..Options::default()
   };
-  let store = Arc::new(Store::new(Box::new(backend), options));
+  let store = Arc::new(Store::new(Arc::new(backend), options));
   store.begin_open().finish().unwrap();
   store.enter().unwrap()
 }
@@ -137,7 +139,8 @@ pub fn run(store: &Store, method: Method, before: &Before) -> Result<Option<Chec
         return Err(passed_over.pop().map_or(error, |last| last.damaged.error));
       }
     }
-    Method::DeleteCheckpoint => store.delete_checkpoint(&s, &before.checkpoints[0])?,
+    Method::DeleteCheckpoint => store.delete_checkpoint(&s.into(), &before.checkpoints[0])?,
+    Method::DeleteNewestCheckpoint => store.delete_checkpoint(&s.into(), &before.checkpoints[LIMIT - 1])?,
     Method::DeleteSession => drop(store.delete_session(&s)?),
   }
   Ok(None)
@@ -178,6 +181,10 @@ pub fn complaints(
       complaints.push(complaint);
     }
   };
+  if let Some(target) = disk.target("s", "latest") {
+    let names = disk.holds(&format!("s/{target}"));
+    check(names, format!("the link to the newest names {target}, which is gone"));
+  }
   let store = open(disk);
   let s = session();
   let text = |loaded: Result<Option<waymark::store::Loaded>, Error>| match loaded {
@@ -209,9 +216,10 @@ pub fn complaints(
     check(disk.holds("other/logs"), "the new directories are gone".to_owned());
   }
 
-  let entries = store.list(&s, 0, 0).map(|list| list.entries).unwrap_or_default();
+  let series = Series::from(&s);
+  let entries = store.list(&series, 0, 0).map(|list| list.entries).unwrap_or_default();
   let mut whole = Vec::new();
-  for read in entries.iter().filter_map(|entry| store.read_entry(&s, entry)) {
+  for read in entries.iter().filter_map(|entry| store.read_entry(&series, entry)) {
     match read {
       Ok(stored) if stored.spelling == Spelling::Fits => whole.push(stored.id),
       Ok(stored) => check(false, format!("{} does not fit its checksums", stored.id)),
@@ -224,6 +232,7 @@ pub fn complaints(
     let may_go = match method {
       Method::CreateCheckpoint | Method::CreateCompressedCheckpoint => age == 0 && whole.len() >= LIMIT,
       Method::DeleteCheckpoint => age == 0 && ending != Ending::Failed,
+      Method::DeleteNewestCheckpoint => age == LIMIT - 1 && ending != Ending::Failed,
       _ => is_gone,
     };
     check(may_go || whole.contains(id), format!("lost the checkpoint {id}"));
@@ -231,15 +240,17 @@ pub fn complaints(
   if let (Ending::Acknowledged, Some(made)) = (ending, made) {
     check(whole.contains(made), format!("lost the new checkpoint {made}"));
   }
-  if (ending, method) == (Ending::Acknowledged, Method::DeleteCheckpoint) {
-    check(
-      !whole.contains(&before.checkpoints[0]),
-      "a deleted checkpoint is back".to_owned(),
-    );
+  let deleted = match method {
+    Method::DeleteCheckpoint => before.checkpoints.first(),
+    Method::DeleteNewestCheckpoint => before.checkpoints.last(),
+    _ => None,
+  };
+  if let (Ending::Acknowledged, Some(deleted)) = (ending, deleted) {
+    check(!whole.contains(deleted), "a deleted checkpoint is back".to_owned());
   }
 
   for method in METHODS {
-    if method != Method::RestoreCheckpoint && method != Method::DeleteCheckpoint {
+    if method != Method::RestoreCheckpoint {
       let again = run(&store, method, before);
       check(again.is_ok(), format!("afterwards {method:?} fails: {again:?}"));
     }

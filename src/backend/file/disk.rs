@@ -59,6 +59,12 @@ pub trait Directory: Sized + Send {
   /// Moves a name, replacing what was there.
   fn rename(&self, from: &str, to: &Self, new_name: &str) -> io::Result<()>;
 
+  /// Makes a link to a path below this directory, or where there are none, a file that holds the path.
+  fn link(&self, target: &str, name: &str) -> io::Result<()>;
+
+  /// Gives a file a second name.
+  fn hard_link(&self, name: &str, second: &str) -> io::Result<()>;
+
   fn remove_file(&self, name: &str) -> io::Result<()>;
 
   fn remove_directory(&self, name: &str) -> io::Result<()>;

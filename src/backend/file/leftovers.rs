@@ -22,6 +22,8 @@ pub fn sweep<D: Directory>(directory: &D) {
     }
     match entry.kind {
       Kind::File if is_dead_file(directory, &entry.name) => drop(directory.remove_file(&entry.name)),
+      // A link: nobody can hold one, and whoever misses it makes another.
+      Kind::Other => drop(directory.remove_file(&entry.name)),
       Kind::Directory if is_dead_directory(directory, &entry.name) => remove_step(directory, &entry.name),
       _ => {}
     }

@@ -1,4 +1,4 @@
-//! The names of a session's checkpoints, remembered for retention: making one more costs the same however many there are.
+//! The names of a series of checkpoints, remembered for retention: making one more costs the same however many there are.
 //!
 //! Whoever changes these names, in whatever process, gives an empty file beside them a new random time, the mark, while it
 //! holds that file's lock. Who finds there the mark that it remembers knows that nobody else has been at the names since.
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 use uuid::Uuid;
 
 use super::disk::Directory;
-use crate::backend::{CheckpointEntry, Encoding, Surplus};
+use crate::backend::{CheckpointEntry, Encoding, Series, Surplus};
 use crate::error::Result;
 use crate::id::{CheckpointId, SessionId};
 
@@ -30,7 +30,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub struct Names {
-  sessions: Mutex<HashMap<SessionId, Known>>,
+  sessions: Mutex<HashMap<Series, Known>>,
 }
 
 #[derive(Debug)]
@@ -48,23 +48,24 @@ struct Known {
 pub enum Change {
   Came(CheckpointEntry),
   Went(CheckpointId, Encoding),
+  IsPinned(CheckpointId, bool),
 }
 
 impl Names {
   /// Before a writer touches the directory: forgets what is remembered if somebody else has changed it.
-  pub fn look_for_others<D: Directory>(&self, session: &SessionId, directory: &D) {
+  pub fn look_for_others<D: Directory>(&self, series: &Series, directory: &D) {
     let mut sessions = self.sessions();
-    if let Some(known) = sessions.get(session)
+    if let Some(known) = sessions.get(series)
       && !directory.time().is_ok_and(|time| time == known.directory_time)
     {
-      sessions.remove(session);
+      sessions.remove(series);
     }
   }
 
-  /// Does something that changes the names in a session's `directory`, and remembers what `act` says came of it.
+  /// Does something that changes the names in a series' `directory`, and remembers what `act` says came of it.
   pub fn change<D: Directory, T>(
     &self,
-    session: &SessionId,
+    series: &Series,
     directory: &D,
     act: impl FnOnce() -> Result<(T, Option<Change>)>,
   ) -> Result<T> {
@@ -75,7 +76,7 @@ impl Names {
     let outcome = act();
     let times = mark.and_then(|mark| Some((mark, directory.time().ok()?)));
     let mut sessions = self.sessions();
-    match (sessions.get_mut(session), times, &outcome) {
+    match (sessions.get_mut(series), times, &outcome) {
       (Some(known), Some((mark, directory_time)), Ok((_, change))) if found == Some(known.mark) => {
         known.mark = mark;
         known.directory_time = directory_time;
@@ -83,35 +84,35 @@ impl Names {
           known.apply(change.clone());
         }
       }
-      _ => drop(sessions.remove(session)),
+      _ => drop(sessions.remove(series)),
     }
     drop(sessions);
     drop(lock);
     outcome.map(|(answer, _)| answer)
   }
 
-  /// The newest checkpoint, and those beyond the `keep` newest; `list` reads the directory if nothing is known.
+  /// The newest checkpoint, and those beyond the `keep` newest; `list` reads the directory if nothing is known. `show` is given
+  /// the newest while the lock is still held.
   pub fn surplus<D: Directory>(
     &self,
-    session: &SessionId,
+    series: &Series,
     directory: &D,
     keep: usize,
     list: impl FnOnce() -> Result<Vec<CheckpointEntry>>,
+    show: impl FnOnce(&CheckpointEntry) -> Result<()>,
   ) -> Result<Surplus> {
     let lock = lock(directory);
     let mark = lock.as_ref().and_then(|lock| directory.time_of(lock).ok());
-    if let (Some(mark), Some(known)) = (mark, self.sessions().get(session))
-      && known.mark == mark
-      && known.listed_at.elapsed() < TRUSTED_FOR
-    {
-      return Ok(surplus(&known.entries, keep));
+    if let Some(surplus) = mark.and_then(|mark| self.remembered(series, mark, keep)) {
+      surplus.newest.as_ref().map_or(Ok(()), show)?;
+      return Ok(surplus);
     }
     let directory_time = directory.time();
     let mut entries = VecDeque::from(list()?);
     entries
       .make_contiguous()
       .sort_unstable_by(|one, other| other.newest_first(one));
-    let surplus = surplus(&entries, keep);
+    let surplus = Surplus::of(entries.iter().rev(), keep);
     if let (Some(mark), Ok(directory_time)) = (mark, directory_time) {
       let mut sessions = self.sessions();
       // Sessions that nobody writes to any more are not kept in mind.
@@ -122,17 +123,26 @@ impl Names {
         listed_at: Instant::now(),
         entries,
       };
-      sessions.insert(session.clone(), known);
+      sessions.insert(series.clone(), known);
     }
+    surplus.newest.as_ref().map_or(Ok(()), show)?;
     Ok(surplus)
+  }
+
+  /// The answer from memory, if it is still good under that mark.
+  fn remembered(&self, series: &Series, mark: SystemTime, keep: usize) -> Option<Surplus> {
+    let sessions = self.sessions();
+    let known = sessions.get(series)?;
+    let is_good = known.mark == mark && known.listed_at.elapsed() < TRUSTED_FOR;
+    is_good.then(|| Surplus::of(known.entries.iter().rev(), keep))
   }
 
   /// Forgets a session that was removed.
   pub fn forget(&self, session: &SessionId) {
-    self.sessions().remove(session);
+    self.sessions().retain(|series, _| series.session != *session);
   }
 
-  fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Known>> {
+  fn sessions(&self) -> MutexGuard<'_, HashMap<Series, Known>> {
     // Whatever a panic left half done is only a guess that a mark has to confirm.
     self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
   }
@@ -152,16 +162,12 @@ impl Known {
         .iter()
         .position(|known| known.id == id && known.encoding == encoding)
         .map_or((), |at| drop(self.entries.remove(at))),
+      Change::IsPinned(id, is_pinned) => {
+        for known in self.entries.iter_mut().filter(|known| known.id == id) {
+          known.is_pinned = is_pinned;
+        }
+      }
     }
-  }
-}
-
-/// `entries` are oldest first.
-fn surplus(entries: &VecDeque<CheckpointEntry>, keep: usize) -> Surplus {
-  let beyond = entries.len().saturating_sub(keep);
-  Surplus {
-    newest: entries.back().cloned(),
-    entries: entries.range(..beyond).rev().cloned().collect(),
   }
 }
 
@@ -217,13 +223,13 @@ mod tests {
   fn write(backend: &FileBackend, number: usize) {
     let id = id(number);
     backend
-      .write(&session(), Item::Checkpoint(&id, Encoding::Json), b"{}")
+      .write(&session(), Item::Checkpoint(None, &id, Encoding::Json), b"{}")
       .unwrap();
   }
 
   /// The numbers of the checkpoints that a backend would prune if none were to be kept.
   fn seen(backend: &FileBackend) -> Vec<usize> {
-    let entries = backend.surplus(&session(), 0).unwrap().entries;
+    let entries = backend.surplus(&session().into(), 0).unwrap().entries;
     let number = |entry: &CheckpointEntry| entry.id.as_str()[10..].parse().unwrap();
     entries.iter().rev().map(number).collect()
   }
@@ -246,9 +252,10 @@ mod tests {
       assert_eq!((seen(&mine), seen(&theirs)), (expected.clone(), expected.clone()));
     }
     let ids: Vec<_> = (0..5).map(id).collect();
-    let item = |number: usize| Item::Checkpoint(&ids[number], Encoding::Json);
+    let item = |number: usize| Item::Checkpoint(None, &ids[number], Encoding::Json);
     theirs.remove(&session(), item(0)).unwrap();
-    mine.discard(&session(), item(1)).unwrap();
+    let entry = CheckpointEntry::new(ids[1].clone(), Encoding::Json, || 0);
+    mine.retire(&session().into(), &entry).unwrap();
     theirs.quarantine(&session(), item(2)).unwrap();
     assert_eq!((seen(&mine), seen(&theirs)), (vec![3, 4], vec![3, 4]));
     theirs.delete_session(&session()).unwrap();
@@ -260,7 +267,7 @@ mod tests {
   /// Makes the backend think that it has listed the directory long ago.
   fn age(backend: &FileBackend) {
     let mut sessions = backend.names.sessions();
-    let known = sessions.get_mut(&session()).unwrap();
+    let known = sessions.get_mut(&Series::from(session())).unwrap();
     known.listed_at = Instant::now().checked_sub(TRUSTED_FOR).unwrap();
   }
 
@@ -301,9 +308,9 @@ mod tests {
     let other = SessionId::parse("other").unwrap();
     let id = id(1);
     mine
-      .write(&other, Item::Checkpoint(&id, Encoding::Json), b"{}")
+      .write(&other, Item::Checkpoint(None, &id, Encoding::Json), b"{}")
       .unwrap();
-    mine.surplus(&other, 0).unwrap();
+    mine.surplus(&other.into(), 0).unwrap();
     assert_eq!(mine.names.sessions().len(), 1);
   }
 

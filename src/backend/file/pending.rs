@@ -13,18 +13,18 @@ use std::path::Path;
 
 use super::disk::{Directory, Kind};
 use super::durable::{self, Durability, absent_is_fine, fill, temporary_name};
-use super::is_absence;
 use super::walk::remove_tree;
-use crate::backend::Content;
+use super::{is_absence, versions};
+use crate::backend::{Content, Settings};
 use crate::error::{Error, Result};
 
 const PENDING: &str = ".pending";
 const LOCK: &str = ".lock";
 
 /// Waits for the lock of a session, and finishes what a dead process left pending. Held until it is dropped.
-pub fn lock<D: Directory>(session: &D, path: &Path, durability: Durability) -> Result<D::Lock> {
+pub fn lock<D: Directory>(session: &D, path: &Path, settings: Settings) -> Result<D::Lock> {
   let lock = session.lock(LOCK).map_err(|error| Error::io("lock", path, error))?;
-  finish(session, path, durability)?;
+  finish(session, path, settings)?;
   Ok(lock)
 }
 
@@ -35,9 +35,9 @@ pub fn holds<D: Directory>(session: &D, name: &str) -> bool {
 }
 
 /// Finishes a step whose writer died; one whose writer lives is waited for.
-pub fn finish_abandoned<D: Directory>(session: &D, path: &Path, durability: Durability) -> Result<()> {
+pub fn finish_abandoned<D: Directory>(session: &D, path: &Path, settings: Settings) -> Result<()> {
   match session.stat(PENDING) {
-    Ok(_) => lock(session, path, durability).map(drop),
+    Ok(_) => lock(session, path, settings).map(drop),
     Err(_) => Ok(()),
   }
 }
@@ -47,31 +47,33 @@ pub fn write_together<D: Directory>(
   session: &D,
   path: &Path,
   documents: &[(&str, &dyn Content)],
-  durability: Durability,
+  settings: Settings,
 ) -> Result<()> {
-  let staged = Staged::write(session, documents, durability).map_err(|error| Error::io("write", path, error))?;
-  let _lock = lock(session, path, durability)?;
+  let staged =
+    Staged::write(session, documents, settings.durability).map_err(|error| Error::io("write", path, error))?;
+  let _lock = lock(session, path, settings)?;
   staged.decide().map_err(|error| Error::io("write", path, error))?;
-  durable::sync_names(session, path, durability)?;
-  finish(session, path, durability)
+  durable::sync_names(session, path, settings.durability)?;
+  finish(session, path, settings)
 }
 
 /// Moves what is pending into place. The caller holds the lock.
-fn finish<D: Directory>(session: &D, path: &Path, durability: Durability) -> Result<()> {
-  try_finish(session, durability).map_err(|error| Error::outcome_unknown("finish what is pending in", path, error))
+fn finish<D: Directory>(session: &D, path: &Path, settings: Settings) -> Result<()> {
+  try_finish(session, settings).map_err(|error| Error::outcome_unknown("finish what is pending in", path, error))
 }
 
-fn try_finish<D: Directory>(session: &D, durability: Durability) -> io::Result<()> {
+fn try_finish<D: Directory>(session: &D, settings: Settings) -> io::Result<()> {
   let pending = match session.open_directory(PENDING) {
     Err(error) if is_absence(&error) => return Ok(()),
     pending => pending?,
   };
   for entry in pending.entries()? {
+    versions::make_room(session, &entry.name, settings.keep_previous)?;
     pending.rename(&entry.name, session, &entry.name)?;
     // Moving a file onto another name of itself leaves both: a copy made with links may hold such a pair.
     absent_is_fine(pending.remove_file(&entry.name))?;
   }
-  if durability.is_full() {
+  if settings.durability.is_full() {
     // Gained names first, lost ones second: in between a file is in both places, which moving it again mends.
     session.sync()?;
     pending.sync()?;

@@ -166,6 +166,15 @@ impl Directory for PathDirectory {
     }
   }
 
+  fn link(&self, target: &str, name: &str) -> io::Result<()> {
+    // Links need rights that few users of these systems have.
+    fs::write(self.path.join(name), target)
+  }
+
+  fn hard_link(&self, name: &str, second: &str) -> io::Result<()> {
+    fs::hard_link(self.path.join(name), self.path.join(second))
+  }
+
   fn remove_file(&self, name: &str) -> io::Result<()> {
     fs::remove_file(self.path.join(name))
   }

@@ -8,7 +8,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
+use rustix::fs::{
+  AtFlags, Dir, FileType, Mode, OFlags, linkat, mkdirat, openat, renameat, statat, symlinkat, unlinkat,
+};
 
 use super::disk::{Contents, Directory, Disk, Entry, Kind, Stat, peek_bounds};
 use super::locks;
@@ -208,6 +210,14 @@ impl Directory for UnixDirectory {
 
   fn rename(&self, from: &str, to: &Self, new_name: &str) -> io::Result<()> {
     Ok(renameat(&self.handle, from, &to.handle, new_name)?)
+  }
+
+  fn link(&self, target: &str, name: &str) -> io::Result<()> {
+    Ok(symlinkat(target, &self.handle, name)?)
+  }
+
+  fn hard_link(&self, name: &str, second: &str) -> io::Result<()> {
+    Ok(linkat(&self.handle, name, &self.handle, second, AtFlags::empty())?)
   }
 
   fn remove_file(&self, name: &str) -> io::Result<()> {

@@ -24,17 +24,23 @@ impl Arguments<'_> {
       Ok(ValueType::Number) => options.max_checkpoints_per_session = self.limit(value, "maxCheckpointsPerSession")?,
       _ => {
         self.object(value, "options")?;
-        let limit = self.get(value, "maxCheckpointsPerSession")?;
-        if !is_undefined(limit) {
-          options.max_checkpoints_per_session = self.limit(limit, "options.maxCheckpointsPerSession")?;
+        let limit = |name| {
+          let limit = self.option(value, name)?;
+          limit
+            .map(|limit| self.limit(limit, &format!("options.{name}")))
+            .transpose()
+        };
+        let default = Options::default();
+        options.max_checkpoints_per_session =
+          limit("maxCheckpointsPerSession")?.unwrap_or(default.max_checkpoints_per_session);
+        options.max_checkpoints_per_agent =
+          limit("maxCheckpointsPerAgent")?.unwrap_or(default.max_checkpoints_per_agent);
+        options.max_read_bytes = limit("maxReadBytes")?.map_or(default.max_read_bytes, |bytes| bytes as u64);
+        if let Some(durability) = self.option(value, "durability")? {
+          options.settings.durability = self.durability(durability)?;
         }
-        let read = self.get(value, "maxReadBytes")?;
-        if !is_undefined(read) {
-          options.max_read_bytes = self.limit(read, "options.maxReadBytes")? as u64;
-        }
-        let durability = self.get(value, "durability")?;
-        if !is_undefined(durability) {
-          options.durability = self.durability(durability)?;
+        if let Some(count) = self.option(value, "keepPrevious")? {
+          options.settings.keep_previous = self.previous(count)?;
         }
       }
     }
@@ -47,6 +53,20 @@ impl Arguments<'_> {
       Some(number) if number >= 1.0 && number.fract() == 0.0 => Ok(to_usize(number)),
       _ => Err(self.wrong(name, "a whole number of at least 1, or Infinity", value)),
     }
+  }
+
+  /// How many earlier versions are kept: each save renames them all, so not any number will do.
+  fn previous(self, value: Value) -> Result<u32> {
+    const MOST: u32 = 1000;
+    let count = self.count(value, "options.keepPrevious")?;
+    let count = u32::try_from(count).ok().filter(|count| *count <= MOST);
+    count.ok_or_else(|| {
+      self.wrong(
+        "options.keepPrevious",
+        &format!("a whole number from 0 to {MOST}"),
+        value,
+      )
+    })
   }
 
   fn durability(self, value: Value) -> Result<Durability> {

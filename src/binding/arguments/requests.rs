@@ -5,6 +5,7 @@ use napi::bindgen_prelude::JsValue;
 
 use super::super::engine::{Value, number_of};
 use super::{Arguments, is_undefined};
+use crate::backend::Series;
 use crate::error::{Error, Result};
 use crate::format::reset::Resets;
 use crate::id::{CheckpointId, SessionId};
@@ -13,7 +14,7 @@ use crate::store::{Filter, InfoRequest, RecoverRequest, RestoreRequest};
 /// What `checkpoints` is asked for.
 #[derive(Debug, Clone)]
 pub struct IterationArguments {
-  pub session: SessionId,
+  pub series: Series,
   pub filter: Filter,
   pub skip_damaged: bool,
 }
@@ -68,12 +69,12 @@ impl Arguments<'_> {
   }
 
   pub fn info_request(self, session: Value, options: Value) -> Result<InfoRequest> {
-    let session = self.session_id(session)?;
+    let series = self.session_id(session)?.into();
     self.optional_object(options, "options")?;
     let limit = self.option(options, "limit")?;
     let cursor = self.option(options, "cursor")?;
     Ok(InfoRequest {
-      session,
+      series,
       limit: limit.map_or(Ok(0), |limit| self.count(limit, "options.limit"))?,
       cursor: cursor.map(|cursor| self.string(cursor, "options.cursor")).transpose()?,
       filter: self.filter(options)?,
@@ -81,10 +82,10 @@ impl Arguments<'_> {
   }
 
   pub fn iteration(self, session: Value, options: Value) -> Result<IterationArguments> {
-    let session = self.session_id(session)?;
+    let series = self.session_id(session)?.into();
     self.optional_object(options, "options")?;
     Ok(IterationArguments {
-      session,
+      series,
       filter: self.filter(options)?,
       skip_damaged: self.flag(options, "skipDamaged")?,
     })

@@ -14,29 +14,29 @@ fn links_are_not_followed() {
   symlink(&outside, backend.base.join("linked")).unwrap();
   let s = session("s");
   backend.create_session(&s).unwrap();
-  symlink(outside.join("session.json"), backend.path(&s, Item::Session)).unwrap();
+  symlink(outside.join("session.json"), backend.path(&s, Item::SESSION)).unwrap();
   fs::remove_dir(backend.session_dir(&s).join(CHECKPOINTS)).unwrap();
   symlink(outside.join(CHECKPOINTS), backend.session_dir(&s).join(CHECKPOINTS)).unwrap();
 
   let linked = session("linked");
   let id = CheckpointId::parse("cp-1").unwrap();
-  let checkpoint = Item::Checkpoint(&id, Encoding::Json);
+  let checkpoint = Item::Checkpoint(None, &id, Encoding::Json);
   assert_eq!(backend.sessions().unwrap(), []);
-  assert_eq!(backend.read(&linked, Item::Session, u64::MAX).unwrap(), None);
+  assert_eq!(backend.read(&linked, Item::SESSION, u64::MAX).unwrap(), None);
   assert_eq!(backend.read(&s, checkpoint, u64::MAX).unwrap(), None);
   assert_eq!(
-    backend.read(&s, Item::Session, u64::MAX).unwrap_err().code,
+    backend.read(&s, Item::SESSION, u64::MAX).unwrap_err().code,
     crate::Code::Corrupt
   );
-  assert!(backend.checkpoints(&s).unwrap().is_empty());
+  assert!(backend.checkpoints(&(&s).into()).unwrap().is_empty());
   assert_eq!(backend.sessions_with_checkpoint(&id).unwrap(), []);
-  assert!(backend.write(&linked, Item::Session, b"written").is_err());
+  assert!(backend.write(&linked, Item::SESSION, b"written").is_err());
   assert!(backend.write(&s, checkpoint, b"written").is_err());
   assert!(backend.write_state(&linked, b"", b"").is_err());
   backend.remove(&s, checkpoint).unwrap();
   assert!(backend.delete_session(&linked).is_err());
   // A link in the place of the file itself is replaced, not written through.
-  backend.write(&s, Item::Session, b"mine").unwrap();
+  backend.write(&s, Item::SESSION, b"mine").unwrap();
   backend.delete_session(&s).unwrap();
 
   assert_eq!(fs::read(outside.join("session.json")).unwrap(), b"secret");
@@ -71,9 +71,9 @@ fn a_directory_that_flips_to_a_link_leads_nobody_out() {
     let id = CheckpointId::parse("cp-1").unwrap();
     for _ in 0..300 {
       // They may fail: they find a link, or nothing. A read may give what is in the store, and nothing else.
-      let _ = backend.write(&s, Item::Checkpoint(&id, Encoding::Json), b"mine");
-      let _ = backend.write(&s, Item::TaskTree, b"mine");
-      assert_eq!(backend.read(&s, Item::Session, u64::MAX).unwrap_or(None), None);
+      let _ = backend.write(&s, Item::Checkpoint(None, &id, Encoding::Json), b"mine");
+      let _ = backend.write(&s, Item::TASK_TREE, b"mine");
+      assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap_or(None), None);
     }
     is_over.store(true, Ordering::Relaxed);
   });
@@ -87,11 +87,11 @@ fn a_pipe_in_the_place_of_a_file_hangs_nobody() {
   let (_root, backend) = backend();
   let s = session("s");
   backend.create_session(&s).unwrap();
-  let pipe = backend.path(&s, Item::Session);
+  let pipe = backend.path(&s, Item::SESSION);
   let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
   assert!(made.success());
   assert_eq!(
-    backend.read(&s, Item::Session, u64::MAX).unwrap_err().code,
+    backend.read(&s, Item::SESSION, u64::MAX).unwrap_err().code,
     crate::Code::Corrupt
   );
 }
@@ -106,7 +106,7 @@ fn a_pipe_in_the_place_of_the_lock_hangs_nobody() {
     .arg(backend.session_dir(&s).join(".lock"))
     .status();
   assert!(made.unwrap().success());
-  assert!(backend.write(&s, Item::Session, b"{}").is_err());
+  assert!(backend.write(&s, Item::SESSION, b"{}").is_err());
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_base_that_can_never_be_made_is_an_error() {
 fn directories_nested_beyond_reason_exhaust_nothing() {
   let (_root, backend) = backend();
   let s = session("s");
-  backend.write(&s, Item::Session, b"{}").unwrap();
+  backend.write(&s, Item::SESSION, b"{}").unwrap();
   let mut deep = backend.session_dir(&s).join(LOGS);
   for _ in 0..200 {
     deep.push("d");
@@ -131,7 +131,7 @@ fn directories_nested_beyond_reason_exhaust_nothing() {
   fs::create_dir_all(&deep).unwrap();
   assert!(backend.usage(&s).is_err());
   assert!(backend.delete_session(&s).unwrap().is_some(), "gone, but not freed");
-  assert_eq!(backend.read(&s, Item::Session, u64::MAX).unwrap(), None);
+  assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap(), None);
   backend.initialize().unwrap();
 }
 
@@ -139,10 +139,10 @@ fn directories_nested_beyond_reason_exhaust_nothing() {
 fn more_than_the_limit_is_not_read() {
   let (_root, backend) = backend();
   let s = session("s");
-  backend.write(&s, Item::Session, b"12345").unwrap();
-  assert!(backend.read(&s, Item::Session, 5).is_ok());
+  backend.write(&s, Item::SESSION, b"12345").unwrap();
+  assert!(backend.read(&s, Item::SESSION, 5).is_ok());
   assert_eq!(
-    backend.read(&s, Item::Session, 4).unwrap_err().code,
+    backend.read(&s, Item::SESSION, 4).unwrap_err().code,
     crate::Code::TooLarge
   );
 }

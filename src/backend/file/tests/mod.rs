@@ -3,11 +3,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
+use uuid::Uuid;
 
 use super::durable::{is_temporary, temporary_name};
 
+use super::backend::{DAMAGED, LOGS};
 use super::*;
-use crate::backend::contract;
+use crate::backend::item::CHECKPOINTS;
+use crate::backend::{Backend, Encoding, contract};
+use crate::id::TaskId;
 
 mod hostile;
 mod steps;
@@ -15,7 +19,7 @@ mod steps;
 /// A backend on a directory of its own that goes with it.
 fn backend() -> (TempDir, FileBackend) {
   let directory = tempfile::tempdir().unwrap();
-  let backend = FileBackend::new(directory.path().join("base"), Durability::Full);
+  let backend = FileBackend::new(directory.path().join("base"), Settings::default());
   backend.initialize().unwrap();
   (directory, backend)
 }
@@ -43,9 +47,13 @@ impl FileBackend {
 fn passes_the_contract() {
   for durability in [Durability::Full, Durability::Relaxed] {
     let root = tempfile::tempdir().unwrap();
-    contract::run(|| {
+    contract::run(|keep_previous| {
       let base = root.path().join(Uuid::new_v4().to_string()).join("not yet there");
-      Box::new(FileBackend::new(base, durability))
+      let settings = Settings {
+        durability,
+        keep_previous,
+      };
+      Box::new(FileBackend::new(base, settings))
     });
   }
 }
@@ -53,10 +61,14 @@ fn passes_the_contract() {
 #[test]
 fn the_disk_for_other_systems_passes_the_contract_too() {
   let root = tempfile::tempdir().unwrap();
-  contract::run(|| {
+  contract::run(|keep_previous| {
     let base = root.path().join(Uuid::new_v4().to_string()).join("not yet there");
     let disk = portable::SystemDisk::new(base.clone());
-    Box::new(FileBackend::on(disk, base, Durability::Full))
+    let settings = Settings {
+      keep_previous,
+      ..Settings::default()
+    };
+    Box::new(FileBackend::on(disk, base, settings))
   });
 }
 
@@ -80,9 +92,11 @@ fn left_overs_of_dead_writers_go_and_nothing_else() {
   writer.lock().unwrap();
 
   // Another process, as far as the directory can tell.
-  let other = FileBackend::new(backend.base.clone(), Durability::Full);
+  let other = FileBackend::new(backend.base.clone(), Settings::default());
   let id = CheckpointId::parse("cp-4").unwrap();
-  other.write(&s, Item::Checkpoint(&id, Encoding::Json), b"{}").unwrap();
+  other
+    .write(&s, Item::Checkpoint(None, &id, Encoding::Json), b"{}")
+    .unwrap();
 
   let mut expected: Vec<_> = foreign.iter().map(|name| (*name).to_owned()).collect();
   expected.extend([living, young_step, "cp-4.json".to_owned(), ".names".to_owned()]);
@@ -110,7 +124,7 @@ fn what_is_moved_aside_is_kept_and_read_no_more() {
   let (_root, backend) = backend();
   let s = session("s");
   let id = CheckpointId::parse("cp-1").unwrap();
-  let item = Item::Checkpoint(&id, Encoding::Json);
+  let item = Item::Checkpoint(None, &id, Encoding::Json);
   assert_eq!(backend.quarantine(&s, item).unwrap(), None);
   for content in [b"one", b"two"] {
     backend.write(&s, item, content).unwrap();
@@ -124,7 +138,7 @@ fn what_is_moved_aside_is_kept_and_read_no_more() {
 #[test]
 fn nothing_is_touched_before_initialize() {
   let root = tempfile::tempdir().unwrap();
-  let _ = FileBackend::new(root.path().join("base"), Durability::Full);
+  let _ = FileBackend::new(root.path().join("base"), Settings::default());
   assert!(names_in(root.path()).is_empty());
 }
 
@@ -135,14 +149,14 @@ fn files_and_directories_are_for_their_owner_only() {
   let (_root, backend) = backend();
   let s = session("s");
   backend.create_session(&s).unwrap();
-  backend.write(&s, Item::TaskTree, b"{}").unwrap();
+  backend.write(&s, Item::TASK_TREE, b"{}").unwrap();
   backend.write_state(&s, b"{}", b"{}").unwrap();
   let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
   assert_eq!(mode(&backend.base), 0o700);
   for part in ["", "checkpoints", "results", "logs"] {
     assert_eq!(mode(&backend.session_dir(&s).join(part)), 0o700, "{part}");
   }
-  for item in [Item::Session, Item::TaskTree] {
+  for item in [Item::SESSION, Item::TASK_TREE] {
     assert_eq!(mode(&backend.path(&s, item)), 0o600, "{item}");
   }
 }
@@ -151,7 +165,7 @@ fn files_and_directories_are_for_their_owner_only() {
 fn writing_leaves_nothing_behind_but_what_was_asked_for() {
   let (_root, backend) = backend();
   let s = session("s");
-  backend.write(&s, Item::Session, b"1").unwrap();
+  backend.write(&s, Item::SESSION, b"1").unwrap();
   backend.write_state(&s, b"2", b"2").unwrap();
   assert_eq!(
     names_in(&backend.session_dir(&s)),
@@ -164,11 +178,11 @@ fn a_failed_write_names_the_file_keeps_the_old_one_and_removes_its_temporary() {
   let (_root, backend) = backend();
   let s = session("s");
   // A directory in the place of the file makes the rename fail after the temporary was written.
-  fs::create_dir_all(backend.path(&s, Item::TaskTree).join("occupied")).unwrap();
-  let error = backend.write(&s, Item::TaskTree, b"{}").unwrap_err();
+  fs::create_dir_all(backend.path(&s, Item::TASK_TREE).join("occupied")).unwrap();
+  let error = backend.write(&s, Item::TASK_TREE, b"{}").unwrap_err();
   assert_eq!(error.code, crate::Code::Io);
   assert!(error.message.contains("task-tree.json"), "{error}");
-  assert!(backend.path(&s, Item::TaskTree).join("occupied").is_dir());
+  assert!(backend.path(&s, Item::TASK_TREE).join("occupied").is_dir());
   assert_eq!(names_in(&backend.session_dir(&s)), [".lock", "task-tree.json"]);
 }
 
@@ -192,13 +206,15 @@ fn a_foreign_name_is_ordered_by_its_file_time() {
   let s = session("s");
   for id in ["cp-1-000000", "foreign", "cp-zzzzzzzz-000000"] {
     let id = CheckpointId::parse(id).unwrap();
-    backend.write(&s, Item::Checkpoint(&id, Encoding::Json), b"{}").unwrap();
+    backend
+      .write(&s, Item::Checkpoint(None, &id, Encoding::Json), b"{}")
+      .unwrap();
   }
   for noise in [".cp-1-000000.json.0123.tmp", "notes.txt", ".json"] {
     fs::write(backend.session_dir(&s).join("checkpoints").join(noise), b"").unwrap();
   }
   let ids: Vec<_> = backend
-    .checkpoints(&s)
+    .checkpoints(&(&s).into())
     .unwrap()
     .into_iter()
     .map(|entry| entry.id.to_string())
@@ -223,7 +239,9 @@ fn deleted_under_its_writers(durability: Durability) {
       scope.spawn(move || {
         for round in 0..25 {
           let id = CheckpointId::parse(&format!("cp-{writer}-{round:06}")).unwrap();
-          backend.write(s, Item::Checkpoint(&id, Encoding::Json), b"{}").unwrap();
+          backend
+            .write(s, Item::Checkpoint(None, &id, Encoding::Json), b"{}")
+            .unwrap();
           backend.write_state(s, b"{}", b"{}").unwrap();
         }
       });

@@ -16,7 +16,7 @@ fn a_pending_file_that_is_in_both_places_is_mended() {
     session_dir.join("session.json"),
   )
   .unwrap();
-  for item in [Item::Session, Item::TaskTree] {
+  for item in [Item::SESSION, Item::TASK_TREE] {
     assert_eq!(backend.read(&s, item, u64::MAX).unwrap().unwrap(), b"new");
   }
   assert_eq!(names_in(&session_dir), [".lock", "session.json", "task-tree.json"]);
@@ -43,7 +43,7 @@ fn a_sweep_never_tears_the_step_of_a_living_writer() {
     for round in 1..2000 {
       let text = round.to_string();
       writer.write_state(&s, &text, &text).unwrap();
-      for item in [Item::Session, Item::TaskTree] {
+      for item in [Item::SESSION, Item::TASK_TREE] {
         assert_eq!(writer.read(&s, item, u64::MAX).unwrap().unwrap(), text.as_bytes());
       }
     }
@@ -72,12 +72,12 @@ fn a_decided_step_is_finished_by_the_next_reader() {
     &["task-tree.json"],
     &["session.json", "task-tree.json"],
   ] {
-    for first_read in [Item::Session, Item::TaskTree] {
+    for first_read in [Item::SESSION, Item::TASK_TREE] {
       let (_root, backend) = backend();
       let s = session("s");
       backend.write_state(&s, b"old", b"old").unwrap();
       died_after_deciding(&backend, &s, moved);
-      for item in [first_read, Item::Session, Item::TaskTree] {
+      for item in [first_read, Item::SESSION, Item::TASK_TREE] {
         assert_eq!(
           backend.read(&s, item, u64::MAX).unwrap().unwrap(),
           b"new",
@@ -98,9 +98,9 @@ fn a_decided_step_counts_before_a_later_write_of_one_part() {
   let s = session("s");
   backend.write_state(&s, b"old", b"old").unwrap();
   died_after_deciding(&backend, &s, &[]);
-  backend.write(&s, Item::Session, b"newest").unwrap();
-  assert_eq!(backend.read(&s, Item::Session, u64::MAX).unwrap().unwrap(), b"newest");
-  assert_eq!(backend.read(&s, Item::TaskTree, u64::MAX).unwrap().unwrap(), b"new");
+  backend.write(&s, Item::SESSION, b"newest").unwrap();
+  assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap().unwrap(), b"newest");
+  assert_eq!(backend.read(&s, Item::TASK_TREE, u64::MAX).unwrap().unwrap(), b"new");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_step_that_was_not_decided_never_happened() {
   let staged = backend.session_dir(&s).join(temporary_name("pending"));
   fs::create_dir(&staged).unwrap();
   fs::write(staged.join("session.json"), b"new").unwrap();
-  assert_eq!(backend.read(&s, Item::Session, u64::MAX).unwrap().unwrap(), b"old");
+  assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap().unwrap(), b"old");
   backend.write_state(&s, b"next", b"next").unwrap();
-  assert_eq!(backend.read(&s, Item::Session, u64::MAX).unwrap().unwrap(), b"next");
+  assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap().unwrap(), b"next");
 }

@@ -1,0 +1,340 @@
+//! The operations of a place, on files.
+
+use std::io;
+
+use uuid::Uuid;
+
+use super::disk::{Directory, Disk, Kind};
+use super::durable::{Temporary, absent_is_fine, sync_names};
+use super::walk::{remove_tree, tree_size};
+use super::{
+  FileBackend, Happened, Place, below, contents, directories, is_absence, modified, names, pending, pin_of, removed,
+  versions,
+};
+use crate::backend::item::{AGENTS, CHECKPOINTS, RESULTS};
+use crate::backend::{
+  Backend, Change, CheckpointEntry, Content, Document, Encoding, Item, Peeked, Series, Surplus, Usage,
+};
+use crate::error::{Error, Result};
+use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
+
+pub(super) const LOGS: &str = "logs";
+pub(super) const DAMAGED: &str = "damaged";
+
+impl<D: Disk> Backend for FileBackend<D> {
+  fn location(&self) -> String {
+    self.base.to_string_lossy().into_owned()
+  }
+
+  fn name_of(&self, session: &SessionId, item: Item<'_>) -> String {
+    self.path(session, item).to_string_lossy().into_owned()
+  }
+
+  fn initialize(&self) -> Result<()> {
+    self.in_directory(&[], |_| Ok(()))?;
+    if let Some(base) = self.open(&[])? {
+      removed::finish(&base).map_err(|error| Error::io("list", &self.base, error))?;
+    }
+    Ok(())
+  }
+
+  fn create_session(&self, session: &SessionId) -> Result<()> {
+    for part in [CHECKPOINTS, RESULTS, LOGS] {
+      self.in_directory(&[session.as_str(), part], |_| Ok(()))?;
+    }
+    Ok(())
+  }
+
+  fn sessions(&self) -> Result<Vec<SessionId>> {
+    let mut sessions = self.places()?;
+    let Some(base) = self.open(&[])? else {
+      return Ok(Vec::new());
+    };
+    sessions.retain(|id| {
+      base.open_directory(id.as_str()).is_ok_and(|session| {
+        let name = Item::SESSION.file_name();
+        session.stat(&name).is_ok_and(|stat| stat.kind == Kind::File) || pending::holds(&session, &name)
+      })
+    });
+    Ok(sessions)
+  }
+
+  fn places(&self) -> Result<Vec<SessionId>> {
+    let mut ids = self.directories_in(&[], SessionId::parse)?;
+    ids.sort();
+    Ok(ids)
+  }
+
+  fn agents(&self, session: &SessionId) -> Result<Vec<AgentId>> {
+    let mut ids = self.directories_in(&[session.as_str(), AGENTS], AgentId::parse)?;
+    ids.sort();
+    Ok(ids)
+  }
+
+  fn delete_session(&self, session: &SessionId) -> Result<Option<Error>> {
+    let path = self.base.join(session.as_str());
+    let fail = |error| Error::io("delete", &path, error);
+    let Some(base) = self.open(&[])? else {
+      return Ok(None);
+    };
+    match base.stat(session.as_str()) {
+      Err(error) if is_absence(&error) => return Ok(None),
+      Err(error) => return Err(fail(error)),
+      Ok(stat) if stat.kind != Kind::Directory => {
+        return Err(Error::corrupt(
+          &path.to_string_lossy(),
+          "it is not a directory, so it is no session",
+        ));
+      }
+      Ok(_) => {}
+    }
+    // One rename makes the whole session go at once, for every reader and after every crash.
+    let doomed = removed::new_name();
+    absent_is_fine(base.rename(session.as_str(), &base, &doomed)).map_err(fail)?;
+    self.directories.forget(session.as_str());
+    self.names.forget(session);
+    self.latest.forget(session);
+    sync_names(&base, &path, self.settings.durability)?;
+    Ok(remove_tree(&base, &doomed).map_err(fail).err())
+  }
+
+  fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64> {
+    let path = self.path(session, item);
+    let fail = |error| Error::io("write", &path, error);
+    let place = Place::of(session, item);
+    let durability = self.settings.durability;
+    self.in_directory(&place.directory, |directory| {
+      if let Item::Checkpoint(agent, ..) = item {
+        let series = Series {
+          session: session.clone(),
+          agent: agent.cloned(),
+        };
+        self.names.look_for_others(&series, directory);
+      }
+      let temporary = Temporary::write(directory, &place.name, content, durability).map_err(fail)?;
+      let size = temporary.size;
+      self.rename_or_remove(session, item, directory, || {
+        let _lock = match item {
+          Item::Document(_) | Item::Previous(..) => Some(pending::lock(directory, &path, self.settings)?),
+          Item::Checkpoint(..) | Item::TaskResult(_) => None,
+        };
+        versions::make_room(directory, &place.name, self.settings.keep_previous).map_err(fail)?;
+        temporary.persist(&place.name).map_err(fail)?;
+        Ok(Happened::Came)
+      })?;
+      sync_names(directory, &path, durability)?;
+      if let Item::Checkpoint(None, id, encoding) = item {
+        let entry = CheckpointEntry::new(id.clone(), encoding, || modified(directory, &place.name));
+        self.latest.made(session, entry);
+      }
+      Ok(size)
+    })
+  }
+
+  fn write_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
+    let path = self.base.join(session.as_str());
+    let (session_name, tree_name) = (Item::SESSION.file_name(), Item::TASK_TREE.file_name());
+    let documents = [
+      (session_name.as_str(), session_document),
+      (tree_name.as_str(), task_tree),
+    ];
+    self.in_directory(&[session.as_str()], |directory| {
+      pending::write_together(directory, &path, &documents, self.settings)
+    })
+  }
+
+  fn update(&self, session: &SessionId, document: Document, limit: u64, change: &mut Change<'_>) -> Result<()> {
+    let item = Item::Document(document);
+    let path = self.path(session, item);
+    let name = item.file_name();
+    let fail = |error| Error::io("write", &path, error);
+    self.in_directory(&[session.as_str()], |directory| {
+      let _lock = pending::lock(directory, &path, self.settings)?;
+      let Some(content) = change(contents(directory, &name, &path, limit)?)? else {
+        return Ok(());
+      };
+      let temporary = Temporary::write(directory, &name, &content, self.settings.durability).map_err(fail)?;
+      versions::make_room(directory, &name, self.settings.keep_previous).map_err(fail)?;
+      temporary.persist(&name).map_err(fail)?;
+      sync_names(directory, &path, self.settings.durability)
+    })
+  }
+
+  fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>> {
+    let path = self.path(session, item);
+    let place = Place::of(session, item);
+    let Some(directory) = self.open(&place.directory)? else {
+      return Ok(None);
+    };
+    if let Item::Document(_) | Item::Previous(..) = item {
+      pending::finish_abandoned(&directory, &path, self.settings)?;
+    }
+    contents(&directory, &place.name, &path, limit)
+  }
+
+  fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<Peeked>> {
+    let Some(directory) = self.open(&below(&series.session, series.folders()))? else {
+      return Ok(entries.iter().map(|_| Ok(None)).collect());
+    };
+    let peek = |entry: &CheckpointEntry| {
+      let path = || self.path(&series.session, series.item_of(entry));
+      match directory.peek(&series.item_of(entry).file_name(), head, tail) {
+        Ok(Some(peek)) => Ok(Some(peek)),
+        Ok(None) => Err(Error::corrupt(&path().to_string_lossy(), "it is not a file")),
+        Err(error) if is_absence(&error) => Ok(None),
+        Err(error) => Err(Error::io("read", &path(), error)),
+      }
+    };
+    Ok(entries.iter().map(peek).collect())
+  }
+
+  fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
+    let Some(directory) = self.unlink(session, item, |_| true)? else {
+      return Ok(false);
+    };
+    if let Item::Checkpoint(_, id, _) = item {
+      // A pin without its checkpoint means nothing.
+      let _ = directory.remove_file(&pin_of(id));
+    }
+    sync_names(&directory, &self.path(session, item), self.settings.durability)?;
+    Ok(true)
+  }
+
+  fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<()> {
+    // Looked for under the lock that whoever pins it takes too.
+    let is_free = |directory: &D::Directory| directory.stat(&pin_of(&entry.id)).is_err();
+    self.unlink(&series.session, series.item_of(entry), is_free).map(drop)
+  }
+
+  fn set_pinned(&self, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool> {
+    let Some(directory) = self.open(&below(&series.session, series.folders()))? else {
+      return Ok(false);
+    };
+    let path = self.path(&series.session, series.item(id, Encoding::Json));
+    let fail = |error| Error::io("pin", &path, error);
+    let pin = pin_of(id);
+    let was_there = self.names.change(series, &directory, || {
+      let is_there = Encoding::ALL
+        .iter()
+        .any(|encoding| directory.stat(&series.item(id, *encoding).file_name()).is_ok());
+      if !is_there {
+        return Ok((false, None));
+      }
+      let changed = if is_pinned {
+        match directory.create(&pin) {
+          Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+          created => created.map(drop),
+        }
+      } else {
+        absent_is_fine(directory.remove_file(&pin))
+      };
+      changed.map_err(fail)?;
+      Ok((true, Some(names::Change::IsPinned(id.clone(), is_pinned))))
+    })?;
+    if was_there {
+      sync_names(&directory, &path, self.settings.durability)?;
+    }
+    Ok(was_there)
+  }
+
+  fn quarantine(&self, session: &SessionId, item: Item<'_>) -> Result<Option<String>> {
+    let place = Place::of(session, item);
+    let path = self.path(session, item);
+    let fail = |error| Error::io("move aside", &path, error);
+    let Some(from) = self.open(&place.directory)? else {
+      return Ok(None);
+    };
+    // The name says where it came from; the second part keeps two of the same name apart.
+    let name = format!("{}.{}", place.name, Uuid::new_v4().simple());
+    let directory = [session.as_str(), DAMAGED];
+    let moved = self.in_directory(&directory, |damaged| {
+      let moved = self.rename_or_remove(session, item, &from, || {
+        self.let_go(session, item, &from)?;
+        match from.rename(&place.name, damaged, &name) {
+          Err(error) if is_absence(&error) && from.stat(&place.name).is_err() => Ok(Happened::Nothing),
+          moved => moved.map(|()| Happened::Went).map_err(fail),
+        }
+      })?;
+      sync_names(damaged, &path, self.settings.durability)?;
+      sync_names(&from, &path, self.settings.durability)?;
+      Ok(moved)
+    })?;
+    Ok((moved == Happened::Went).then(|| self.shown(&directory).join(name).to_string_lossy().into_owned()))
+  }
+
+  fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>> {
+    let mut entries = match self.open(&below(&series.session, series.folders()))? {
+      Some(directory) => self.checkpoints_in(series, &directory)?,
+      None => Vec::new(),
+    };
+    entries.sort_unstable_by(CheckpointEntry::newest_first);
+    Ok(entries)
+  }
+
+  fn surplus(&self, series: &Series, keep: usize) -> Result<Surplus> {
+    let Some(directory) = self.open(&below(&series.session, series.folders()))? else {
+      return Ok(Surplus::default());
+    };
+    let session = &series.session;
+    self.names.surplus(
+      series,
+      &directory,
+      keep,
+      || self.checkpoints_in(series, &directory),
+      |newest| {
+        if series.agent.is_some() {
+          return Ok(());
+        }
+        let open = || directories::open(&self.disk, &[session.as_str()]);
+        let moved = self.latest.follow(session, newest, open);
+        moved.map_err(|error| Error::io("move the link to", &self.path(session, series.item_of(newest)), error))
+      },
+    )
+  }
+
+  fn results(&self, session: &SessionId) -> Result<Vec<TaskId>> {
+    let entries = self.list(&[session.as_str(), RESULTS])?;
+    let ids = entries.iter().filter_map(|entry| entry.name.strip_suffix(".json"));
+    let mut ids: Vec<_> = ids.filter_map(|id| TaskId::parse(id).ok()).collect();
+    ids.sort();
+    Ok(ids)
+  }
+
+  fn sessions_with_checkpoint(&self, id: &CheckpointId) -> Result<Vec<SessionId>> {
+    let mut sessions = self.places()?;
+    sessions.retain(|session| {
+      directories::open(&self.disk, &[session.as_str(), CHECKPOINTS]).is_ok_and(|directory| {
+        Encoding::ALL.iter().any(|&encoding| {
+          directory
+            .stat(&Item::Checkpoint(None, id, encoding).file_name())
+            .is_ok()
+        })
+      })
+    });
+    Ok(sessions)
+  }
+
+  fn usage(&self, session: &SessionId) -> Result<Usage> {
+    let path = [session.as_str()];
+    let total_bytes = match self.open(&path)? {
+      Some(directory) => tree_size(&directory, 0).map_err(|error| Error::io("measure", &self.shown(&path), error))?,
+      None => 0,
+    };
+    let own = self.checkpoints(&session.into())?;
+    let mut agent_checkpoints = 0;
+    for agent in self.agents(session)? {
+      let series = Series {
+        session: session.clone(),
+        agent: Some(agent),
+      };
+      agent_checkpoints += self.checkpoints(&series)?.len() as u64;
+    }
+    Ok(Usage {
+      total_bytes,
+      checkpoints: own.len() as u64,
+      pinned: own.iter().filter(|entry| entry.is_pinned).count() as u64,
+      agent_checkpoints,
+      results: self.results(session)?.len() as u64,
+    })
+  }
+}

@@ -1,0 +1,241 @@
+//! What is stored, and what it is called.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
+
+/// How the bytes of a checkpoint spell its JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Encoding {
+  Json,
+  Gzip,
+}
+
+impl Encoding {
+  /// In the order in which a reader looks for them.
+  pub const ALL: [Self; 2] = [Self::Json, Self::Gzip];
+
+  /// As callers know it.
+  #[must_use]
+  pub fn name(self) -> &'static str {
+    match self {
+      Self::Json => "json",
+      Self::Gzip => "gzip",
+    }
+  }
+
+  #[must_use]
+  pub fn ending(self) -> &'static str {
+    match self {
+      Self::Json => ".json",
+      Self::Gzip => ".json.gz",
+    }
+  }
+}
+
+/// A row of checkpoints: those of a session, or those of one of its agents.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Series {
+  pub session: SessionId,
+  pub agent: Option<AgentId>,
+}
+
+impl Series {
+  #[must_use]
+  pub fn item<'a>(&'a self, id: &'a CheckpointId, encoding: Encoding) -> Item<'a> {
+    Item::Checkpoint(self.agent.as_ref(), id, encoding)
+  }
+
+  #[must_use]
+  pub fn item_of<'a>(&'a self, entry: &'a CheckpointEntry) -> Item<'a> {
+    self.item(&entry.id, entry.encoding)
+  }
+
+  /// The folders below the session that hold its checkpoints.
+  #[must_use]
+  pub fn folders(&self) -> Vec<&str> {
+    folders(self.agent.as_ref())
+  }
+}
+
+impl From<SessionId> for Series {
+  fn from(session: SessionId) -> Self {
+    Self { session, agent: None }
+  }
+}
+
+impl From<&SessionId> for Series {
+  fn from(session: &SessionId) -> Self {
+    session.clone().into()
+  }
+}
+
+/// As an error message names it.
+impl fmt::Display for Series {
+  fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if let Some(agent) = &self.agent {
+      write!(formatter, "agent {agent} of ")?;
+    }
+    write!(formatter, "session {}", self.session)
+  }
+}
+
+/// A document of a session that is replaced again and again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Document {
+  Session,
+  TaskTree,
+  /// Labels that were given to checkpoints after they were made.
+  Labels,
+}
+
+impl Document {
+  /// Those of which earlier versions may be kept.
+  pub const VERSIONED: [Self; 2] = [Self::Session, Self::TaskTree];
+
+  fn stem(self) -> &'static str {
+    match self {
+      Self::Session => "session",
+      Self::TaskTree => "task-tree",
+      Self::Labels => "labels",
+    }
+  }
+}
+
+/// One thing that is stored below a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Item<'a> {
+  Document(Document),
+  /// A document as it was so many versions ago; 1 is the one before the current.
+  Previous(Document, u32),
+  /// Of the session, or of one of its agents.
+  Checkpoint(Option<&'a AgentId>, &'a CheckpointId, Encoding),
+  TaskResult(&'a TaskId),
+}
+
+/// Where checkpoints and results lie below their session.
+pub(super) const CHECKPOINTS: &str = "checkpoints";
+pub(super) const AGENTS: &str = "agents";
+pub(super) const RESULTS: &str = "results";
+
+fn folders(agent: Option<&AgentId>) -> Vec<&str> {
+  match agent {
+    Some(agent) => vec![AGENTS, agent.as_str()],
+    None => vec![CHECKPOINTS],
+  }
+}
+
+impl<'a> Item<'a> {
+  pub const SESSION: Item<'static> = Item::Document(Document::Session);
+  pub const TASK_TREE: Item<'static> = Item::Document(Document::TaskTree);
+  pub const LABELS: Item<'static> = Item::Document(Document::Labels);
+
+  /// The folders below the session that hold items of this kind, if they have any.
+  #[must_use]
+  pub fn folders(self) -> Vec<&'a str> {
+    match self {
+      Self::Document(_) | Self::Previous(..) => Vec::new(),
+      Self::Checkpoint(agent, ..) => folders(agent),
+      Self::TaskResult(_) => vec![RESULTS],
+    }
+  }
+
+  /// The name in that folder.
+  #[must_use]
+  pub fn file_name(self) -> String {
+    match self {
+      Self::Document(document) => format!("{}.json", document.stem()),
+      Self::Previous(document, back) => format!("{}.{back}.json", document.stem()),
+      Self::Checkpoint(_, id, encoding) => format!("{id}{}", encoding.ending()),
+      Self::TaskResult(id) => format!("{id}.json"),
+    }
+  }
+}
+
+/// The name of an item below its session, which is also its path in the file layout.
+impl fmt::Display for Item<'_> {
+  fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for folder in self.folders() {
+      write!(formatter, "{folder}/")?;
+    }
+    formatter.write_str(&self.file_name())
+  }
+}
+
+/// A checkpoint as its name shows it; nothing was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointEntry {
+  pub id: CheckpointId,
+  pub encoding: Encoding,
+  /// When it was made, in milliseconds: from the id, or for foreign names from the medium.
+  pub made_at: u64,
+  /// Whether retention leaves it alone.
+  pub is_pinned: bool,
+}
+
+impl CheckpointEntry {
+  /// `fallback_time` is asked only for names that carry no time of their own.
+  pub fn new(id: CheckpointId, encoding: Encoding, fallback_time: impl FnOnce() -> u64) -> Self {
+    let made_at = time_in_id(id.as_str()).unwrap_or_else(fallback_time);
+    Self {
+      id,
+      encoding,
+      made_at,
+      is_pinned: false,
+    }
+  }
+
+  /// From the name of its file; `None` if it is the name of something else.
+  pub fn of_file(name: &str, fallback_time: impl FnOnce() -> u64) -> Option<Self> {
+    // The longer ending first: `.json` alone would take `x.json.gz` for nothing, never for `x.json`.
+    for encoding in [Encoding::Gzip, Encoding::Json] {
+      if let Some(id) = name.strip_suffix(encoding.ending()) {
+        return Some(Self::new(CheckpointId::parse(id).ok()?, encoding, fallback_time));
+      }
+    }
+    None
+  }
+
+  /// Newest first.
+  #[must_use]
+  pub fn newest_first(&self, other: &Self) -> Ordering {
+    let ours = (self.made_at, &self.id, self.encoding);
+    (other.made_at, &other.id, other.encoding).cmp(&ours)
+  }
+}
+
+/// The milliseconds in `cp-<base 36>-<six>`.
+#[must_use]
+pub fn time_in_id(id: &str) -> Option<u64> {
+  let (time, tail) = id.strip_prefix("cp-")?.split_once('-')?;
+  let is_digit = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
+  if tail.len() == 6 && tail.bytes().all(is_digit) && time.bytes().all(is_digit) {
+    // A number that JavaScript cannot count to is nobody's clock.
+    u64::from_str_radix(time, 36).ok().filter(|time| *time < 1 << 53)
+  } else {
+    None
+  }
+}
+
+#[cfg(test)]
+mod tests {
+  use super::*;
+
+  #[test]
+  fn the_time_in_an_id_is_read_only_from_ids_of_our_form() {
+    assert_eq!(time_in_id("cp-mwima86h-4i7xwg"), Some(1_794_794_464_745));
+    for foreign in [
+      "backup",
+      "cp-",
+      "cp-x-12345",
+      "cp-x-1234567",
+      "cp-X-123456",
+      "cp-zzzzzzzzzzzzzzzz-000000",
+      "cp-3w5e11264sgsf-zzzzzz",
+      "cp--000000",
+    ] {
+      assert_eq!(time_in_id(foreign), None, "{foreign}");
+    }
+  }
+}
