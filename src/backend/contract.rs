@@ -388,7 +388,7 @@ fn simultaneous_writers_never_mix(new_backend: Factory<'_>) {
   let s = session("s");
   let contents: Vec<Vec<u8>> = (0..8u8).map(|writer| vec![writer; 20_000]).collect();
   backend.write(&s, Item::SESSION, &contents[0]).unwrap();
-  std::thread::scope(|scope| {
+  thread::scope(|scope| {
     for content in &contents {
       let (backend, s, contents) = (&backend, &s, &contents);
       scope.spawn(move || {

@@ -61,12 +61,65 @@ pub const AGENT_COUNT: &str = "agentCount";
 pub const LABEL: &str = "label";
 pub const PARENT: &str = "parent";
 
+/// Members of the checkpoint of an agent.
+pub const AGENT_ID: &str = "agentId";
+pub const EXPIRES_AT: &str = "expiresAt";
+
 /// The last member: a digest of all others. Of the two large ones it covers the names alone, because `checksum`, which it
 /// covers, covers their values; so each byte is hashed once.
 pub const INTEGRITY: &str = "integrity";
 
 /// The members whose values `integrity` leaves to `checksum`.
 pub const LEFT_TO_CHECKSUM: [&str; 2] = ["taskTree", "agentStates"];
+
+/// What tells the checkpoints of sessions from those of agents.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Kind {
+  /// What a list shows beside the id, in this order.
+  pub shown: &'static [&'static str],
+  /// Members whose contents are counted, and the names of their counts. The first is where the payload begins, or comes
+  /// soon after that.
+  pub counted: [(&'static str, &'static str); 2],
+  /// How the payload begins in our layout: what a list shows comes before it, or after the first of the counts.
+  pub payload: &'static str,
+  /// Whether [`CHECKSUM`] covers a part of it; otherwise [`INTEGRITY`] covers all.
+  pub has_checksum: bool,
+}
+
+impl Kind {
+  pub const SESSION: Self = Self {
+    shown: &[
+      "timestamp",
+      "trigger",
+      "description",
+      LABEL,
+      PARENT,
+      TASK_COUNT,
+      AGENT_COUNT,
+    ],
+    counted: [("taskTree", TASK_COUNT), ("agentStates", AGENT_COUNT)],
+    payload: ",\n  \"session\": {",
+    has_checksum: true,
+  };
+
+  pub const AGENT: Self = Self {
+    shown: &[
+      "timestamp",
+      "iteration",
+      "status",
+      "statusReason",
+      LABEL,
+      "tokensUsed",
+      "costEstimate",
+      EXPIRES_AT,
+      "messageCount",
+      "toolCallCount",
+    ],
+    counted: [("messages", "messageCount"), ("toolCalls", "toolCallCount")],
+    payload: ",\n  \"messages\": [",
+    has_checksum: false,
+  };
+}
 
 fn checksum<'a>(covered: impl Iterator<Item = (&'a str, &'a str)>) -> String {
   let mut hasher = Sha256::new();
@@ -121,6 +174,15 @@ impl<'a> Document<'a> {
     (major > MAJOR_VERSION).then_some(version)
   }
 
+  /// Only the checkpoints of agents name one.
+  #[must_use]
+  pub fn kind(&self) -> &'static Kind {
+    match self.member(AGENT_ID) {
+      Some(_) => &Kind::AGENT,
+      None => &Kind::SESSION,
+    }
+  }
+
   /// Whether the stored checksums fit the stored text. Files of the original have the first one only.
   ///
   /// A `false` may still be a different spelling of the same data: only the engine that wrote it can tell.
@@ -131,6 +193,9 @@ impl<'a> Document<'a> {
       .filter_map(|name| Some((name, self.member(name)?)));
     if weakened::by("checksum") {
       return true;
+    }
+    if !self.kind().has_checksum {
+      return find(&self.members, INTEGRITY).is_some() && self.integrity_fits();
     }
     self.member("checksum") == Some(&format!("\"{}\"", checksum(covered))) && self.integrity_fits()
   }
@@ -146,7 +211,10 @@ impl<'a> Document<'a> {
           .all(|member| ORIGINAL_MEMBERS.iter().any(|name| member.is_named(name)));
     };
     // Of two members with one name the checksum covers the last.
-    let left_out = LEFT_TO_CHECKSUM.map(|name| find(&self.members, name).map(|last| last.start));
+    let left_out = LEFT_TO_CHECKSUM.map(|name| {
+      let last = find(&self.members, name).map(|last| last.start);
+      last.filter(|_| self.kind().has_checksum)
+    });
     let mut hasher = Sha256::new();
     let mut covered_to = 0;
     for member in &self.members {

@@ -6,13 +6,12 @@ use std::io::{self, Write};
 use sha2::{Digest, Sha256};
 
 use super::checkpoint::{
-  AGENT_COUNT, CHECKSUM, CHECKSUM_MEMBERS, INTEGRITY, LABEL, LEFT_TO_CHECKSUM, PARENT, SESSION_MEMBERS, TASK_COUNT,
-  VERSION, hex,
+  CHECKSUM, CHECKSUM_MEMBERS, INTEGRITY, Kind, LABEL, LEFT_TO_CHECKSUM, PARENT, SESSION_MEMBERS, VERSION, hex,
 };
 use super::info::Info;
 use super::layout::Layout;
 use super::object::ObjectWriter;
-use super::scan::{Member, SyntaxError, find, members};
+use super::scan::{Member, SyntaxError, find, items, members};
 use crate::error::{Code, Error, Result, shortened};
 use crate::id::CheckpointId;
 
@@ -27,23 +26,30 @@ pub struct Parts {
   pub context_store: String,
 }
 
-type NamedValue<'a> = (&'static str, Cow<'a, str>);
+/// The inside of a name's literal, and a JSON text.
+pub(super) type NamedValue<'a> = (&'a str, Cow<'a, str>);
 
 /// A checkpoint that is about to be written.
 #[derive(Debug)]
 pub struct NewCheckpoint<'a> {
+  pub(super) kind: &'static Kind,
   /// What comes before the checksum.
-  first: Vec<NamedValue<'a>>,
+  pub(super) first: Vec<NamedValue<'a>>,
   /// What comes after it, up to the counts.
-  second: Vec<NamedValue<'a>>,
+  pub(super) second: Vec<NamedValue<'a>>,
   /// What comes after the counts.
-  third: Vec<NamedValue<'a>>,
+  pub(super) third: Vec<NamedValue<'a>>,
 }
 
 /// How the text of a document is put down.
 trait Page {
+  /// Adds a member.
+  fn member(&mut self, name: &str, value: &str) -> io::Result<()> {
+    self.counted_member(name, value).map(drop)
+  }
+
   /// Adds a member, and counts what is in its value.
-  fn member(&mut self, name: &str, value: &str) -> io::Result<usize>;
+  fn counted_member(&mut self, name: &str, value: &str) -> io::Result<usize>;
 
   /// What has been added may be on its way already.
   fn pass_on(&mut self) -> io::Result<()>;
@@ -88,7 +94,12 @@ impl<'a> NewCheckpoint<'a> {
     let mut third: Vec<NamedValue<'a>> = Vec::with_capacity(2);
     third.extend(optional(LABEL));
     third.extend(parent.map(|parent| (PARENT, Cow::Borrowed(parent))));
-    Ok(Self { first, second, third })
+    Ok(Self {
+      kind: &Kind::SESSION,
+      first,
+      second,
+      third,
+    })
   }
 
   /// Writes it in the two-space layout.
@@ -107,33 +118,31 @@ impl<'a> NewCheckpoint<'a> {
   pub fn compact(&self) -> io::Result<(String, Info)> {
     let mut page = ObjectWriter::with_capacity(self.size() + 512);
     let counts = self.write(&mut page)?;
-    let value = |name| {
+    let value = |name: &str| {
+      let count = self
+        .kind
+        .counted
+        .iter()
+        .zip(counts)
+        .find(|((_, count), _)| *count == name);
+      if let Some((_, count)) = count {
+        return Some(count.to_string());
+      }
       let mut all = self.first.iter().chain(&self.third);
       all
         .find(|(known, _)| *known == name)
         .map(|(_, value)| value.to_string())
     };
-    let info = Info {
-      id: value("id").unwrap_or_default(),
-      timestamp: value("timestamp").unwrap_or_default(),
-      trigger: value("trigger"),
-      description: value("description"),
-      label: value(LABEL),
-      parent: value(PARENT),
-      task_count: counts.tasks,
-      agent_count: counts.agents,
-    };
+    let info = Info::new(self.kind, value).ok_or_else(|| io::Error::other("a checkpoint without id or time"))?;
     Ok((page.finish(), info))
   }
 
-  fn write(&self, page: &mut impl Page) -> io::Result<Counts> {
-    let mut counts = Counts::default();
+  fn write(&self, page: &mut impl Page) -> io::Result<[usize; 2]> {
+    let mut counts = [0; 2];
     for (name, value) in &self.first {
-      let count = page.member(name, value)?;
-      match *name {
-        "taskTree" => counts.tasks = count,
-        "agentStates" => counts.agents = count,
-        _ => {}
+      match self.kind.counted.iter().position(|(counted, _)| counted == name) {
+        Some(at) => counts[at] = page.counted_member(name, value)?,
+        None => page.member(name, value)?,
       }
     }
     if self.size() >= LARGE_BYTES {
@@ -145,14 +154,17 @@ impl<'a> NewCheckpoint<'a> {
       seal.update(name);
       seal.update("\":");
       seal.update(value);
-      page.member(name, value).map(drop)
+      page.member(name, value)
     };
-    sealed_member(CHECKSUM, &format!("\"{checksum}\""))?;
+    if self.kind.has_checksum {
+      sealed_member(CHECKSUM, &format!("\"{checksum}\""))?;
+    }
     for (name, value) in &self.second {
       sealed_member(name, value)?;
     }
-    sealed_member(TASK_COUNT, &counts.tasks.to_string())?;
-    sealed_member(AGENT_COUNT, &counts.agents.to_string())?;
+    for ((_, name), count) in self.kind.counted.iter().zip(counts) {
+      sealed_member(name, &count.to_string())?;
+    }
     for (name, value) in &self.third {
       sealed_member(name, value)?;
     }
@@ -172,10 +184,10 @@ impl<'a> NewCheckpoint<'a> {
       seal.update(name);
       seal.update("\":");
       before = ",\"";
-      if !LEFT_TO_CHECKSUM.contains(name) {
+      if !(self.kind.has_checksum && LEFT_TO_CHECKSUM.contains(name)) {
         seal.update(value.as_bytes());
       }
-      if CHECKSUM_MEMBERS.contains(name) {
+      if self.kind.has_checksum && CHECKSUM_MEMBERS.contains(name) {
         covered.update(before_covered);
         covered.update(name);
         covered.update("\":");
@@ -196,19 +208,13 @@ impl<'a> NewCheckpoint<'a> {
   }
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Counts {
-  tasks: usize,
-  agents: usize,
-}
-
 struct LaidOut<'a> {
   layout: Layout<'a>,
   is_empty: bool,
 }
 
 impl Page for LaidOut<'_> {
-  fn member(&mut self, name: &str, value: &str) -> io::Result<usize> {
+  fn counted_member(&mut self, name: &str, value: &str) -> io::Result<usize> {
     self.layout.raw(if self.is_empty { "{" } else { "," })?;
     self.is_empty = false;
     self.layout.new_line(1)?;
@@ -224,12 +230,19 @@ impl Page for LaidOut<'_> {
 }
 
 impl Page for ObjectWriter {
-  fn member(&mut self, name: &str, value: &str) -> io::Result<usize> {
+  fn member(&mut self, name: &str, value: &str) -> io::Result<()> {
     self.push(name, value);
-    if !LEFT_TO_CHECKSUM.contains(&name) {
-      return Ok(0);
-    }
-    Ok(members(value).map_err(io::Error::other)?.len())
+    Ok(())
+  }
+
+  fn counted_member(&mut self, name: &str, value: &str) -> io::Result<usize> {
+    self.push(name, value);
+    let count = if value.starts_with('[') {
+      items(value).map(|items| items.len())
+    } else {
+      members(value).map(|members| members.len())
+    };
+    count.map_err(io::Error::other)
   }
 
   fn pass_on(&mut self) -> io::Result<()> {

@@ -5,9 +5,9 @@
 
 use memchr::memmem;
 
-use super::checkpoint::{AGENT_COUNT, Document, LABEL, PARENT, TASK_COUNT};
+use super::checkpoint::{Document, EXPIRES_AT, Kind, LABEL};
 use super::object::ObjectWriter;
-use super::scan::{Member, SyntaxError, find, members, unescape};
+use super::scan::{Member, SyntaxError, find, items, members, unescape};
 
 /// How much of a file's beginning and end [`Info::peek`] needs. A longer description means that the whole is read.
 pub const HEAD_BYTES: usize = 2048;
@@ -16,53 +16,71 @@ pub const TAIL_BYTES: usize = 1024;
 /// JSON values, in the spelling of the document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
-  pub id: String,
-  pub timestamp: String,
-  pub trigger: Option<String>,
-  pub description: Option<String>,
-  pub label: Option<String>,
-  pub parent: Option<String>,
-  pub task_count: usize,
-  pub agent_count: usize,
+  id: String,
+  /// What a list shows, in the order of its [`Kind`].
+  shown: Vec<(&'static str, String)>,
 }
 
 impl Info {
+  /// `value` is asked for each member by its name.
+  pub fn new(kind: &Kind, value: impl Fn(&str) -> Option<String>) -> Option<Self> {
+    let is_count = |name: &str| kind.counted.iter().any(|(_, count)| *count == name);
+    let mut shown = Vec::with_capacity(kind.shown.len());
+    for name in kind.shown {
+      match value(name) {
+        Some(value) if *name == TIMESTAMP && !is_number(&value) => return None,
+        Some(value) if is_count(name) && value.parse::<usize>().is_err() => return None,
+        Some(value) => shown.push((*name, value)),
+        None if *name == TIMESTAMP || is_count(name) => return None,
+        None => {}
+      }
+    }
+    Some(Self {
+      id: value("id")?,
+      shown,
+    })
+  }
+
   /// From the beginning and the end of a document in our layout; `None` if it is not in it.
   #[must_use]
-  pub fn peek(head: &[u8], tail: &[u8]) -> Option<Self> {
+  pub fn peek(kind: &Kind, head: &[u8], tail: &[u8]) -> Option<Self> {
     // A line break is never inside a string, and two spaces mean the outermost object.
-    let head_end = memmem::find(head, b",\n  \"session\": {")?;
-    let tail_start = memmem::rfind(tail, b"\n  \"taskCount\": ")?;
+    let head_end = memmem::find(head, kind.payload.as_bytes())?;
+    let tail_start = memmem::rfind(tail, format!("\n  \"{}\": ", kind.counted[0].1).as_bytes())?;
     let first = format!("{}}}", str::from_utf8(&head[..head_end]).ok()?);
     let last = format!("{{{}", str::from_utf8(&tail[tail_start..]).ok()?);
     let (first, mut last) = (members(&first).ok()?, members(&last).ok()?);
     last.extend(first);
-    Self::of_members(&last)
+    Self::of_members(kind, &last)
   }
 
   /// From the text that [`Info::to_note`] makes.
   #[must_use]
-  pub fn from_note(text: &str) -> Option<Self> {
-    Self::of_members(&members(text).ok()?)
+  pub fn from_note(kind: &Kind, text: &str) -> Option<Self> {
+    Self::of_members(kind, &members(text).ok()?)
   }
 
   /// From a whole document, whoever wrote it.
-  pub fn of_document(document: &Document<'_>) -> Result<Self, SyntaxError> {
-    let count = |name| match document.member(name) {
-      Some(value) if value.starts_with('{') => Ok(members(value)?.len()),
-      _ => Ok(0),
+  pub fn of_document(kind: &Kind, document: &Document<'_>) -> Result<Self, SyntaxError> {
+    let mut counts = [0; 2];
+    for (count, (name, _)) in counts.iter_mut().zip(kind.counted) {
+      *count = match document.member(name) {
+        Some(object) if object.starts_with('{') => members(object)?.len(),
+        Some(array) if array.starts_with('[') => items(array)?.len(),
+        _ => 0,
+      };
+    }
+    let value = |name: &str| {
+      let counted = kind.counted.iter().zip(counts).find(|((_, count), _)| *count == name);
+      let text = document.member(name).map(str::to_owned);
+      match (counted, name) {
+        (Some((_, count)), _) => Some(count.to_string()),
+        (None, "id") => text.or_else(|| Some("null".to_owned())),
+        (None, TIMESTAMP) => text.filter(|text| is_number(text)).or_else(|| Some("0".to_owned())),
+        (None, _) => text,
+      }
     };
-    let text = |name| document.member(name).map(str::to_owned);
-    Ok(Self {
-      id: text("id").unwrap_or_else(|| "null".to_owned()),
-      timestamp: text("timestamp").filter(is_number).unwrap_or_else(|| "0".to_owned()),
-      trigger: text("trigger"),
-      description: text("description"),
-      label: text(LABEL),
-      parent: text(PARENT),
-      task_count: count("taskTree")?,
-      agent_count: count("agentStates")?,
-    })
+    Ok(Self::new(kind, value).expect("every member that it needs has a value"))
   }
 
   /// What goes into the header of a container.
@@ -75,20 +93,24 @@ impl Info {
   }
 
   pub fn write(&self, out: &mut ObjectWriter) {
-    out.push("timestamp", &self.timestamp);
-    let texts = [
-      ("trigger", &self.trigger),
-      ("description", &self.description),
-      (LABEL, &self.label),
-      (PARENT, &self.parent),
-    ];
-    for (name, value) in texts {
-      if let Some(value) = value {
-        out.push(name, value);
-      }
+    for (name, value) in &self.shown {
+      out.push(name, value);
     }
-    out.push(TASK_COUNT, &self.task_count.to_string());
-    out.push(AGENT_COUNT, &self.agent_count.to_string());
+  }
+
+  /// The JSON of a member.
+  #[must_use]
+  pub fn get(&self, name: &str) -> Option<&str> {
+    let found = self.shown.iter().find(|(known, _)| *known == name);
+    found.map(|(_, value)| value.as_str())
+  }
+
+  /// Shows another label, or none.
+  pub fn relabel(&mut self, literal: Option<&str>) {
+    self.shown.retain(|(name, _)| *name != LABEL);
+    if let Some(literal) = literal {
+      self.shown.push((LABEL, literal.to_owned()));
+    }
   }
 
   /// Whether it says that it is the checkpoint of that id.
@@ -100,38 +122,36 @@ impl Info {
   /// Milliseconds since 1970.
   #[must_use]
   pub fn time(&self) -> f64 {
-    self.timestamp.parse().unwrap_or(0.0)
+    self.number(TIMESTAMP).unwrap_or(0.0)
   }
 
   #[must_use]
-  pub fn has_trigger(&self, trigger: &str) -> bool {
-    is_text(self.trigger.as_deref(), trigger)
+  pub fn number(&self, name: &str) -> Option<f64> {
+    self.get(name)?.parse().ok()
   }
 
   #[must_use]
-  pub fn has_label(&self, label: &str) -> bool {
-    is_text(self.label.as_deref(), label)
+  pub fn is_expired(&self, now: u64) -> bool {
+    #[expect(clippy::cast_precision_loss, reason = "times are below 2^53")]
+    let now = now as f64;
+    self.number(EXPIRES_AT).is_some_and(|time| time <= now)
   }
 
-  fn of_members(members: &[Member<'_>]) -> Option<Self> {
-    let text = |name| find(members, name).map(|member| member.value.to_owned());
-    let count = |name| find(members, name)?.value.parse().ok();
-    Some(Self {
-      id: text("id")?,
-      timestamp: text("timestamp").filter(is_number)?,
-      trigger: text("trigger"),
-      description: text("description"),
-      label: text(LABEL),
-      parent: text(PARENT),
-      task_count: count(TASK_COUNT)?,
-      agent_count: count(AGENT_COUNT)?,
-    })
+  /// Whether a member is a string that means `text`.
+  #[must_use]
+  pub fn has(&self, name: &str, text: &str) -> bool {
+    is_text(self.get(name), text)
+  }
+
+  fn of_members(kind: &Kind, members: &[Member<'_>]) -> Option<Self> {
+    Self::new(kind, |name| find(members, name).map(|member| member.value.to_owned()))
   }
 }
 
+const TIMESTAMP: &str = "timestamp";
+
 /// Whether it is a number that an engine can tell from others: damage may have made `1e999999` of it.
-#[expect(clippy::ptr_arg, reason = "it filters an Option<String>")]
-fn is_number(text: &String) -> bool {
+fn is_number(text: &str) -> bool {
   text.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
@@ -146,6 +166,8 @@ mod tests {
   use super::super::compose::{NewCheckpoint, Parts};
   use super::*;
   use crate::id::CheckpointId;
+
+  const KIND: &Kind = &Kind::SESSION;
 
   fn parts() -> Parts {
     Parts {
@@ -172,15 +194,18 @@ mod tests {
     let parts = parts();
     let checkpoint = NewCheckpoint::compose(&CheckpointId::parse("cp-1").unwrap(), 42, &parts).unwrap();
     let (compact, info) = checkpoint.compact().unwrap();
-    assert_eq!((info.task_count, info.agent_count, info.time()), (2, 1, 42.0));
-    assert_eq!(info.parent.as_deref(), Some("\"cp-0\""));
-    assert!(info.has_label("green é") && !info.has_label("green"));
-    assert!(info.has_trigger("auto"));
+    assert_eq!((info.get("taskCount"), info.get("agentCount")), (Some("2"), Some("1")));
+    assert_eq!((info.get("parent"), info.time()), (Some("\"cp-0\""), 42.0));
+    assert!(info.has("label", "green é") && !info.has("label", "green"));
+    assert!(info.has("trigger", "auto"));
     assert!(info.is_of("cp-1") && !info.is_of("cp-2"));
-    assert_eq!(Info::from_note(&info.to_note()).as_ref(), Some(&info));
-    assert_eq!(Info::of_document(&Document::parse(&compact).unwrap()).unwrap(), info);
+    assert_eq!(Info::from_note(KIND, &info.to_note()).as_ref(), Some(&info));
+    assert_eq!(
+      Info::of_document(KIND, &Document::parse(&compact).unwrap()).unwrap(),
+      info
+    );
     let text = laid_out(&checkpoint);
-    assert_eq!(Info::peek(&text, &text).as_ref(), Some(&info));
+    assert_eq!(Info::peek(KIND, &text, &text).as_ref(), Some(&info));
   }
 
   #[test]
@@ -189,11 +214,11 @@ mod tests {
     let checkpoint = NewCheckpoint::compose(&CheckpointId::parse("cp-1").unwrap(), 42, &parts).unwrap();
     let (compact, _) = checkpoint.compact().unwrap();
     let text = laid_out(&checkpoint);
-    assert_eq!(Info::peek(compact.as_bytes(), compact.as_bytes()), None);
-    assert_eq!(Info::peek(&text[..50], &text), None);
-    assert_eq!(Info::peek(&text, &text[text.len() - 50..]), None);
-    assert_eq!(Info::peek(b"", b""), None);
+    assert_eq!(Info::peek(KIND, compact.as_bytes(), compact.as_bytes()), None);
+    assert_eq!(Info::peek(KIND, &text[..50], &text), None);
+    assert_eq!(Info::peek(KIND, &text, &text[text.len() - 50..]), None);
+    assert_eq!(Info::peek(KIND, b"", b""), None);
     let text = String::from_utf8(text).unwrap().replace(": 42,", ": 1e999,");
-    assert_eq!(Info::peek(text.as_bytes(), text.as_bytes()), None);
+    assert_eq!(Info::peek(KIND, text.as_bytes(), text.as_bytes()), None);
   }
 }

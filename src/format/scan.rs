@@ -80,6 +80,32 @@ pub fn members(text: &str) -> Result<Vec<Member<'_>>, SyntaxError> {
   Ok(found)
 }
 
+/// The items of the array that `text` consists of.
+pub fn items(text: &str) -> Result<Vec<&str>, SyntaxError> {
+  let mut scanner = Scanner::new(text);
+  let mut found = Vec::new();
+  scanner.skip_space();
+  scanner.expect(b'[')?;
+  scanner.skip_space();
+  if scanner.peek() == Some(b']') {
+    scanner.at += 1;
+  } else {
+    loop {
+      let start = scanner.at;
+      scanner.skip_value()?;
+      found.push(&text[start..scanner.at]);
+      scanner.skip_space();
+      match scanner.next()? {
+        b',' => scanner.skip_space(),
+        b']' => break,
+        _ => return Err(scanner.error_before()),
+      }
+    }
+  }
+  scanner.end()?;
+  Ok(found)
+}
+
 /// The last member of that name, which is the one that a JSON parser keeps.
 #[must_use]
 pub fn find<'a>(members: &[Member<'a>], name: &str) -> Option<Member<'a>> {

@@ -6,6 +6,7 @@ use std::slice;
 use super::{Damaged, Store, StoredCheckpoint};
 use crate::backend::{CheckpointEntry, Encoding, Item, Peeked, Series};
 use crate::error::{Error, Result};
+use crate::format::checkpoint::{Kind, LABEL};
 use crate::format::gzip;
 use crate::format::info::{HEAD_BYTES, Info, TAIL_BYTES};
 use crate::format::object::ObjectWriter;
@@ -24,8 +25,8 @@ pub struct Filter {
 
 impl Filter {
   fn admits(&self, info: &Info) -> bool {
-    self.trigger.as_ref().is_none_or(|trigger| info.has_trigger(trigger))
-      && self.label.as_ref().is_none_or(|label| info.has_label(label))
+    self.trigger.as_ref().is_none_or(|trigger| info.has("trigger", trigger))
+      && self.label.as_ref().is_none_or(|label| info.has(LABEL, label))
       && self.since.is_none_or(|since| info.time() >= since)
       && self.until.is_none_or(|until| info.time() <= until)
   }
@@ -144,9 +145,10 @@ impl Store {
     let Some(peek) = peeked? else {
       return Ok(None);
     };
+    let kind = kind_of(series);
     let info = match entry.encoding {
-      Encoding::Json => Info::peek(&peek.head, &peek.tail),
-      Encoding::Gzip => gzip::note(&peek.head).and_then(Info::from_note),
+      Encoding::Json => Info::peek(kind, &peek.head, &peek.tail),
+      Encoding::Gzip => gzip::note(&peek.head).and_then(|note| Info::from_note(kind, note)),
     };
     if let Some(info) = info.filter(|info| info.is_of(entry.id.as_str())) {
       return Ok(Some((info, peek.size)));
@@ -156,9 +158,16 @@ impl Store {
       return Ok(None);
     };
     let text = stored.compact_text();
-    let info = Info::of_document(&stored.document(&text)?);
+    let info = Info::of_document(kind, &stored.document(&text)?);
     let info = info.map_err(|error| Error::corrupt(&stored.path, error).because(error))?;
     Ok(Some((info, stored.size_bytes)))
+  }
+}
+
+pub(super) fn kind_of(series: &Series) -> &'static Kind {
+  match series.agent {
+    None => &Kind::SESSION,
+    Some(_) => &Kind::AGENT,
   }
 }
 
