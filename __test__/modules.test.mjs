@@ -10,9 +10,13 @@ import { checkpointOf, openStore } from './support/stores.mjs'
 describe('the module', () => {
   it('is one and the same through import and require', () => {
     const required = createRequire(import.meta.url)('../index.js')
-    assert.equal(imported.CheckpointStore, required.CheckpointStore)
-    assert.equal(imported.default.CheckpointStore, required.CheckpointStore)
-    assert.equal(typeof imported.CheckpointStore, 'function')
+    assert.equal(imported.default, required)
+    for (const name of ['AutoCheckpoint', 'CheckpointIterator', 'CheckpointPolicy', 'CheckpointStore']) {
+      assert.equal(typeof imported[name], 'function', name)
+      assert.equal(imported[name], required[name], name)
+    }
+    const { 'module.exports': _, default: __, ...named } = imported
+    assert.deepEqual(Object.keys(named).toSorted(), Object.keys(required).toSorted())
     assert.equal(imported.CheckpointStore.name, 'CheckpointStore')
   })
 

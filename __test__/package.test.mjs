@@ -53,8 +53,14 @@ describe('the package', () => {
       'LICENSE',
       'MIGRATING.md',
       'README.md',
+      'binding.js',
       'index.d.ts',
       'index.js',
+      'lib/auto-checkpoint.js',
+      'lib/capture.js',
+      'lib/errors.js',
+      'lib/one-at-a-time.js',
+      'lib/policy.js',
       'package.json',
     ])
     assert.deepEqual(packed.platform.files.toSorted(), ['README.md', 'package.json', packed.binary])

@@ -6,7 +6,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-import { CheckpointStore } from '../index.js'
+import { AutoCheckpoint, CheckpointPolicy, CheckpointStore } from '../index.js'
 import { makeAgent, makeSession, withoutTree } from './support/sessions.mjs'
 
 assert.equal(createRequire(import.meta.url)('../index.js').CheckpointStore, CheckpointStore)
@@ -32,9 +32,28 @@ for (const location of [base, 'memory:']) {
   assert.deepEqual((await store.loadSession('s')).metadata, withoutTree(session).metadata)
   assert.equal((await store.saveTaskResult('s', 't', 1n)).code, 'WAYMARK_NOT_SERIALIZABLE')
   assert.equal((await store.saveTaskResult('../x', 't', 1)).code, 'WAYMARK_INVALID_ID')
+
+  const told = []
+  const auto = store.autoCheckpoint({
+    sessionId: 's',
+    everyMs: 60_000,
+    policy: CheckpointPolicy.afterToolCall(),
+    capture: () => (auto.taken < 2 ? { session } : undefined),
+    onError: (error) => told.push(error.code),
+  })
+  assert.ok(auto instanceof AutoCheckpoint)
+  assert.equal((await auto.notify('tool_call', 1)).success, true)
+  assert.equal(await auto.notify('iteration', 2), undefined)
+  assert.equal((await auto.now()).success, true)
+  assert.equal(await auto.stop(), undefined)
+  assert.deepEqual([auto.taken, told], [2, ['WAYMARK_INVALID_ARGUMENT']])
+
   await store[Symbol.asyncDispose]()
   await assert.rejects(store.listSessions(), (error) => error instanceof Error && error.code === 'WAYMARK_CLOSED')
 }
 assert.ok(existsSync(join(base, 's', 'session.json')))
 rmSync(base, { recursive: true })
+
+// It is never stopped: the process must end all the same.
+new CheckpointStore('memory:').autoCheckpoint({ sessionId: 's', everyMs: 1e9, capture: () => undefined })
 console.log('smoke test passed')

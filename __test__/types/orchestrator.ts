@@ -1,8 +1,12 @@
 // Code as an orchestrator writes it against the original's types: it must compile unchanged but for the import.
+// What follows the class is what it can do in addition.
 
-import { CheckpointStore } from 'waymark'
+import { AutoCheckpoint, CheckpointPolicy, CheckpointStore } from 'waymark'
 import type {
+  AutoCheckpointOptions,
+  CapturedState,
   Checkpoint,
+  CheckpointEvent,
   CheckpointOptions,
   CheckpointResult,
   HierarchicalTask,
@@ -16,6 +20,7 @@ import type {
   SwarmSession,
   TaskResult,
   TaskStatus,
+  WaymarkError,
 } from 'waymark'
 
 const config: SwarmConfig = {
@@ -172,4 +177,50 @@ export class Orchestrator {
     await this.store.deleteSession(this.store.getBaseDir())
     return this.store.loadTaskResult<TaskResult>(sessionId, task.id)
   }
+}
+
+/** The same loop, checkpointed by itself. */
+export async function checkpointedLoop(store: CheckpointStore, session: SwarmSession): Promise<string | undefined> {
+  const failures: WaymarkError[] = []
+  const policies: CheckpointPolicy[] = [CheckpointPolicy.afterToolCall(), CheckpointPolicy.afterModelResponse()]
+  const policy = CheckpointPolicy.anyOf(
+    ...policies,
+    CheckpointPolicy.everyIterations(5),
+    CheckpointPolicy.everyMs(60000),
+    CheckpointPolicy.onError(),
+    CheckpointPolicy.never(),
+  )
+  const options: AutoCheckpointOptions = {
+    sessionId: session.id,
+    everyMs: session.autoCheckpointIntervalMs,
+    policy,
+    capture: (): CapturedState => ({ session, agentStates: new Map([[agent.id, agent]]), contextStore: { step: 1 } }),
+    options: { compress: true },
+    onError: (error) => failures.push(error),
+  }
+  const auto: AutoCheckpoint = store.autoCheckpoint(options)
+  const later = store.autoCheckpoint({ sessionId: session.id, policy, capture: async () => ({ session }) })
+  const event: CheckpointEvent = { type: 'timer', elapsedMs: 5 }
+  const isDue: boolean = policy.shouldCheckpoint(1, event)
+  const made: CheckpointResult | undefined = isDue ? await auto.notify(event, 1) : await auto.notify('tool_call')
+  await auto.now({ trigger: 'milestone', label: 'half way' })
+  const last: CheckpointResult | undefined = await auto.stop()
+  await later[Symbol.asyncDispose]()
+  const count: number = auto.isStopped ? auto.taken : failures.length
+  return count > 0 ? (auto.last ?? last ?? made)?.checkpointId : failures[0]?.code
+}
+
+export function refusedByTheCompiler(store: CheckpointStore, auto: AutoCheckpoint): void {
+  // @ts-expect-error policies are made by static methods
+  void new CheckpointPolicy()
+  // @ts-expect-error an AutoCheckpoint is made by its store
+  void new AutoCheckpoint()
+  // @ts-expect-error an event is one of five
+  void auto.notify('toolCall')
+  // @ts-expect-error what it has done cannot be changed
+  auto.taken = 1
+  // @ts-expect-error somebody has to hand over the state
+  store.autoCheckpoint({ sessionId: 's', everyMs: 1000 })
+  // @ts-expect-error a capture holds a session
+  store.autoCheckpoint({ sessionId: 's', everyMs: 1000, capture: () => ({}) })
 }

@@ -18,9 +18,9 @@ use crate::store::{Loaded, RestoreOutcome, Store};
 
 /// Keeps the sessions of an orchestrator, their checkpoints, task trees and results, in one place.
 ///
-/// All methods but `getBaseDir()` are asynchronous and never throw synchronously. Methods that resolve to a result
-/// object report failures in it (`success: false` with `error` and `code`); all others reject with an `Error` that
-/// has a `code`. Before `initialize()` every method rejects.
+/// All methods but `getBaseDir()`, `checkpoints()` and `autoCheckpoint()` are asynchronous and never throw
+/// synchronously. Methods that resolve to a result object report failures in it (`success: false` with `error` and
+/// `code`); all others reject with an `Error` that has a `code`. Before `initialize()` every method rejects.
 #[napi]
 #[derive(Debug)]
 pub struct CheckpointStore {

@@ -468,6 +468,107 @@ export interface CheckpointStoreOptions {
   maxReadBytes?: number
 }
 
+/** What can happen in an agent's loop that a policy has an opinion about. */
+export type CheckpointEventType = 'tool_call' | 'model_response' | 'iteration' | 'error' | 'timer'
+
+/** What happened: its name, or its name with the milliseconds since the last checkpoint. */
+export type CheckpointEvent = CheckpointEventType | { type: CheckpointEventType; elapsedMs?: number }
+
+/**
+ * Says when a checkpoint is due. Policies never change and remember nothing: one can serve many sessions.
+ *
+ * What makes them throws an `Error` with the code `WAYMARK_INVALID_ARGUMENT` for arguments that make no sense.
+ */
+export declare class CheckpointPolicy {
+  private constructor()
+  /** After each call of a tool: the event `'tool_call'`. */
+  static afterToolCall(): CheckpointPolicy
+  /** After each answer of a model: the event `'model_response'`. */
+  static afterModelResponse(): CheckpointPolicy
+  /** After every `n`-th iteration: the event `'iteration'`. `n` is a whole number, 1 or more. */
+  static everyIterations(n: number): CheckpointPolicy
+  /** At the first event, whatever it is, that comes `ms` milliseconds or more after the last checkpoint. */
+  static everyMs(ms: number): CheckpointPolicy
+  /** After each failure: the event `'error'`. */
+  static onError(): CheckpointPolicy
+  /** Not at any event. */
+  static never(): CheckpointPolicy
+  /** Whenever one of these says so; at least one is needed. */
+  static anyOf(...policies: CheckpointPolicy[]): CheckpointPolicy
+  /** Whether a checkpoint is due at this event; throws for an event that it does not know. */
+  shouldCheckpoint(iteration: number, event: CheckpointEvent): boolean
+}
+
+/** What is stored by a checkpoint that is taken by itself. */
+export interface CapturedState {
+  session: SwarmSession
+  agentStates?: Map<string, SwarmAgentConfig> | Record<string, SwarmAgentConfig>
+  contextStore?: Map<string, unknown> | Record<string, unknown>
+}
+
+/** What `autoCheckpoint()` stores, and when: `everyMs`, `policy` or both are needed. */
+export interface AutoCheckpointOptions {
+  /** The session that is captured; any other is refused. */
+  sessionId: string
+  /** Take one every so many milliseconds. The timer does not keep the process alive. */
+  everyMs?: number
+  /** Says at which of the events that `notify()` is told of one is taken. */
+  policy?: CheckpointPolicy
+  /**
+   * Hands over the state at this moment. It must not wait for a checkpoint of its own `AutoCheckpoint`, which waits
+   * for it.
+   */
+  capture: () => CapturedState | Promise<CapturedState>
+  /** How each checkpoint is made. `trigger` is `'auto'` and `includeContext` is `true` unless they say otherwise. */
+  options?: Partial<CheckpointOptions>
+  /**
+   * Is told of each failure; the next checkpoint is taken all the same. Without it, `now()`, `notify()` and `stop()`
+   * reject, and failures on the timer are warnings of the process.
+   */
+  onError?: (error: WaymarkError) => void
+}
+
+/** Takes checkpoints of one session by itself, never two at once: see `autoCheckpoint()`. */
+export declare class AutoCheckpoint {
+  private constructor()
+  /** What the last checkpoint that succeeded told, if there is one. */
+  get last(): CheckpointResult | undefined
+  /** How many checkpoints succeeded. */
+  get taken(): number
+  /** Whether `stop()` was called. */
+  get isStopped(): boolean
+  /**
+   * Asks the policy, and takes a checkpoint if it says so. Resolves to its result, or to `undefined` if none was taken.
+   *
+   * `iteration` is the last one that was told if it is left out, and 0 at first. The time since the last checkpoint is
+   * measured here. If a checkpoint is under way, one more is taken after it, for all who ask meanwhile.
+   */
+  notify(event: CheckpointEvent, iteration?: number): Promise<CheckpointResult | undefined>
+  /**
+   * Takes a checkpoint, whatever the policy says. Resolves to its result, or to `undefined` if it failed.
+   *
+   * `options` are for this one. If a checkpoint is under way, one more is taken after it, for all who ask meanwhile; where
+   * their options differ, the last word counts.
+   */
+  now(options?: Partial<CheckpointOptions>): Promise<CheckpointResult | undefined>
+  /**
+   * Ends the timer, waits for the checkpoint under way, and takes a last one. Resolves to its result, or to `undefined` if
+   * it failed. From now on `now()` and `notify()` reject with `WAYMARK_CLOSED`.
+   */
+  stop(): Promise<CheckpointResult | undefined>
+  /** `stop()`, for `await using auto = …`. */
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+export interface CheckpointStore {
+  /**
+   * Takes checkpoints of a session by itself, on a timer, when a policy says so, or both, until it is stopped.
+   *
+   * Throws an `Error` with the code `WAYMARK_INVALID_ARGUMENT` if an option is not what it must be.
+   */
+  autoCheckpoint(options: AutoCheckpointOptions): AutoCheckpoint
+}
+
 /** What promises of the store reject with. */
 export interface WaymarkError extends Error {
   code: WaymarkErrorCode

@@ -1,0 +1,47 @@
+// Errors with the codes and in the words of the addon.
+
+'use strict'
+
+const LONGEST_QUOTE = 60
+
+/** An `Error` with a `code`; it has a `cause` if one is passed. */
+function errorOf(code, message, ...cause) {
+  const error = cause.length > 0 ? new Error(message, { cause: cause[0] }) : new Error(message)
+  return Object.assign(error, { code })
+}
+
+function invalidArgument(message) {
+  return errorOf('WAYMARK_INVALID_ARGUMENT', message)
+}
+
+/** The complaint about a value that is not what it must be. */
+function wrong(name, expected, value) {
+  return invalidArgument(`${name} must be ${expected}; got ${describe(value)}`)
+}
+
+/** A value in a few words. */
+function describe(value) {
+  if (Array.isArray(value)) return 'an array'
+  switch (typeof value) {
+    case 'string':
+      return JSON.stringify(value.length > LONGEST_QUOTE ? `${value.slice(0, LONGEST_QUOTE)}…` : value)
+    case 'bigint':
+      return 'a BigInt'
+    case 'symbol':
+    case 'function':
+      return `a ${typeof value}`
+    case 'object':
+      if (value instanceof Map) return 'a Map'
+      if (value instanceof Set) return 'a Set'
+      return value === null ? 'null' : 'an object'
+    default:
+      return String(value)
+  }
+}
+
+/** An object that is no array. */
+function isObject(value) {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+module.exports = { describe, errorOf, invalidArgument, isObject, wrong }
