@@ -22,6 +22,8 @@ pub enum Code {
   NotSerializable,
   /// The checkpoint that was asked for does not exist.
   NotFound,
+  /// Something of that name is there already, and must not be.
+  Exists,
   /// A plain checkpoint id that exists in more than one session.
   Ambiguous,
   /// Something is stored under that name, but it is not what this store writes.
@@ -50,6 +52,7 @@ impl Code {
       Self::InvalidId => "WAYMARK_INVALID_ID",
       Self::NotSerializable => "WAYMARK_NOT_SERIALIZABLE",
       Self::NotFound => "WAYMARK_NOT_FOUND",
+      Self::Exists => "WAYMARK_EXISTS",
       Self::Ambiguous => "WAYMARK_AMBIGUOUS",
       Self::Corrupt => "WAYMARK_CORRUPT",
       Self::ChecksumMismatch => "WAYMARK_CHECKSUM_MISMATCH",

@@ -102,6 +102,13 @@ impl<'a> NewCheckpoint<'a> {
     })
   }
 
+  /// The session as this checkpoint holds it.
+  #[must_use]
+  pub fn session(&self) -> &str {
+    let found = self.first.iter().find(|(name, _)| *name == "session");
+    found.map_or("{}", |(_, value)| value)
+  }
+
   /// Writes it in the two-space layout.
   pub fn write_laid_out(&self, out: &mut dyn Write) -> io::Result<()> {
     let mut page = LaidOut {

@@ -1,5 +1,6 @@
 //! Bytes to meaning and back. User data is only ever copied as text; no value is built from it and spelt again.
 
+pub mod agent;
 pub mod checkpoint;
 pub mod compose;
 pub mod gzip;

@@ -50,6 +50,18 @@ impl ObjectWriter {
   }
 }
 
+/// The literal of an id.
+#[must_use]
+pub fn quoted(id: &str) -> String {
+  format!("\"{}\"", escaped(id))
+}
+
+/// The inside of the literal of an id, which has no characters to escape but quotes.
+#[must_use]
+pub fn escaped(id: &str) -> String {
+  id.replace('"', "\\\"")
+}
+
 /// The object `text` after `edits`.
 pub fn edit(text: &str, edits: &[Edit<'_>]) -> Result<String, SyntaxError> {
   Ok(edit_members(&members(text)?, edits))

@@ -30,6 +30,10 @@ pub struct StoredCheckpoint {
   pub size_bytes: u64,
   /// What its checksums say.
   pub spelling: Spelling,
+  /// The bytes that the text of an agent's checkpoint held; they are taken out of it once it is checked.
+  pub context: Option<Vec<u8>>,
+  /// The label that it was given later, as JSON; `null` if it lost the one that it was made with.
+  pub label: Option<String>,
 }
 
 /// A checkpoint that is there, but cannot be read.
@@ -47,6 +51,10 @@ pub struct CheckpointList {
   pub entries: Vec<CheckpointEntry>,
   /// How many there are without the paging, readable or not.
   pub total: usize,
+  /// Where this page ends, if pages are asked for by cursors and there is another.
+  pub cursor: Option<String>,
+  /// What is known to be damaged already.
+  pub damaged: Vec<Damaged>,
 }
 
 /// A new checkpoint on its way to where it is stored.
@@ -135,6 +143,8 @@ impl Store {
       series: series.clone(),
       entries,
       total,
+      cursor: None,
+      damaged: Vec::new(),
     })
   }
 
@@ -214,6 +224,8 @@ impl Store {
       path,
       size_bytes,
       spelling: Spelling::Unchecked,
+      context: None,
+      label: self.labels_of(series).get(id).map(str::to_owned),
     }))
   }
 

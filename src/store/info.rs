@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::slice;
 
+use super::labels::Labels;
 use super::{Damaged, Store, StoredCheckpoint};
 use crate::backend::{CheckpointEntry, Encoding, Item, Peeked, Series};
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{Kind, LABEL};
 use crate::format::gzip;
 use crate::format::info::{HEAD_BYTES, Info, TAIL_BYTES};
-use crate::format::object::ObjectWriter;
+use crate::format::object::{ObjectWriter, quoted};
 
 /// How many checkpoints are looked at together.
 const BATCH: usize = 64;
@@ -21,18 +22,25 @@ pub struct Filter {
   pub label: Option<String>,
   pub since: Option<f64>,
   pub until: Option<f64>,
+  /// Those that have expired by then are left out.
+  pub alive_at: Option<u64>,
 }
 
 impl Filter {
-  fn admits(&self, info: &Info) -> bool {
+  pub(super) fn admits(&self, info: &Info) -> bool {
     self.trigger.as_ref().is_none_or(|trigger| info.has("trigger", trigger))
       && self.label.as_ref().is_none_or(|label| info.has(LABEL, label))
       && self.since.is_none_or(|since| info.time() >= since)
       && self.until.is_none_or(|until| info.time() <= until)
+      && self.alive_at.is_none_or(|now| !info.is_expired(now))
   }
 
   fn admits_all(&self) -> bool {
-    self.trigger.is_none() && self.label.is_none() && self.since.is_none() && self.until.is_none()
+    self.trigger.is_none()
+      && self.label.is_none()
+      && self.since.is_none()
+      && self.until.is_none()
+      && self.alive_at.is_none()
   }
 }
 
@@ -57,16 +65,46 @@ pub struct InfoPage {
   pub damaged: Vec<Damaged>,
 }
 
-/// A walk over the checkpoints of a session, newest first, as they were when it began.
+/// One line of a list.
+#[derive(Debug)]
+pub(super) struct Row {
+  pub entry: CheckpointEntry,
+  pub info: Info,
+  /// The bytes that it takes up.
+  pub size: u64,
+}
+
+impl Row {
+  pub fn to_json(&self) -> String {
+    let mut out = ObjectWriter::with_capacity(320);
+    out.push("id", &quoted(self.entry.id.as_str()));
+    self.info.write(&mut out);
+    out.push("sizeBytes", &self.size.to_string());
+    out.push("encoding", &format!("\"{}\"", self.entry.encoding.name()));
+    if self.entry.is_pinned {
+      out.push("pinned", "true");
+    }
+    out.finish()
+  }
+}
+
+/// A JSON array of such lines.
+pub(super) fn to_json(rows: &[Row]) -> String {
+  let lines: Vec<_> = rows.iter().map(Row::to_json).collect();
+  format!("[{}]", lines.join(","))
+}
+
+/// A walk over the checkpoints of a series, newest first, as they were when it began.
 #[derive(Debug)]
 pub struct Iteration {
   series: Series,
+  labels: Labels,
   filter: Filter,
   waiting: VecDeque<CheckpointEntry>,
 }
 
 /// What a list shows of a checkpoint, and the bytes that it takes up; `None` if it is not there.
-type Found = Result<Option<(Info, u64)>>;
+pub(super) type Found = Result<Option<(Info, u64)>>;
 
 impl Store {
   pub fn list_info(&self, request: &InfoRequest) -> Result<InfoPage> {
@@ -76,42 +114,41 @@ impl Store {
       entries.partition_point(|entry| entry.newest_first(&after).is_le())
     });
     let limit = if request.limit == 0 { usize::MAX } else { request.limit };
-    let mut page = InfoPage {
-      infos: "[".to_owned(),
-      cursor: None,
-      total: entries.len(),
-      damaged: Vec::new(),
-    };
+    let labels = self.labels_of(&request.series);
+    let (mut rows, mut damaged, mut cursor_of_page) = (Vec::new(), Vec::new(), None);
     let mut waiting = &entries[start..];
-    let mut count = 0;
-    while count < limit && !waiting.is_empty() {
+    while rows.len() < limit && !waiting.is_empty() {
       // Never more than the page still has room for.
-      let (batch, rest) = waiting.split_at(waiting.len().min(limit - count).min(BATCH));
+      let (batch, rest) = waiting.split_at(waiting.len().min(limit - rows.len()).min(BATCH));
       waiting = rest;
-      for (entry, info) in batch.iter().zip(self.infos(&request.series, batch)?) {
-        match info {
-          Ok(Some((info, size))) if request.filter.admits(&info) => {
-            if count > 0 {
-              page.infos.push(',');
+      for (entry, found) in batch.iter().zip(self.infos(&request.series, batch)?) {
+        match found {
+          Ok(Some((mut info, size))) => {
+            labels.apply(&entry.id, &mut info);
+            if request.filter.admits(&info) {
+              let entry = entry.clone();
+              rows.push(Row { entry, info, size });
             }
-            page.infos.push_str(&to_json(entry, &info, size));
-            count += 1;
           }
-          Ok(_) => {}
-          Err(error) => page.damaged.push(self.damaged(&request.series, entry, error)),
+          Ok(None) => {}
+          Err(error) => damaged.push(self.damaged(&request.series, entry, error)),
         }
       }
-      page.cursor = batch.last().map(cursor);
+      cursor_of_page = batch.last().map(cursor);
     }
-    page.infos.push(']');
-    let is_last = entries.last().map(cursor) == page.cursor;
-    page.cursor = page.cursor.filter(|_| !is_last);
-    Ok(page)
+    let is_last = entries.last().map(cursor) == cursor_of_page;
+    Ok(InfoPage {
+      infos: to_json(&rows),
+      cursor: cursor_of_page.filter(|_| !is_last),
+      total: entries.len(),
+      damaged,
+    })
   }
 
   pub fn iterate(&self, series: &Series, filter: Filter) -> Result<Iteration> {
     Ok(Iteration {
       series: series.clone(),
+      labels: self.labels_of(series),
       filter,
       waiting: self.backend.checkpoints(series)?.into(),
     })
@@ -123,8 +160,13 @@ impl Store {
       if !iteration.filter.admits_all() {
         let info = self.infos(&iteration.series, slice::from_ref(&entry));
         match info.and_then(|mut infos| infos.pop().unwrap_or(Ok(None))) {
-          Ok(Some((info, _))) if iteration.filter.admits(&info) => {}
-          Ok(_) => continue,
+          Ok(Some((mut info, _))) => {
+            iteration.labels.apply(&entry.id, &mut info);
+            if !iteration.filter.admits(&info) {
+              continue;
+            }
+          }
+          Ok(None) => continue,
           Err(error) => return Some(Err(self.damaged(&iteration.series, &entry, error))),
         }
       }
@@ -135,7 +177,7 @@ impl Store {
     None
   }
 
-  fn infos(&self, series: &Series, entries: &[CheckpointEntry]) -> Result<Vec<Found>> {
+  pub(super) fn infos(&self, series: &Series, entries: &[CheckpointEntry]) -> Result<Vec<Found>> {
     let peeked = self.backend.peek(series, entries, HEAD_BYTES, TAIL_BYTES)?;
     let pairs = entries.iter().zip(peeked);
     Ok(pairs.map(|(entry, peeked)| self.info(series, entry, peeked)).collect())
@@ -169,16 +211,6 @@ pub(super) fn kind_of(series: &Series) -> &'static Kind {
     None => &Kind::SESSION,
     Some(_) => &Kind::AGENT,
   }
-}
-
-fn to_json(entry: &CheckpointEntry, info: &Info, size: u64) -> String {
-  let mut out = ObjectWriter::with_capacity(320);
-  // An id has no characters to escape but quotes.
-  out.push("id", &format!("\"{}\"", entry.id.as_str().replace('"', "\\\"")));
-  info.write(&mut out);
-  out.push("sizeBytes", &size.to_string());
-  out.push("encoding", &format!("\"{}\"", entry.encoding.name()));
-  out.finish()
 }
 
 /// The place of an entry in the order of a list. It stays right when the entry is gone, and when others come.

@@ -9,10 +9,13 @@ use crate::error::{Error, Result};
 use crate::format::layout::Layout;
 use crate::id::SessionId;
 
+mod agent;
 mod checkpoint;
+mod fork;
 mod gate;
 mod ids;
 mod info;
+mod labels;
 mod recover;
 mod restore;
 mod result;
@@ -20,10 +23,13 @@ mod retention;
 mod session;
 mod verify;
 
+pub use agent::{AgentPage, AgentRequest, Order};
 pub use checkpoint::{CheckpointList, Created, Damaged, StoredCheckpoint};
+pub use fork::{ForkOutcome, ForkRequest, Forked};
 pub use gate::{OpenStore, Opening};
 pub use ids::Stamp;
 pub use info::{Filter, InfoPage, InfoRequest, Iteration};
+pub use labels::{Label, LabelRequest};
 pub use recover::{PassedOver, RecoverOutcome, RecoverRequest, Recovery};
 pub use restore::{Respelling, RestoreOutcome, RestoreRequest, Restored};
 pub use verify::{FileReport, SessionReport, Spelling};

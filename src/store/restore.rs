@@ -6,7 +6,7 @@ use super::{LaidOut, Store, StoredCheckpoint};
 use crate::backend::{Content, Encoding, Series};
 use crate::error::{Code, Error, Result};
 use crate::format::checkpoint::{AGENT_COUNT, Document, TASK_COUNT};
-use crate::format::object::{Edit, ObjectWriter, edit};
+use crate::format::object::{Edit, ObjectWriter, edit, quoted};
 use crate::format::reset::{Resets, reset_tasks};
 use crate::format::scan::{SyntaxError, find, members, unescape};
 use crate::id::{CheckpointId, SessionId};
@@ -173,8 +173,8 @@ impl Store {
 
     let mut edits = vec![Edit::Set("lastCheckpointId", id), Edit::Remove("taskTree")];
     // In a copy of a session's directory the checkpoint still names the session that it was made for. What is restored
-    // there belongs to the copy: saving it must not overwrite the other. An id has no characters to escape but quotes.
-    let name = format!("\"{}\"", session_id.as_str().replace('"', "\\\""));
+    // there belongs to the copy: saving it must not overwrite the other.
+    let name = quoted(session_id.as_str());
     let own_name = find(&members(session).map_err(damaged)?, "id").map_or("", |member| member.value);
     if unescape(own_name.trim_matches('"')) != session_id.as_str() {
       edits.push(Edit::Set("id", &name));

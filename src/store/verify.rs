@@ -1,12 +1,14 @@
 //! Whether what is stored is whole, from its bytes.
 
+use super::labels::not_found;
 use super::{Store, StoredCheckpoint};
 use crate::backend::{CheckpointEntry, Encoding, Item, Series, time_in_id};
 use crate::error::{Code, Error, Result};
-use crate::format::checkpoint::Document;
+use crate::format::agent::split_context;
+use crate::format::checkpoint::{Document, Kind};
 use crate::format::layout::compact;
 use crate::format::scan::{unescape, validate};
-use crate::id::{CheckpointId, SessionId};
+use crate::id::{AgentId, CheckpointId, SessionId};
 use crate::store::Damaged;
 
 /// What the checksums of a checkpoint say about its text.
@@ -26,6 +28,8 @@ pub struct SessionReport {
   pub session: SessionId,
   /// Newest first.
   pub checkpoints: Vec<Result<StoredCheckpoint, Damaged>>,
+  /// Of each agent, newest first.
+  pub agents: Vec<(AgentId, Vec<Result<StoredCheckpoint, Damaged>>)>,
   /// The session document, the task tree and the results.
   pub files: Vec<FileReport>,
 }
@@ -45,9 +49,17 @@ impl StoredCheckpoint {
   }
 
   /// The same, checked.
-  fn checked(self) -> Result<Self> {
+  fn checked(mut self) -> Result<Self> {
     let (spelling, text) = self.check()?;
-    Ok(Self { text, spelling, ..self })
+    let is_of_agent = self.document(&text)?.kind() == &Kind::AGENT;
+    if spelling == Spelling::Fits && is_of_agent {
+      let split = split_context(&text).map_err(|error| Error::corrupt(&self.path, error).because(error))?;
+      self.context = split.1;
+      self.text = split.0.into_owned();
+    } else {
+      self.text = text;
+    }
+    Ok(Self { spelling, ..self })
   }
 
   /// Judges a suspect by its text as the engine spells it, compact.
@@ -130,29 +142,33 @@ impl Store {
         }
       }
     }
-    Err(Error::new(
-      Code::NotFound,
-      format!("Checkpoint not found: {id} in {series}"),
-    ))
+    Err(not_found(series, id))
   }
 
   pub fn verify_session(&self, session: &SessionId) -> Result<SessionReport> {
-    let series = Series::from(session);
-    let entries = self.list(&series, 0, 0)?.entries;
-    let checkpoints = entries
-      .iter()
-      .filter_map(|entry| self.read_entry(&series, entry))
-      .collect();
+    let checkpoints = self.verify_series(&session.into())?;
+    let mut agents = Vec::new();
+    for series in self.agent_series(session)? {
+      let verified = self.verify_series(&series)?;
+      agents.extend(series.agent.map(|agent| (agent, verified)));
+    }
     let results = self.backend.results(session)?;
-    let items = [Item::SESSION, Item::TASK_TREE]
+    let items = [Item::SESSION, Item::TASK_TREE, Item::LABELS]
       .into_iter()
       .chain(results.iter().map(Item::TaskResult));
     let files = items.filter_map(|item| self.verify_file(session, item)).collect();
     Ok(SessionReport {
       session: session.clone(),
       checkpoints,
+      agents,
       files,
     })
+  }
+
+  fn verify_series(&self, series: &Series) -> Result<Vec<Result<StoredCheckpoint, Damaged>>> {
+    let entries = self.backend.checkpoints(series)?;
+    let verified = entries.iter().filter_map(|entry| self.read_entry(series, entry));
+    Ok(verified.collect())
   }
 
   fn verify_file(&self, session: &SessionId, item: Item<'_>) -> Option<FileReport> {

@@ -1,0 +1,226 @@
+//! Checkpoints of agents.
+
+use std::cmp::Ordering;
+
+use super::checkpoint::Encoded;
+use super::info::{Filter, Row};
+use super::{CheckpointList, Created, Damaged, Iteration, Stamp, Store};
+use crate::backend::{CheckpointEntry, Encoding, Item, Series};
+use crate::clock::now_ms;
+use crate::error::{Code, Error, Result};
+use crate::format::agent::AgentState;
+use crate::format::compose::NewCheckpoint;
+use crate::id::{AgentId, SessionId};
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Order {
+  #[default]
+  Newest,
+  /// By the number of the iteration, the first one first.
+  Iteration,
+}
+
+/// What a list of an agent's checkpoints is asked for.
+#[derive(Debug, Clone)]
+pub struct AgentRequest {
+  pub series: Series,
+  pub order: Order,
+  /// 0 means all.
+  pub limit: usize,
+  /// Where the last page ended.
+  pub cursor: Option<String>,
+}
+
+/// A page of what is there and has not expired.
+#[derive(Debug)]
+pub struct AgentPage {
+  pub(super) rows: Vec<Row>,
+  pub cursor: Option<String>,
+  /// How many there are without paging, readable or not.
+  pub total: usize,
+  pub damaged: Vec<Damaged>,
+}
+
+impl Store {
+  /// The agents of a session that have checkpoints.
+  pub fn agents(&self, session: &SessionId) -> Result<Vec<AgentId>> {
+    let mut with_checkpoints = Vec::new();
+    for series in self.agent_series(session)? {
+      if !self.backend.checkpoints(&series)?.is_empty() {
+        with_checkpoints.extend(series.agent);
+      }
+    }
+    Ok(with_checkpoints)
+  }
+
+  /// The rows of all agents of a session.
+  pub(super) fn agent_series(&self, session: &SessionId) -> Result<Vec<Series>> {
+    let agents = self.backend.agents(session)?.into_iter();
+    let series = agents.map(|agent| Series {
+      session: session.clone(),
+      agent: Some(agent),
+    });
+    Ok(series.collect())
+  }
+
+  pub fn save_agent(&self, series: &Series, stamp: Stamp, state: &AgentState, encoding: Encoding) -> Result<Created> {
+    let Some(agent) = &series.agent else {
+      return Err(Error::new(Code::Internal, "a state of an agent needs an agent"));
+    };
+    let id = self.newer_than_all(series, stamp)?.id()?;
+    let checkpoint = NewCheckpoint::of_agent(&series.session, agent, &id, stamp.timestamp, state)?;
+    self.add(series, id, &Encoded { checkpoint, encoding })
+  }
+
+  /// A walk over what has not expired, newest first.
+  pub fn walk_agent(&self, series: &Series) -> Result<Iteration> {
+    let filter = Filter {
+      alive_at: Some(now_ms()),
+      ..Filter::default()
+    };
+    self.iterate(series, filter)
+  }
+
+  pub fn agent_page(&self, request: &AgentRequest) -> Result<AgentPage> {
+    let AgentRequest {
+      series, order, limit, ..
+    } = request;
+    let after = request
+      .cursor
+      .as_deref()
+      .map(|text| parse_cursor(*order, text))
+      .transpose()?;
+    let (mut rows, damaged) = self.alive(series)?;
+    let total = rows.len() + damaged.len();
+    rows.sort_by(|one, other| Place::of(one).compare(&Place::of(other), *order));
+    if let Some(after) = after {
+      let start = rows.partition_point(|row| Place::of(row).compare(&after, *order).is_le());
+      rows.drain(..start);
+    }
+    let limit = if *limit == 0 { usize::MAX } else { *limit };
+    let is_last = rows.len() <= limit;
+    rows.truncate(limit);
+    let cursor = rows
+      .last()
+      .filter(|_| !is_last)
+      .map(|row| Place::of(row).cursor(*order));
+    Ok(AgentPage {
+      rows,
+      cursor,
+      total,
+      damaged,
+    })
+  }
+
+  /// The same, as whole checkpoints.
+  pub fn list_agent(&self, request: &AgentRequest) -> Result<CheckpointList> {
+    let page = self.agent_page(request)?;
+    Ok(CheckpointList {
+      series: request.series.clone(),
+      entries: page.rows.into_iter().map(|row| row.entry).collect(),
+      total: page.total,
+      cursor: page.cursor,
+      damaged: page.damaged,
+    })
+  }
+
+  /// Whether there is one that has not expired, readable or not.
+  pub fn has_agent_checkpoint(&self, series: &Series) -> Result<bool> {
+    let (rows, damaged) = self.alive(series)?;
+    Ok(!rows.is_empty() || !damaged.is_empty())
+  }
+
+  /// Removes what has expired, and of the rest all but the newest; the answer is how many went. Damaged ones count, and go
+  /// when their turn comes.
+  pub fn prune_agent(&self, series: &Series, keep: usize) -> Result<usize> {
+    let (rows, damaged) = self.alive(series)?;
+    let is_alive = |entry: &CheckpointEntry| {
+      rows.iter().any(|row| row.entry == *entry) || damaged.iter().any(|damaged| damaged.id == entry.id)
+    };
+    let mut kept = 0;
+    let mut gone = 0;
+    for entry in self.backend.checkpoints(series)? {
+      if is_alive(&entry) && kept < keep {
+        kept += 1;
+      } else {
+        gone += usize::from(self.backend.remove(&series.session, series.item_of(&entry))?);
+      }
+    }
+    Ok(gone)
+  }
+
+  /// What has not expired, newest first, and what cannot be read.
+  fn alive(&self, series: &Series) -> Result<(Vec<Row>, Vec<Damaged>)> {
+    let now = now_ms();
+    let entries = self.backend.checkpoints(series)?;
+    let (mut rows, mut damaged) = (Vec::new(), Vec::new());
+    for (entry, found) in entries.iter().zip(self.infos(series, &entries)?) {
+      match found {
+        Ok(Some((info, size))) if !info.is_expired(now) => rows.push(Row {
+          entry: entry.clone(),
+          info,
+          size,
+        }),
+        Ok(_) => {}
+        Err(error) => damaged.push(self.damaged(series, entry, error)),
+      }
+    }
+    Ok((rows, damaged))
+  }
+}
+
+/// Where a checkpoint stands in a list.
+struct Place {
+  iteration: f64,
+  entry: CheckpointEntry,
+}
+
+impl Place {
+  fn of(row: &Row) -> Self {
+    Self {
+      iteration: row.info.number("iteration").unwrap_or(0.0),
+      entry: row.entry.clone(),
+    }
+  }
+
+  fn compare(&self, other: &Self, order: Order) -> Ordering {
+    match order {
+      Order::Newest => self.entry.newest_first(&other.entry),
+      Order::Iteration => {
+        let by_iteration = self.iteration.total_cmp(&other.iteration);
+        by_iteration.then_with(|| other.entry.newest_first(&self.entry))
+      }
+    }
+  }
+
+  fn cursor(&self, order: Order) -> String {
+    let iteration = match order {
+      Order::Newest => String::new(),
+      Order::Iteration => self.iteration.to_string(),
+    };
+    let name = Item::Checkpoint(None, &self.entry.id, self.entry.encoding).file_name();
+    format!("{iteration}/{}/{name}", self.entry.made_at)
+  }
+}
+
+fn parse_cursor(order: Order, text: &str) -> Result<Place> {
+  let place = text.split_once('/').and_then(|(iteration, rest)| {
+    let (time, name) = rest.split_once('/')?;
+    let made_at = time.parse().ok()?;
+    let iteration = match order {
+      Order::Newest if iteration.is_empty() => 0.0,
+      Order::Newest => return None,
+      Order::Iteration => iteration.parse().ok()?,
+    };
+    let entry = CheckpointEntry::of_file(name, || made_at)?;
+    Some(Place {
+      iteration,
+      entry: CheckpointEntry { made_at, ..entry },
+    })
+  });
+  place.ok_or_else(|| {
+    Error::invalid_argument(format!(
+      "options.cursor must be what an earlier page in the same order gave as its cursor; got {text:?}"
+    ))
+  })
+}

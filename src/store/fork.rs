@@ -1,0 +1,227 @@
+//! What-if: a new session that begins where a checkpoint of another was, and how it all hangs together.
+
+use std::collections::HashMap;
+
+use super::info::Row;
+use super::labels::not_found;
+use super::{Created, LaidOut, Spelling, Stamp, Store, StoredCheckpoint};
+use crate::backend::{Encoding, Item, Series};
+use crate::error::{Code, Error, Result};
+use crate::format::compose::{NewCheckpoint, Parts};
+use crate::format::object::{Edit, ObjectWriter, edit, quoted};
+use crate::format::reset::{Resets, reset_tasks};
+use crate::format::scan::{SyntaxError, find, members, unescape};
+use crate::id::{CheckpointId, SessionId};
+
+/// The member of a session that says where it was forked from: `{sessionId, checkpointId}`.
+pub(super) const FORKED_FROM: &str = "forkedFrom";
+
+#[derive(Debug, Clone)]
+pub struct ForkRequest {
+  pub session: SessionId,
+  pub checkpoint: CheckpointId,
+  pub new_session: SessionId,
+  pub resets: Resets,
+}
+
+#[derive(Debug)]
+pub struct Forked {
+  pub session: SessionId,
+  /// The first checkpoint of the new session.
+  pub created: Created,
+  pub tasks: usize,
+  pub agents: usize,
+  /// A JSON array of strings.
+  pub warnings: String,
+}
+
+/// How far a fork came.
+#[derive(Debug)]
+pub enum ForkOutcome {
+  Forked(Forked),
+  /// The engine has to respell the checkpoint before it can be judged.
+  NeedsRespelling(StoredCheckpoint),
+}
+
+impl Store {
+  pub fn fork(&self, request: &ForkRequest, stamp: Stamp) -> Result<ForkOutcome> {
+    self.require_new(&request.new_session)?;
+    let source = Series::from(&request.session);
+    for encoding in Encoding::ALL {
+      match self.verified(&source, &request.checkpoint, encoding)? {
+        None => {}
+        Some(stored) if stored.spelling == Spelling::Suspect => return Ok(ForkOutcome::NeedsRespelling(stored)),
+        Some(stored) => {
+          return self
+            .fork_whole(request, stamp, &stored, &stored.text)
+            .map(ForkOutcome::Forked);
+        }
+      }
+    }
+    Err(not_found(&source, &request.checkpoint))
+  }
+
+  /// Goes on with `text`: the same checkpoint as the engine spells it, compact.
+  pub fn fork_respelled(
+    &self,
+    request: &ForkRequest,
+    stamp: Stamp,
+    stored: &StoredCheckpoint,
+    text: &str,
+  ) -> Result<Forked> {
+    stored.check_respelled(text)?;
+    self.fork_whole(request, stamp, stored, text)
+  }
+
+  /// The new session's document comes last: until then nobody sees it.
+  fn fork_whole(&self, request: &ForkRequest, stamp: Stamp, stored: &StoredCheckpoint, text: &str) -> Result<Forked> {
+    let damaged = |error: SyntaxError| Error::corrupt(&stored.path, error).because(error);
+    let document = stored.document(text)?;
+    let part = |name: &str| document.member(name).filter(|value| value.starts_with('{'));
+    let session = part("session").ok_or_else(|| Error::corrupt(&stored.path, "it holds no session"))?;
+    let tree = reset_tasks(part("taskTree").unwrap_or("{}"), request.resets).map_err(damaged)?;
+    let agents = part("agentStates").unwrap_or("{}");
+    let origin = origin(&request.session, &request.checkpoint);
+    let name = quoted(request.new_session.as_str());
+    let edits = [
+      Edit::Set("id", &name),
+      Edit::Set("lastCheckpointId", "null"),
+      Edit::Set("checkpointIds", "[]"),
+      Edit::Set(FORKED_FROM, &origin),
+      Edit::Remove("taskTree"),
+    ];
+    let session = edit(session, &edits).map_err(damaged)?;
+    let description = format!("Forked from {}/{}", request.session, request.checkpoint);
+    let mut head = ObjectWriter::with_capacity(session.len() + 128);
+    head.push("trigger", "\"manual\"");
+    head.push("description", &quoted(&description));
+    head.push("session", &session);
+    let parts = Parts {
+      head: head.finish(),
+      task_tree: format!("{{\"taskTree\":{}}}", tree.text),
+      agent_states: format!("{{\"agentStates\":{agents}}}"),
+      context_store: format!("{{\"contextStore\":{}}}", part("contextStore").unwrap_or("{}")),
+    };
+    let id = self.newer_than_all(&(&request.new_session).into(), stamp)?.id()?;
+    let composed = NewCheckpoint::compose(&id, stamp.timestamp, &parts)?;
+    let with_id = composed.session().to_owned();
+    let created = self.create_checkpoint(&request.new_session, stamp, &parts, Encoding::Json)?;
+    let state = (LaidOut(&with_id), LaidOut(&tree.text));
+    self.backend.write_state(&request.new_session, &state.0, &state.1)?;
+    Ok(Forked {
+      session: request.new_session.clone(),
+      created,
+      tasks: members(&tree.text).map_err(damaged)?.len(),
+      agents: members(agents).map_err(damaged)?.len(),
+      warnings: tree.warnings,
+    })
+  }
+
+  /// Fails if there is anything of a session already.
+  fn require_new(&self, session: &SessionId) -> Result<()> {
+    let has_document = self.backend.sessions()?.contains(session);
+    if has_document || !self.backend.checkpoints(&session.into())?.is_empty() {
+      return Err(Error::new(
+        Code::Exists,
+        format!("Session {session} exists already. Choose another newSessionId, or delete it first"),
+      ));
+    }
+    Ok(())
+  }
+
+  /// The tree of a session's checkpoints and of what was forked from them, as JSON. It is flat, because a chain of thousands
+  /// is nothing to descend into: every checkpoint names its children.
+  pub fn history(&self, session: &SessionId) -> Result<String> {
+    let series = Series::from(session);
+    let entries = self.backend.checkpoints(&series)?;
+    let document = self.session_document(session)?;
+    if entries.is_empty() && document.is_none() {
+      return Err(Error::new(Code::NotFound, format!("Session not found: {session}")));
+    }
+    let labels = self.labels_of(&series);
+    let (mut rows, mut damaged) = (Vec::new(), Vec::new());
+    for (entry, found) in entries.iter().zip(self.infos(&series, &entries)?) {
+      match found {
+        Ok(Some((mut info, size))) => {
+          labels.apply(&entry.id, &mut info);
+          let entry = entry.clone();
+          rows.push(Row { entry, info, size });
+        }
+        Ok(None) => {}
+        Err(_) => damaged.push(quoted(entry.id.as_str())),
+      }
+    }
+    let forks = self.forks_of(session)?;
+    let mut out = ObjectWriter::with_capacity(400 * rows.len() + 128);
+    out.push("sessionId", &quoted(session.as_str()));
+    if let Some(origin) = document.as_deref().and_then(origin_in) {
+      out.push(FORKED_FROM, &self::origin(&origin.0, &origin.1));
+    }
+    out.push("checkpoints", &nodes(&rows, &forks));
+    out.push("damaged", &format!("[{}]", damaged.join(",")));
+    Ok(out.finish())
+  }
+
+  /// The sessions that were forked from checkpoints of this one, by those checkpoints.
+  fn forks_of(&self, session: &SessionId) -> Result<HashMap<CheckpointId, Vec<SessionId>>> {
+    let mut forks: HashMap<_, Vec<_>> = HashMap::new();
+    for other in self.backend.sessions()? {
+      // A session whose document is damaged was forked from nobody knows where.
+      let document = self.session_document(&other).ok().flatten();
+      if let Some((from, checkpoint)) = document.as_deref().and_then(origin_in)
+        && from == *session
+      {
+        forks.entry(checkpoint).or_default().push(other);
+      }
+    }
+    Ok(forks)
+  }
+
+  /// The text of a session's document.
+  pub(super) fn session_document(&self, session: &SessionId) -> Result<Option<String>> {
+    Ok(self.load(session, Item::SESSION)?.map(|loaded| loaded.text))
+  }
+}
+
+fn origin(session: &SessionId, checkpoint: &CheckpointId) -> String {
+  let mut out = ObjectWriter::with_capacity(128);
+  out.push("sessionId", &quoted(session.as_str()));
+  out.push("checkpointId", &quoted(checkpoint.as_str()));
+  out.finish()
+}
+
+/// Where the session of that document was forked from.
+fn origin_in(document: &str) -> Option<(SessionId, CheckpointId)> {
+  let text = |literal: &str| {
+    let inside = literal.strip_prefix('"')?.strip_suffix('"')?;
+    Some(unescape(inside).into_owned())
+  };
+  let origin = members(find(&members(document).ok()?, FORKED_FROM)?.value).ok()?;
+  let session = text(find(&origin, "sessionId")?.value)?;
+  let checkpoint = text(find(&origin, "checkpointId")?.value)?;
+  Some((SessionId::parse(&session).ok()?, CheckpointId::parse(&checkpoint).ok()?))
+}
+
+/// The rows, each with its children, which are newer, and its forks.
+fn nodes(rows: &[Row], forks: &HashMap<CheckpointId, Vec<SessionId>>) -> String {
+  let mut children: HashMap<&str, Vec<&str>> = HashMap::new();
+  for row in rows.iter().rev() {
+    if let Some(parent) = row.info.get("parent") {
+      let inside = parent.trim_matches('"');
+      children.entry(inside).or_default().push(row.entry.id.as_str());
+    }
+  }
+  let list = |ids: Vec<&str>| format!("[{}]", ids.into_iter().map(quoted).collect::<Vec<_>>().join(","));
+  let lines = rows.iter().map(|row| {
+    let id = row.entry.id.as_str();
+    let forked = forks.get(&row.entry.id).into_iter().flatten().map(SessionId::as_str);
+    let line = row.to_json();
+    let children = list(children.get(id).cloned().unwrap_or_default());
+    let forks = list(forked.collect());
+    let Some(open) = line.strip_suffix('}') else {
+      return line;
+    };
+    format!("{open},\"children\":{children},\"forks\":{forks}}}")
+  });
+  format!("[{}]", lines.collect::<Vec<_>>().join(","))
+}
