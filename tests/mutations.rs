@@ -14,6 +14,7 @@ use waymark::backend::{Backend, CheckpointEntry, Content, Encoding, Item, Memory
 use waymark::format::compose::Parts;
 use waymark::format::gzip;
 use waymark::format::reset::Resets;
+use waymark::format::scan::validate;
 use waymark::id::{CheckpointId, SessionId, TaskId};
 use waymark::store::{Filter, InfoRequest, OpenStore, RecoverRequest, RestoreRequest, Spelling, Store};
 use waymark::{Options, Result};
@@ -121,6 +122,9 @@ fn read_everything(store: &OpenStore, session: &SessionId, id: &CheckpointId, ta
   let _ = store.latest_checkpoint(session);
   for entry in store.list(session, 0, 0).unwrap().entries {
     let _ = store.read_entry(session, &entry);
+    if let Ok(difference) = store.diff(&(session.clone(), id.clone()), &(session.clone(), entry.id)) {
+      assert!(validate(&difference.text).is_ok(), "{}", difference.text);
+    }
   }
   for filter in [
     Filter::default(),

@@ -10,6 +10,7 @@ use crate::format::layout::Layout;
 use crate::id::SessionId;
 
 mod checkpoint;
+mod diff;
 mod gate;
 mod ids;
 mod info;
@@ -21,6 +22,7 @@ mod session;
 mod verify;
 
 pub use checkpoint::{CheckpointList, Created, Damaged, StoredCheckpoint};
+pub use diff::Difference;
 pub use gate::{OpenStore, Opening};
 pub use ids::Stamp;
 pub use info::{Filter, InfoPage, InfoRequest, Iteration};
