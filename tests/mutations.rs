@@ -15,6 +15,7 @@ use waymark::backend::{Backend, Encoding, Item, MemoryBackend, Series};
 use waymark::format::compose::Parts;
 use waymark::format::gzip;
 use waymark::format::reset::Resets;
+use waymark::format::scan::validate;
 use waymark::id::{CheckpointId, SessionId, TaskId};
 use waymark::store::{Filter, InfoRequest, OpenStore, RecoverRequest, RestoreRequest, Spelling, Store};
 
@@ -89,6 +90,9 @@ fn read_everything(store: &OpenStore, session: &SessionId, id: &CheckpointId, ta
   let _ = store.latest_checkpoint(series);
   for entry in store.list(series, 0, 0).unwrap().entries {
     let _ = store.read_entry(series, &entry);
+    if let Ok(difference) = store.diff(&(session.clone(), id.clone()), &(session.clone(), entry.id)) {
+      assert!(validate(&difference.text).is_ok(), "{}", difference.text);
+    }
   }
   for filter in [
     Filter::default(),

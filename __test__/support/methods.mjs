@@ -17,6 +17,7 @@ export const ALL_METHODS = {
   getLatestCheckpoint: ['s'],
   restoreCheckpoint: [{ checkpointId: 'cp-1' }],
   deleteCheckpoint: ['s', 'cp-1'],
+  diffCheckpoints: ['s/cp-1', { sessionId: 's', checkpointId: 'cp-2' }],
   saveTaskResult: ['s', 't', 1],
   loadTaskResult: ['s', 't'],
   getSessionStorageStats: ['s'],

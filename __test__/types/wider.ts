@@ -2,7 +2,9 @@
 
 import { CheckpointStore } from 'waymark'
 import type {
+  CheckpointDiff,
   CheckpointList,
+  CheckpointReference,
   CheckpointStoreOptions,
   DamagedCheckpoint,
   HierarchicalTask,
@@ -41,6 +43,11 @@ export async function added(): Promise<WaymarkErrorCode | undefined> {
   const byName = await store.restoreCheckpoint({ checkpointId: 'cp-1', sessionId: 's', includeState: true })
   const state: RestoredState | undefined = byName.state
   const integrity: string | undefined = (await store.getLatestCheckpoint('s'))?.integrity
+  const reference: CheckpointReference = { sessionId: 's', checkpointId: 'cp-1' }
+  const diff: CheckpointDiff = await store.diffCheckpoints(reference, 's/cp-2')
+  const from: string | null | undefined = diff.tasks.changed[0]?.status?.from
+  const again: CheckpointDiff = await store.diffCheckpoints(diff.b, diff.a)
+  if (from === again.agents.changed[0]?.members[0]) return undefined
   await store.close()
   return damaged?.code ?? byIds.code ?? (integrity && state ? 'WAYMARK_CORRUPT' : undefined)
 }
@@ -65,4 +72,6 @@ export function refused(store: CheckpointStore, session: SwarmSession): void {
   void new CheckpointStore('x', { durability: 'best' })
   // @ts-expect-error a restore needs to know what
   void store.restoreCheckpoint({ validateChecksum: true })
+  // @ts-expect-error a checkpoint is compared with another
+  void store.diffCheckpoints({ sessionId: 's', checkpointId: 'cp-1' })
 }

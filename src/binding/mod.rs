@@ -6,6 +6,8 @@ mod store;
 
 mod list;
 
+mod compare;
+
 mod safety;
 
 mod arguments;

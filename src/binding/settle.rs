@@ -11,7 +11,8 @@ use crate::error::{Code, Error, Result};
 use crate::format::layout::MAX_TEXT_BYTES;
 use crate::id::{CheckpointId, SessionId};
 use crate::store::{
-  Created, Damaged, InfoPage, Loaded, PassedOver, Restored, Saved, SessionReport, Spelling, StoredCheckpoint,
+  Created, Damaged, Difference, InfoPage, Loaded, PassedOver, Restored, Saved, SessionReport, Spelling,
+  StoredCheckpoint,
 };
 
 /// How a method answers when it fails.
@@ -247,6 +248,15 @@ pub fn verdict(engine: Engine<'_>, checkpoint: Result<StoredCheckpoint, Damaged>
       Ok(report.to_unknown())
     }
   }
+}
+
+/// A `CheckpointDiff`.
+pub fn difference(engine: Engine<'_>, difference: Readable<Difference>) -> Result<Value> {
+  let Readable { stored, wide } = difference;
+  for suspect in &stored.suspects {
+    judge(engine, suspect, suspect.spelling)?;
+  }
+  parse(engine, &stored.text, wide, "The difference")
 }
 
 pub fn session_report(engine: Engine<'_>, report: SessionReport) -> Result<Value> {

@@ -447,6 +447,55 @@ export interface RecoverResult extends RestoreResult {
   passedOver: PassedOverCheckpoint[]
 }
 
+/** The full name of a checkpoint. */
+export interface CheckpointReference {
+  sessionId: string
+  checkpointId: string
+}
+
+/** One of the two checkpoints that were compared. */
+export interface ComparedCheckpoint extends CheckpointReference {
+  /** When it was made, in epoch milliseconds. */
+  timestamp: number
+}
+
+/** Something that both checkpoints have, but not alike. */
+export interface MemberChange {
+  id: string
+  /**
+   * The members that differ, added and removed ones included. Empty if one of the two is no object, and so differs as
+   * a whole.
+   */
+  members: string[]
+}
+
+/** A task that both checkpoints have, but not alike. */
+export interface TaskChange extends MemberChange {
+  /** Present if the status differs; `null` where the task has none. */
+  status?: { from: string | null; to: string | null }
+}
+
+/** What changed from one checkpoint to another. */
+export interface CheckpointDiff {
+  /** The checkpoint before. */
+  a: ComparedCheckpoint
+  /** The checkpoint after. */
+  b: ComparedCheckpoint
+  /** Whether all lists below are empty. */
+  identical: boolean
+  /** Ids of tasks in the order of their tree: that of `a` for removed ones, that of `b` for all others. */
+  tasks: { added: string[]; removed: string[]; changed: TaskChange[] }
+  /** Ids of agents. */
+  agents: { added: string[]; removed: string[]; changed: MemberChange[] }
+  /** Keys of the context, which is empty in a checkpoint that was made without `includeContext`. */
+  context: { added: string[]; removed: string[]; changed: string[] }
+  /**
+   * The members of the session that differ, added and removed ones included, but for `lastCheckpointId` and
+   * `checkpointIds`, which always do.
+   */
+  session: string[]
+}
+
 /** What a session takes up. */
 export interface SessionStorageStats {
   /** Every file below the session. */

@@ -198,7 +198,7 @@ fn is_in_word(bytes: &[u8], at: usize) -> bool {
 
 /// The position after the closing quote of the string whose inside begins at `at`.
 #[inline]
-fn string_end(bytes: &[u8], mut at: usize) -> usize {
+pub(super) fn string_end(bytes: &[u8], mut at: usize) -> usize {
   while let Some(found) = bytes.get(at..).and_then(find_special) {
     at += found + 1;
     if bytes[at - 1] == b'"' {

@@ -3,9 +3,11 @@
 pub mod agent;
 pub mod checkpoint;
 pub mod compose;
+pub mod diff;
 pub mod gzip;
 pub mod info;
 pub mod layout;
+pub mod meaning;
 pub mod object;
 pub mod reset;
 pub mod scan;

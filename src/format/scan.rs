@@ -3,7 +3,7 @@
 //! It never recurses: nesting costs one byte a level on the heap, so that no document can exhaust the stack.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use memchr::memchr2;
 
@@ -126,6 +126,32 @@ pub fn unescape(raw: &str) -> Cow<'_, str> {
   if !raw.contains('\\') {
     return Cow::Borrowed(raw);
   }
+  Cow::Owned(String::from_utf16_lossy(&units(raw)))
+}
+
+/// The one spelling that all string literals of the same meaning have in common, without the quotes: nothing is escaped
+/// but backslashes and lone surrogates, so that no two meanings share it.
+#[must_use]
+pub fn plainest(raw: &str) -> Cow<'_, str> {
+  if !raw.contains('\\') {
+    return Cow::Borrowed(raw);
+  }
+  let mut text = String::with_capacity(raw.len());
+  for unit in char::decode_utf16(units(raw)) {
+    match unit {
+      Ok('\\') => text.push_str("\\\\"),
+      Ok(plain) => text.push(plain),
+      Err(lone) => {
+        // Writing into a String cannot fail.
+        let _ = write!(text, "\\u{:04x}", lone.unpaired_surrogate());
+      }
+    }
+  }
+  Cow::Owned(text)
+}
+
+/// The UTF-16 units that the inside of a string literal stands for.
+fn units(raw: &str) -> Vec<u16> {
   let mut units: Vec<u16> = Vec::with_capacity(raw.len());
   let mut chars = raw.chars();
   while let Some(c) = chars.next() {
@@ -148,7 +174,7 @@ pub fn unescape(raw: &str) -> Cow<'_, str> {
     };
     units.extend_from_slice(plain.encode_utf16(&mut [0; 2]));
   }
-  Cow::Owned(String::from_utf16_lossy(&units))
+  units
 }
 
 struct Scanner<'a> {
@@ -459,5 +485,15 @@ mod tests {
     assert_eq!(unescape(r#"\u0073tatus\n\"\\\/"#), "status\n\"\\/");
     assert_eq!(unescape(r"\ud83d\udfe6"), "🟦");
     assert_eq!(unescape(r"\ud800x"), "\u{fffd}x");
+  }
+
+  #[test]
+  fn the_plainest_spelling_tells_every_meaning_from_every_other() {
+    assert_eq!(plainest(r#"\u0073tatus\n\"\/"#), "status\n\"/");
+    assert_eq!(plainest(r"\ud83d\udfe6"), plainest("🟦"));
+    assert_eq!(plainest(r"\uD800"), plainest(r"\ud800"));
+    for (one, other) in [(r"\ud800", r"\ud801"), (r"\ud800", "\u{fffd}"), (r"\ud800", r"\\ud800")] {
+      assert_ne!(plainest(one), plainest(other));
+    }
   }
 }

@@ -11,6 +11,7 @@ use crate::id::SessionId;
 
 mod agent;
 mod checkpoint;
+mod diff;
 mod fork;
 mod gate;
 mod ids;
@@ -25,6 +26,7 @@ mod verify;
 
 pub use agent::{AgentPage, AgentRequest, Order};
 pub use checkpoint::{CheckpointList, Created, Damaged, StoredCheckpoint};
+pub use diff::Difference;
 pub use fork::{ForkOutcome, ForkRequest, Forked};
 pub use gate::{OpenStore, Opening};
 pub use ids::Stamp;

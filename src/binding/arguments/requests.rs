@@ -1,9 +1,9 @@
-//! Restoring, recovering and finding.
+//! Restoring, recovering, finding and comparing.
 
 use napi::ValueType;
 use napi::bindgen_prelude::JsValue;
 
-use super::super::engine::{Value, number_of};
+use super::super::engine::{Value, number_of, text_of};
 use super::{Arguments, is_undefined};
 use crate::backend::Series;
 use crate::error::{Error, Result};
@@ -29,7 +29,7 @@ impl Arguments<'_> {
       self.object(first, "options")?;
       (self.get(first, "sessionId")?, self.get(first, "checkpointId")?, first)
     };
-    let mut named_session = if is_undefined(session) {
+    let named_session = if is_undefined(session) {
       None
     } else {
       Some(self.session_id(session)?)
@@ -41,31 +41,31 @@ impl Arguments<'_> {
       ));
     }
     let asked_for = self.string(checkpoint, "checkpointId")?;
-    let checkpoint = match asked_for.split_once('/') {
-      None => CheckpointId::parse(&asked_for)?,
-      Some((session, id)) => {
-        let session = SessionId::parse(session)?;
-        if let Some(other) = named_session.replace(session.clone())
-          && other != session
-        {
-          return Err(Error::invalid_argument(format!(
-            "checkpointId names the session {session:?}, sessionId names {other:?}",
-            session = session.as_str(),
-            other = other.as_str()
-          )));
-        }
-        CheckpointId::parse(id)?
-      }
-    };
+    let (session, checkpoint) = full_name(named_session, &asked_for)?;
     self.optional_object(options, "options")?;
     Ok(RestoreRequest {
-      session: named_session,
+      session,
       checkpoint,
       asked_for,
       validate_checksum: self.flag(options, "validateChecksum")?,
       resets: self.resets(options)?,
       include_state: self.flag(options, "includeState")?,
     })
+  }
+
+  /// `{sessionId, checkpointId}`, or `session/checkpoint`.
+  pub fn reference(self, value: Value, name: &str) -> Result<(SessionId, CheckpointId)> {
+    let (session, checkpoint) = if let Some(text) = text_of(value) {
+      full_name(None, &text)?
+    } else {
+      self.object(value, name)?;
+      let session = self.string(self.get(value, "sessionId")?, &format!("{name}.sessionId"))?;
+      let checkpoint = self.string(self.get(value, "checkpointId")?, &format!("{name}.checkpointId"))?;
+      full_name(Some(SessionId::parse(&session)?), &checkpoint)?
+    };
+    let session =
+      session.ok_or_else(|| self.wrong(name, "{ sessionId, checkpointId } or \"session/checkpoint\"", value))?;
+    Ok((session, checkpoint))
   }
 
   pub fn info_request(self, session: Value, options: Value) -> Result<InfoRequest> {
@@ -136,4 +136,22 @@ impl Arguments<'_> {
       in_progress: self.flag(options, "resetInProgressTasks")?,
     })
   }
+}
+
+/// The session and the id of a checkpoint that is named by its id alone, or as `session/checkpoint`.
+fn full_name(session: Option<SessionId>, name: &str) -> Result<(Option<SessionId>, CheckpointId)> {
+  let Some((own_session, id)) = name.split_once('/') else {
+    return Ok((session, CheckpointId::parse(name)?));
+  };
+  let own_session = SessionId::parse(own_session)?;
+  if let Some(other) = session
+    && other != own_session
+  {
+    return Err(Error::invalid_argument(format!(
+      "checkpointId names the session {own:?}, sessionId names {other:?}",
+      own = own_session.as_str(),
+      other = other.as_str()
+    )));
+  }
+  Ok((Some(own_session), CheckpointId::parse(id)?))
 }
