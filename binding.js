@@ -835,5 +835,6 @@ function __napiStampBindingTarget(exportsObject, target) {
 // linked import resolves to `undefined`.
 module.exports.__napiBindingTarget = __napiStampBindingTarget(nativeBinding, __napiLoadedBindingTarget)
 module.exports = nativeBinding
+module.exports.AgentCheckpoints = nativeBinding.AgentCheckpoints
 module.exports.CheckpointIterator = nativeBinding.CheckpointIterator
 module.exports.CheckpointStore = nativeBinding.CheckpointStore

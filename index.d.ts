@@ -211,6 +211,8 @@ export interface SwarmSession {
   metrics: SessionMetrics
   errors: SessionError[]
   metadata?: Record<string, unknown>
+  /** Where it was started from, by `forkSession()`. */
+  forkedFrom?: CheckpointReference
 }
 
 /** How a checkpoint is made. */
@@ -223,6 +225,8 @@ export interface CheckpointOptions {
   compress: boolean
   /** A name to find it by, of 1 to 200 bytes. */
   label?: string
+  /** Refuse a label that another checkpoint of the session has. */
+  uniqueLabel?: boolean
   metadata?: Record<string, unknown>
 }
 
@@ -273,6 +277,8 @@ export interface CheckpointInfo {
   /** The bytes that it takes up where it is stored. */
   sizeBytes: number
   encoding: CheckpointEncoding
+  /** Present if retention leaves it alone. */
+  pinned?: true
 }
 
 /** Which checkpoints are wanted; what is left out does not matter. */
@@ -307,6 +313,277 @@ export interface CheckpointInfoList {
   /** Asks for the next page; absent on the last. */
   cursor?: string
   /** Those about which nothing could be found out. */
+  damaged: DamagedCheckpoint[]
+}
+
+/** What is known of a checkpoint, and whose it is. */
+export interface SessionCheckpointInfo extends CheckpointInfo {
+  sessionId: string
+}
+
+/** A page of what is known of the checkpoints of all sessions, newest first. */
+export interface AllCheckpointInfoList {
+  checkpoints: SessionCheckpointInfo[]
+  /** How many checkpoints there are in all sessions, whatever the filter, readable or not. */
+  total: number
+  /** Asks for the next page; absent on the last. */
+  cursor?: string
+  /** Those about which nothing could be found out. */
+  damaged: DamagedCheckpoint[]
+}
+
+/** What is known of a session without reading its checkpoints. */
+export interface SessionInfo {
+  id: string
+  /** Absent, as are the next ones, if the session was never saved or its document is damaged. */
+  name?: string
+  status?: SessionStatus
+  createdAt?: number
+  expiresAt?: number
+  /** Where it was forked from. */
+  forkedFrom?: CheckpointReference
+  /** What the session's own metrics say. */
+  tasks?: { total?: number; completed?: number; failed?: number; pending?: number; inProgress?: number }
+  /** What is wrong with the session's document. */
+  damaged?: string
+  /** Checkpoints of the session itself. */
+  checkpointCount: number
+  /** Those among them that retention leaves alone. */
+  pinnedCount: number
+  /** Checkpoints of its agents. */
+  agentCheckpointCount: number
+  newestCheckpoint?: { id: string; timestamp: number }
+  /** Everything below the session. */
+  sizeBytes: number
+}
+
+/** What becomes of sessions that are past their time. */
+export interface ExpireOptions {
+  /** `'archive'` unless said otherwise. */
+  action?: 'archive' | 'delete'
+}
+
+/** A session that was past its time. */
+export interface ExpiredSession {
+  sessionId: string
+  /** What it was before. */
+  status?: SessionStatus
+  expiresAt: number
+  action: 'archived' | 'deleted'
+}
+
+/** A session that somebody worked on when the last state was stored. */
+export interface RecoverableSession {
+  sessionId: string
+  name?: string
+  status: SessionStatus
+  /** The newest checkpoint that is whole; `null` if there is none. */
+  checkpoint: CheckpointInfo | null
+  /** Newer ones that are not. */
+  damaged: DamagedCheckpoint[]
+}
+
+/** What `copyTo()` takes along. */
+export interface CopyOptions {
+  /** This session alone; all of them without it. */
+  sessionId?: string
+}
+
+/** What `copyTo()` did. */
+export interface CopyResult {
+  /** The sessions that are now in both places. */
+  sessions: string[]
+  /** How many checkpoints were copied, of sessions and agents. */
+  checkpoints: number
+  /** How many sessions, task trees, results and lists of labels were copied. */
+  documents: number
+  /** How many of either were there already. */
+  unchanged: number
+  /** The bytes that were copied. */
+  sizeBytes: number
+}
+
+/** How a label is given. */
+export interface LabelOptions {
+  /** Refuse a label that another checkpoint of the session has. */
+  unique?: boolean
+}
+
+/** Where a new session starts from. */
+export interface ForkOptions {
+  sessionId: string
+  checkpointId: string
+  /** The id of the new session, which must not exist. */
+  newSessionId: string
+  /** Send failed tasks back to `pending`, with their retries and results cleared. */
+  resetFailedTasks?: boolean
+  /** Send interrupted tasks back to `pending`. */
+  resetInProgressTasks?: boolean
+}
+
+/** What `forkSession()` did. */
+export interface ForkResult {
+  success: boolean
+  /** The new session. */
+  sessionId?: string
+  /** Its first checkpoint. */
+  checkpointId?: string
+  /** Where that is stored. */
+  path?: string
+  restoredTasks: number
+  restoredAgents: number
+  /** One line for each task that was reset. */
+  warnings: string[]
+  /** What went wrong, for people. */
+  error?: string
+  /** What went wrong, for programs. */
+  code?: WaymarkErrorCode
+  /** What was behind it, such as the system's error with its own `code`. */
+  cause?: unknown
+}
+
+/** A checkpoint in the tree of a session. */
+export interface HistoryCheckpoint extends CheckpointInfo {
+  /** The checkpoints that were made from this one, oldest first. */
+  children: string[]
+  /** The sessions that were forked from this one. */
+  forks: string[]
+}
+
+/** The tree of a session's checkpoints. Those whose `parent` is absent, or gone, are its roots. */
+export interface SessionHistory {
+  sessionId: string
+  /** Where the session itself was forked from. */
+  forkedFrom?: CheckpointReference
+  /** Newest first. */
+  checkpoints: HistoryCheckpoint[]
+  /** The ids of those about which nothing could be found out. */
+  damaged: string[]
+}
+
+/** Which version of a document is wanted. */
+export interface LoadOptions {
+  /** 0, or absent, for the current one; -1 for the one before, and so on, as far as `keepPrevious` kept them. */
+  version?: number
+}
+
+/** One message of an agent's conversation, with whatever else the caller puts there. */
+export interface AgentMessage {
+  role: string
+  content: unknown
+  [member: string]: unknown
+}
+
+/** A tool that an agent called. */
+export interface AgentToolCall {
+  toolName: string
+  arguments: unknown
+  result?: unknown
+  success: boolean
+  [member: string]: unknown
+}
+
+/** How an agent is doing. */
+export type AgentStatus = 'in_progress' | 'completed' | 'failed' | 'halted'
+
+/** What an agent needs to go on. Members of your own are kept. */
+export interface AgentSnapshot {
+  /** The step that it has reached. */
+  iteration?: number
+  messages?: AgentMessage[]
+  toolCalls?: AgentToolCall[]
+  /** Calls that were asked for, but have no result yet. */
+  pendingToolCalls?: unknown[]
+  partialResults?: unknown[]
+  status?: AgentStatus
+  /** Why it failed or was halted. */
+  statusReason?: string
+  tokensUsed?: number
+  costEstimate?: number
+  /** What whoever resumes it should know. */
+  resumeHint?: string
+  /** A name to find it by. */
+  label?: string
+  metadata?: Record<string, unknown>
+  /** After so many milliseconds the checkpoint is out of date: lists pass over it, and `prune()` removes it. */
+  ttlMs?: number
+  /** Bytes of your own. They come back as the same bytes. */
+  context?: Uint8Array
+  [member: string]: unknown
+}
+
+/** A stored state of an agent. */
+export interface AgentCheckpoint extends AgentSnapshot {
+  id: string
+  sessionId: string
+  agentId: string
+  timestamp: number
+  messages: AgentMessage[]
+  toolCalls: AgentToolCall[]
+  /** When it goes out of date, if it has a `ttlMs`. */
+  expiresAt?: number
+  version: string
+  /** The bytes that it takes up where it is stored. */
+  sizeBytes: number
+  messageCount: number
+  toolCallCount: number
+  /** SHA-256 of all other members. */
+  integrity: string
+  /** Of `latest()` only: newer ones that are damaged. */
+  passedOver?: DamagedCheckpoint[]
+}
+
+/** What is known of an agent's checkpoint without reading its payload. */
+export interface AgentCheckpointInfo {
+  id: string
+  timestamp: number
+  iteration?: number
+  status?: AgentStatus
+  statusReason?: string
+  label?: string
+  tokensUsed?: number
+  costEstimate?: number
+  expiresAt?: number
+  messageCount: number
+  toolCallCount: number
+  /** The bytes that it takes up where it is stored. */
+  sizeBytes: number
+  encoding: CheckpointEncoding
+}
+
+/** How an agent's state is stored. */
+export interface AgentSaveOptions {
+  /** gzip. */
+  compress?: boolean
+}
+
+/** Which of an agent's checkpoints are wanted. */
+export interface AgentListOptions {
+  /** The newest first, unless `'iteration'` asks for the lowest iteration first. */
+  order?: 'newest' | 'iteration'
+  /** How many at most; 0 or absent means all. */
+  limit?: number
+  /** Where an earlier page in the same order ended: its `cursor`. */
+  cursor?: string
+}
+
+/** A page of an agent's checkpoints. */
+export interface AgentCheckpointList {
+  checkpoints: AgentCheckpoint[]
+  /** How many there are that have not expired, without the paging, readable or not. */
+  total: number
+  /** Asks for the next page; absent on the last. */
+  cursor?: string
+  damaged: DamagedCheckpoint[]
+}
+
+/** A page of what is known of an agent's checkpoints. */
+export interface AgentCheckpointInfoList {
+  checkpoints: AgentCheckpointInfo[]
+  /** How many there are that have not expired, without the paging, readable or not. */
+  total: number
+  /** Asks for the next page; absent on the last. */
+  cursor?: string
   damaged: DamagedCheckpoint[]
 }
 
@@ -410,6 +687,11 @@ export interface FileVerification {
   code?: WaymarkErrorCode
 }
 
+/** Whether an agent's checkpoint is whole. */
+export interface AgentCheckpointVerification extends CheckpointVerification {
+  agentId: string
+}
+
 /** Whether everything in a session is whole. */
 export interface SessionVerification {
   sessionId: string
@@ -417,6 +699,8 @@ export interface SessionVerification {
   whole: boolean
   /** Newest first. */
   checkpoints: CheckpointVerification[]
+  /** Those of its agents, newest first for each. */
+  agentCheckpoints: AgentCheckpointVerification[]
   /** The session, the task tree and the results, as far as they exist. */
   files: FileVerification[]
 }
@@ -500,6 +784,7 @@ export interface CheckpointDiff {
 export interface SessionStorageStats {
   /** Every file below the session. */
   totalSizeBytes: number
+  /** Checkpoints of the session itself; `sessionsInfo()` counts those of its agents too. */
   checkpointCount: number
   resultCount: number
 }
@@ -508,6 +793,10 @@ export interface SessionStorageStats {
 export interface CheckpointStoreOptions {
   /** How many checkpoints a session keeps; the oldest go first. Default 100; `Infinity` keeps all. */
   maxCheckpointsPerSession?: number
+  /** How many checkpoints of its own an agent keeps; the oldest go first. Default 100; `Infinity` keeps all. */
+  maxCheckpointsPerAgent?: number
+  /** How many earlier versions of each session and task tree stay for `loadSession()` and `loadTaskTree()`. Default 0. */
+  keepPrevious?: number
   /**
    * `'full'` (default): an acknowledged write survives a power cut. `'relaxed'`: it survives the process only;
    * quicker, for caches and tests. Writes are atomic either way.
@@ -631,6 +920,7 @@ export type WaymarkErrorCode =
   | 'WAYMARK_INVALID_ID'
   | 'WAYMARK_NOT_SERIALIZABLE'
   | 'WAYMARK_NOT_FOUND'
+  | 'WAYMARK_EXISTS'
   | 'WAYMARK_AMBIGUOUS'
   | 'WAYMARK_CORRUPT'
   | 'WAYMARK_CHECKSUM_MISMATCH'
@@ -647,6 +937,34 @@ export type WaymarkErrorCode =
  * can point the loader at a WASI artifact this package does not build itself.
  */
 export declare const __napiBindingTarget: 'native' | 'wasm32-wasi' | 'wasm32-wasip1'
+
+/** The checkpoints of one agent: see `CheckpointStore.agent()`. */
+export declare class AgentCheckpoints {
+  /** Stores the state of the agent as it is at this moment, then removes its oldest checkpoints beyond the limit. */
+  save(state: AgentSnapshot, options?: AgentSaveOptions): Promise<CheckpointResult>
+  /**
+   * The newest checkpoint that is whole and has not expired, or `null`.
+   *
+   * Damaged ones that are newer are named in its `passedOver`. Rejects if there are only damaged ones.
+   */
+  latest(): Promise<AgentCheckpoint | null>
+  /** One checkpoint, or `null`; one that has expired is still there for who knows its id, until it is pruned. */
+  get(checkpointId: string): Promise<AgentCheckpoint | null>
+  /** Whole checkpoints that have not expired: the newest first, or by the number of their iteration, the first one first. */
+  list(options?: AgentListOptions): Promise<AgentCheckpointList>
+  /** The same list without messages, tool calls and all else that may be large: nothing of it is read. */
+  info(options?: AgentListOptions): Promise<AgentCheckpointInfoList>
+  /** Whether there is a checkpoint that has not expired. */
+  has(): Promise<boolean>
+  /** Removes what has expired, and all but the newest `keep` of the rest. Resolves to how many went. */
+  prune(keep: number): Promise<number>
+  /** Removes all checkpoints of the agent. Resolves to how many went. */
+  clear(): Promise<number>
+  /** Removes a checkpoint. One that does not exist is no failure. */
+  delete(checkpointId: string): Promise<CheckpointResult>
+  /** Says whether a checkpoint is whole. Rejects with `WAYMARK_NOT_FOUND` if there is none of that id. */
+  verify(checkpointId: string): Promise<CheckpointVerification>
+}
 
 /** A walk over checkpoints: see `checkpoints()`. */
 export declare class CheckpointIterator {
@@ -669,8 +987,8 @@ export declare class CheckpointStore {
   /**
    * Names a place; touches nothing yet.
    *
-   * `baseDir` is a directory (`~` is the home directory, a relative path is resolved now) or `memory:` for a store
-   * that lives and dies with this object. A number as the second argument means `maxCheckpointsPerSession`.
+   * `baseDir` is a directory (`~` is the home directory, a relative path is resolved now), or `memory:` for a store that lives
+   * and dies with this object. A number as the second argument means `maxCheckpointsPerSession`.
    */
   constructor(baseDir?: string, options?: number | CheckpointStoreOptions)
   /** Opens the store, creating the base directory if need be. Safe to call again. */
@@ -685,12 +1003,12 @@ export declare class CheckpointStore {
   createSessionDirectory(sessionId: string): Promise<void>
   /** Stores a session without its `taskTree`, which has a file of its own: see `saveTaskTree()`. */
   saveSession(session: SwarmSession): Promise<CheckpointResult>
-  /** The session as it was last saved or restored, or `null`. */
-  loadSession<S extends SwarmSession = SwarmSession>(sessionId: string): Promise<Omit<S, 'taskTree'> | null>
+  /** The session as it was last saved or restored, or `null`; an earlier version of it, if the store keeps some. */
+  loadSession<S extends SwarmSession = SwarmSession>(sessionId: string, options?: LoadOptions): Promise<Omit<S, 'taskTree'> | null>
   /** Stores the task tree of a session. A Map becomes a plain object. */
   saveTaskTree(sessionId: string, taskTree: Map<string, HierarchicalTask> | Record<string, HierarchicalTask>): Promise<CheckpointResult>
-  /** The task tree as it was last saved or restored, or `null`. */
-  loadTaskTree<T extends HierarchicalTask = HierarchicalTask>(sessionId: string): Promise<Record<string, T> | null>
+  /** The task tree as it was last saved or restored, or `null`; an earlier version of it, if the store keeps some. */
+  loadTaskTree<T extends HierarchicalTask = HierarchicalTask>(sessionId: string, options?: LoadOptions): Promise<Record<string, T> | null>
   /** The ids of all saved sessions, sorted. */
   listSessions(): Promise<string[]>
   /** Removes a session and everything below it, at once. A session that does not exist is no failure. */
@@ -731,6 +1049,14 @@ export declare class CheckpointStore {
   /** What a session takes up; zeros for one that does not exist. */
   getSessionStorageStats(sessionId: string): Promise<SessionStorageStats>
   /**
+   * The checkpoints of one agent of a session: apart from those of the session, and from those of its other agents.
+   *
+   * Touches nothing yet; ids that cannot be file names make its methods fail.
+   */
+  agent(sessionId: string, agentId: string): AgentCheckpoints
+  /** The ids of the agents of a session that have checkpoints of their own, sorted. */
+  listAgents(sessionId: string): Promise<string[]>
+  /**
    * What there is, newest first, without reading the payloads.
    *
    * A page ends after `limit` checkpoints; its `cursor`, passed on, asks for the next one. It stays right while
@@ -753,6 +1079,38 @@ export declare class CheckpointStore {
    */
   diffCheckpoints(a: CheckpointReference | string, b: CheckpointReference | string): Promise<CheckpointDiff>
   /**
+   * A line for each session, sorted by id, without reading a checkpoint: name, status, task counts, how many checkpoints,
+   * the newest, bytes and expiry.
+   */
+  sessionsInfo(): Promise<SessionInfo[]>
+  /**
+   * The checkpoints of all sessions, newest first, without reading the payloads: as `listCheckpointInfo()`, with the
+   * `sessionId` of each.
+   */
+  listAllCheckpoints(options?: CheckpointInfoOptions): Promise<AllCheckpointInfoList>
+  /**
+   * Removes all checkpoints of a session itself, pinned ones too; its document, its results and its agents stay. Resolves
+   * to how many went.
+   */
+  deleteSessionCheckpoints(sessionId: string): Promise<number>
+  /**
+   * Archives the sessions whose `expiresAt` has passed by `now`, or with `action: 'delete'` deletes them, and says which.
+   *
+   * One that somebody works on (`initializing`, `active`, `resuming`, `completing`) is left alone however old it is. To
+   * archive is to set its status to `archived`.
+   */
+  expireSessions(now?: number | Date, options?: ExpireOptions): Promise<ExpiredSession[]>
+  /**
+   * The sessions whose last state says that somebody worked on them, each with its newest checkpoint that is whole: what a
+   * new process goes on with. `recoverSession()` restores one.
+   */
+  recoverable(): Promise<RecoverableSession[]>
+  /**
+   * Copies sessions into another store, byte for byte: documents, checkpoints, agents, results, labels and pins. What was
+   * copied is read back. One that was interrupted goes on where it stopped when it is called again.
+   */
+  copyTo(other: CheckpointStore, options?: CopyOptions): Promise<CopyResult>
+  /**
    * Says whether a checkpoint is whole: readable, of a version that is understood, and as its checksums say.
    *
    * Works on the bytes alone; only one that does not fit its checksums as it is spelt, as after a person edited it,
@@ -768,4 +1126,29 @@ export declare class CheckpointStore {
    * damaged.
    */
   recoverSession(sessionId: string, options?: RecoverOptions): Promise<RecoverResult>
+  /**
+   * Gives a checkpoint a label, another one, or with `null` none. The checkpoint itself is not rewritten.
+   *
+   * With `unique`, a label that another checkpoint of the session has is refused with `WAYMARK_EXISTS`.
+   */
+  labelCheckpoint(sessionId: string, checkpointId: string, label: string | null, options?: LabelOptions): Promise<CheckpointResult>
+  /** The newest checkpoint of a session that has a label, or `null`. */
+  getCheckpointByLabel(sessionId: string, label: string): Promise<Checkpoint | null>
+  /** Keeps retention from a checkpoint: it stays until it is unpinned or deleted, and does not count towards the limit. */
+  pinCheckpoint(sessionId: string, checkpointId: string): Promise<CheckpointResult>
+  /** Lets retention have a checkpoint again: it goes with the next one that is made, if it is beyond the limit. */
+  unpinCheckpoint(sessionId: string, checkpointId: string): Promise<CheckpointResult>
+  /**
+   * Starts a new session from a checkpoint of another: what if it had gone on otherwise?
+   *
+   * The new session has the state, the agents and the context of that checkpoint, a first checkpoint of its own, and a
+   * `forkedFrom`. The source is left as it is. A session that exists is refused with `WAYMARK_EXISTS`.
+   */
+  forkSession(options: ForkOptions): Promise<ForkResult>
+  /**
+   * The checkpoints of a session as a tree: each names its parent, its children, and the sessions that were forked from it.
+   *
+   * The tree is a flat list, newest first, because a chain of thousands is nothing to descend into.
+   */
+  history(sessionId: string): Promise<SessionHistory>
 }

@@ -2,7 +2,7 @@
 
 'use strict'
 
-const { CheckpointIterator, CheckpointStore, __napiBindingTarget } = require('./binding.js')
+const { AgentCheckpoints, CheckpointIterator, CheckpointStore, __napiBindingTarget } = require('./binding.js')
 const { AutoCheckpoint } = require('./lib/auto-checkpoint.js')
 const { CheckpointPolicy } = require('./lib/policy.js')
 
@@ -21,4 +21,11 @@ Object.defineProperty(CheckpointStore.prototype, 'autoCheckpoint', {
 })
 
 // A literal: `import { … }` finds names in CommonJS only if they are spelt out.
-module.exports = { AutoCheckpoint, CheckpointIterator, CheckpointPolicy, CheckpointStore, __napiBindingTarget }
+module.exports = {
+  AgentCheckpoints,
+  AutoCheckpoint,
+  CheckpointIterator,
+  CheckpointPolicy,
+  CheckpointStore,
+  __napiBindingTarget,
+}

@@ -219,6 +219,7 @@ onEveryBackend('recovering', (open) => {
       sessionId: 'nobody',
       whole: true,
       checkpoints: [],
+      agentCheckpoints: [],
       files: [],
     })
   })

@@ -83,8 +83,8 @@ fn mutated(random: &mut Random, bytes: &[u8], other: &[u8]) -> Vec<u8> {
 /// Calls every method that reads, as a user would; whatever they answer, they must answer.
 fn read_everything(store: &OpenStore, session: &SessionId, id: &CheckpointId, task: &TaskId) {
   let series = &Series::from(session);
-  let _ = store.load_session(session);
-  let _ = store.load_task_tree(session);
+  let _ = store.load_session(session, 0);
+  let _ = store.load_task_tree(session, 0);
   let _ = store.load_task_result(session, task);
   let _ = store.checkpoint(series, id);
   let _ = store.latest_checkpoint(series);

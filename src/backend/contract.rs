@@ -284,8 +284,9 @@ fn agents_have_rows_of_their_own(new_backend: Factory<'_>) {
     let peeked = backend.peek(series, &surplus.entries, 1, 1).unwrap();
     assert_eq!(peeked[0].as_ref().unwrap().is_some(), number > 0);
   }
-  assert_eq!(backend.sessions_with_checkpoint(&id).unwrap(), [s.clone()]);
-  assert_eq!(backend.places().unwrap(), [s.clone()]);
+  let only = vec![s.clone()];
+  assert_eq!(backend.sessions_with_checkpoint(&id).unwrap(), only);
+  assert_eq!(backend.places().unwrap(), only);
   backend.delete_session(&s).unwrap();
   assert!(backend.agents(&s).unwrap().is_empty() && backend.places().unwrap().is_empty());
 }

@@ -131,6 +131,15 @@ impl<'a> Item<'a> {
   pub const TASK_TREE: Item<'static> = Item::Document(Document::TaskTree);
   pub const LABELS: Item<'static> = Item::Document(Document::Labels);
 
+  /// A document as it was so many versions ago; 0 is the current one.
+  #[must_use]
+  pub fn version(document: Document, back: u32) -> Item<'static> {
+    match back {
+      0 => Item::Document(document),
+      back => Item::Previous(document, back),
+    }
+  }
+
   /// The folders below the session that hold items of this kind, if they have any.
   #[must_use]
   pub fn folders(self) -> Vec<&'a str> {

@@ -55,10 +55,7 @@ impl Contents {
   fn replace(&mut self, document: Document, bytes: Vec<u8>, keep_previous: u32) {
     if Document::VERSIONED.contains(&document) {
       for back in (1..=keep_previous).rev() {
-        let newer = match back {
-          1 => Item::Document(document),
-          _ => Item::Previous(document, back - 1),
-        };
+        let newer = Item::version(document, back - 1);
         if let Some(moved) = self.documents.remove(&newer.to_string()) {
           self.documents.insert(Item::Previous(document, back).to_string(), moved);
         }

@@ -1,5 +1,7 @@
 //! The shape that all methods share: read on the JavaScript thread, work off it, answer on it.
 
+use std::sync::Arc;
+
 use napi::Env;
 
 use super::arguments::Arguments;
@@ -8,7 +10,7 @@ use super::promise::{Promise, off_thread, rejected, settled};
 use super::settle::Failure;
 use super::store::CheckpointStore;
 use crate::error::Result;
-use crate::store::OpenStore;
+use crate::store::{OpenStore, Store};
 
 impl CheckpointStore {
   /// The shape of a method: `read` on the JavaScript thread, `work` off it, `convert` back on it.
@@ -32,15 +34,27 @@ impl CheckpointStore {
     work: impl FnOnce(&OpenStore, A) -> Result<T> + Send + 'static,
     convert: impl FnOnce(Engine<'_>, OpenStore, T) -> Result<Value> + Send + 'static,
   ) -> napi::Result<Promise<'env>> {
-    let engine = Engine::new(env)?;
-    let store = match self.inner.enter() {
-      Ok(store) => store,
-      Err(error) => return rejected(engine, error),
-    };
-    match read(Arguments::new(engine)) {
-      Ok(arguments) => hop(env, store, failure, move |store| work(store, arguments), convert),
-      Err(error) => settled(engine, failure.settle(engine, error)),
-    }
+    enter_and_call(env, &self.inner, failure, read, work, convert)
+  }
+}
+
+/// The same, for any class that belongs to a store.
+pub fn enter_and_call<'env, A: Send + 'static, T: Send + 'static>(
+  env: &'env Env,
+  store: &Arc<Store>,
+  failure: Failure,
+  read: impl FnOnce(Arguments<'env>) -> Result<A>,
+  work: impl FnOnce(&OpenStore, A) -> Result<T> + Send + 'static,
+  convert: impl FnOnce(Engine<'_>, OpenStore, T) -> Result<Value> + Send + 'static,
+) -> napi::Result<Promise<'env>> {
+  let engine = Engine::new(env)?;
+  let store = match store.enter() {
+    Ok(store) => store,
+    Err(error) => return rejected(engine, error),
+  };
+  match read(Arguments::new(engine)) {
+    Ok(arguments) => hop(env, store, failure, move |store| work(store, arguments), convert),
+    Err(error) => settled(engine, failure.settle(engine, error)),
   }
 }
 

@@ -113,11 +113,10 @@ fn step(env: &Env, store: OpenStore, walker: Arc<Walker>) -> napi::Result<Promis
       Ok((walker, stored.map(turns::readable)))
     },
     |engine, store, (walker, read)| {
-      let Some(Readable { stored, wide }) = read else {
+      let Some(Readable { mut stored, wide }) = read else {
         return over(engine);
       };
-      let judged = settle::judge(engine, &stored, stored.spelling);
-      match judged.and_then(|()| settle::parse_checkpoint(engine, &stored, wide)) {
+      match settle::checkpoint(engine, &mut stored, wide) {
         Ok(checkpoint) => {
           let mut result = engine.object()?;
           result.set_named_property("done", false)?;

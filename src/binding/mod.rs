@@ -4,11 +4,17 @@
 // The class, in the order in which its declarations read best.
 mod store;
 
+mod agent;
+
 mod list;
 
 mod compare;
 
+mod overview;
+
 mod safety;
+
+mod steer;
 
 mod arguments;
 mod call;
@@ -21,5 +27,6 @@ mod settle;
 mod text;
 mod turns;
 
+pub use agent::AgentCheckpoints;
 pub use list::CheckpointIterator;
 pub use store::CheckpointStore;

@@ -1,18 +1,20 @@
 //! Answers, back on the JavaScript thread.
 
 use napi::ValueType;
-use napi::bindgen_prelude::{JsObjectValue, JsValue, Null, Object, Utf16String};
+use napi::bindgen_prelude::{JsObjectValue, JsValue, Null, Object, Uint8Array, Utf16String};
 
 use super::engine::{Engine, Kept, Value};
 use super::error::{cause_to_js, not_serializable, to_napi};
 use super::text::{Readable, Text};
 use crate::backend::Usage;
 use crate::error::{Code, Error, Result};
+use crate::format::agent::CONTEXT;
+use crate::format::checkpoint::LABEL;
 use crate::format::layout::MAX_TEXT_BYTES;
 use crate::id::{CheckpointId, SessionId};
 use crate::store::{
-  Created, Damaged, Difference, InfoPage, Loaded, PassedOver, Restored, Saved, SessionReport, Spelling,
-  StoredCheckpoint,
+  Candidate, Copied, Created, Damaged, Difference, Forked, InfoPage, Loaded, PassedOver, Recoverable, Restored, Saved,
+  SessionReport, Spelling, StoredCheckpoint,
 };
 
 /// How a method answers when it fails.
@@ -117,10 +119,19 @@ pub fn null(engine: Engine<'_>) -> Result<Value> {
 }
 
 /// A `CheckpointList`.
-pub fn page(engine: Engine<'_>, checkpoints: Vec<Kept>, total: usize, damaged: Vec<Damaged>) -> Result<Value> {
+pub fn page(
+  engine: Engine<'_>,
+  checkpoints: Vec<Kept>,
+  total: usize,
+  cursor: Option<String>,
+  damaged: Vec<Damaged>,
+) -> Result<Value> {
   let mut result = engine.object()?;
   result.set_named_property("checkpoints", checkpoints)?;
   result.set_named_property("total", number(total as u64))?;
+  if let Some(cursor) = cursor {
+    result.set_named_property("cursor", cursor)?;
+  }
   result.set_named_property("damaged", damage_reports(engine, damaged)?)?;
   Ok(result.to_unknown())
 }
@@ -153,9 +164,40 @@ fn damage_report(engine: Engine<'_>, damage: Damaged) -> Result<Object<'static>>
   Ok(report)
 }
 
-pub fn sessions(engine: Engine<'_>, sessions: Vec<SessionId>) -> Result<Value> {
-  let names: Vec<String> = sessions.into_iter().map(String::from).collect();
-  Ok(engine.value(names)?)
+/// A list of strings.
+pub fn texts(engine: Engine<'_>, texts: impl Iterator<Item = String>) -> Result<Value> {
+  Ok(engine.value(texts.collect::<Vec<_>>())?)
+}
+
+pub fn count(engine: Engine<'_>, count: usize) -> Result<Value> {
+  Ok(engine.value(number(count as u64))?)
+}
+
+/// A JSON text of ours.
+pub fn json(engine: Engine<'_>, text: &str) -> Result<Value> {
+  Ok(engine.parse(text)?)
+}
+
+/// A stored checkpoint, judged and parsed.
+pub fn checkpoint(engine: Engine<'_>, stored: &mut StoredCheckpoint, wide: Option<Utf16String>) -> Result<Value> {
+  if stored.spelling == Spelling::Suspect {
+    let text = respell(engine, stored)?;
+    stored.check_respelled(&text)?;
+    stored.take_over(text)?;
+    return parse_checkpoint(engine, stored, None);
+  }
+  parse_checkpoint(engine, stored, wide)
+}
+
+/// A checkpoint that says which damaged ones are newer, if there are any.
+pub fn with_passed_over(engine: Engine<'_>, checkpoint: Value, passed_over: Vec<Damaged>) -> Result<Value> {
+  if !passed_over.is_empty() {
+    let reports = damage_reports(engine, passed_over)?;
+    checkpoint
+      .coerce_to_object()?
+      .set_named_property("passedOver", reports)?;
+  }
+  Ok(checkpoint)
 }
 
 pub fn usage(engine: Engine<'_>, usage: Usage) -> Result<Value> {
@@ -175,6 +217,70 @@ pub fn restored(engine: Engine<'_>, restored: Restored) -> Result<Value> {
   if let Some(state) = restored.state {
     result.set_named_property("state", engine.parse(&state)?)?;
   }
+  Ok(result.to_unknown())
+}
+
+/// A `ForkResult`.
+pub fn forked(engine: Engine<'_>, forked: Forked) -> Result<Value> {
+  let mut result = success(engine)?;
+  result.set_named_property("sessionId", String::from(forked.session))?;
+  result.set_named_property("checkpointId", forked.created.id.as_str())?;
+  result.set_named_property("path", forked.created.path)?;
+  result.set_named_property("restoredTasks", number(forked.tasks as u64))?;
+  result.set_named_property("restoredAgents", number(forked.agents as u64))?;
+  result.set_named_property("warnings", engine.parse(&forked.warnings)?)?;
+  Ok(result.to_unknown())
+}
+
+/// A list of `RecoverableSession`s; those that may be damaged are judged here.
+pub fn recoverable(engine: Engine<'_>, sessions: Vec<Recoverable>) -> Result<Value> {
+  let mut lines = Vec::new();
+  for session in sessions {
+    let mut damaged = session.damaged;
+    let mut whole = None;
+    for Candidate { info, suspect } in session.candidates {
+      match suspect.map_or(Ok(()), |stored| judged(engine, stored)) {
+        Ok(()) => {
+          whole = Some(info);
+          break;
+        }
+        Err(damage) => damaged.push(damage),
+      }
+    }
+    let mut line = engine.object()?;
+    line.set_named_property("sessionId", String::from(session.session))?;
+    if let Some(name) = session.name {
+      line.set_named_property("name", name)?;
+    }
+    line.set_named_property("status", session.status)?;
+    match whole {
+      Some(info) => line.set_named_property("checkpoint", engine.parse(&info)?)?,
+      None => line.set_named_property("checkpoint", Null)?,
+    }
+    line.set_named_property("damaged", damage_reports(engine, damaged)?)?;
+    lines.push(line);
+  }
+  Ok(engine.value(lines)?)
+}
+
+fn judged(engine: Engine<'_>, stored: StoredCheckpoint) -> Result<(), Damaged> {
+  judge(engine, &stored, stored.spelling).map_err(|error| Damaged {
+    id: stored.id,
+    path: stored.path,
+    error,
+  })
+}
+
+/// A `CopyResult`.
+pub fn copied(engine: Engine<'_>, (sessions, copies): (Vec<SessionId>, Vec<Copied>)) -> Result<Value> {
+  let sum = |of: fn(&Copied) -> u64| number(copies.iter().map(of).sum());
+  let mut result = engine.object()?;
+  let names: Vec<String> = sessions.into_iter().map(String::from).collect();
+  result.set_named_property("sessions", names)?;
+  result.set_named_property("checkpoints", sum(|copied| copied.checkpoints))?;
+  result.set_named_property("documents", sum(|copied| copied.documents))?;
+  result.set_named_property("unchanged", sum(|copied| copied.unchanged))?;
+  result.set_named_property("sizeBytes", sum(|copied| copied.bytes))?;
   Ok(result.to_unknown())
 }
 
@@ -217,9 +323,16 @@ pub fn parse_checkpoint(engine: Engine<'_>, stored: &StoredCheckpoint, wide: Opt
   if !matches!(value.get_type(), Ok(ValueType::Object)) {
     return Err(Error::corrupt(&stored.path, "it holds no checkpoint"));
   }
-  value
-    .coerce_to_object()?
-    .set_named_property("sizeBytes", number(stored.size_bytes))?;
+  let mut checkpoint = value.coerce_to_object()?;
+  checkpoint.set_named_property("sizeBytes", number(stored.size_bytes))?;
+  match stored.label.as_deref() {
+    None => {}
+    Some("null") => drop(checkpoint.delete_named_property(LABEL)?),
+    Some(literal) => checkpoint.set_named_property(LABEL, engine.parse(literal)?)?,
+  }
+  if let Some(bytes) = &stored.context {
+    checkpoint.set_named_property(CONTEXT, Uint8Array::from(bytes.as_slice()))?;
+  }
   Ok(value)
 }
 
@@ -267,6 +380,15 @@ pub fn session_report(engine: Engine<'_>, report: SessionReport) -> Result<Value
     is_whole &= verdict.get_named_property::<bool>("whole")?;
     checkpoints.push(verdict);
   }
+  let mut agents = Vec::new();
+  for (agent, of_agent) in report.agents {
+    for checkpoint in of_agent {
+      let mut verdict = verdict(engine, checkpoint)?.coerce_to_object()?;
+      is_whole &= verdict.get_named_property::<bool>("whole")?;
+      verdict.set_named_property("agentId", agent.as_str())?;
+      agents.push(verdict);
+    }
+  }
   let mut files = Vec::new();
   for file in report.files {
     let mut entry = engine.object()?;
@@ -283,6 +405,7 @@ pub fn session_report(engine: Engine<'_>, report: SessionReport) -> Result<Value
   result.set_named_property("sessionId", String::from(report.session))?;
   result.set_named_property("whole", is_whole)?;
   result.set_named_property("checkpoints", checkpoints)?;
+  result.set_named_property("agentCheckpoints", agents)?;
   result.set_named_property("files", files)?;
   Ok(result.to_unknown())
 }

@@ -31,8 +31,8 @@ pub struct CheckpointStore {
 impl CheckpointStore {
   /// Names a place; touches nothing yet.
   ///
-  /// `baseDir` is a directory (`~` is the home directory, a relative path is resolved now) or `memory:` for a store
-  /// that lives and dies with this object. A number as the second argument means `maxCheckpointsPerSession`.
+  /// `baseDir` is a directory (`~` is the home directory, a relative path is resolved now), or `memory:` for a store that lives
+  /// and dies with this object. A number as the second argument means `maxCheckpointsPerSession`.
   #[napi(
     constructor,
     ts_args_type = "baseDir?: string, options?: number | CheckpointStoreOptions"
@@ -101,18 +101,18 @@ impl CheckpointStore {
     )
   }
 
-  /// The session as it was last saved or restored, or `null`.
+  /// The session as it was last saved or restored, or `null`; an earlier version of it, if the store keeps some.
   #[napi(
     ts_generic_types = "S extends SwarmSession = SwarmSession",
-    ts_args_type = "sessionId: string",
+    ts_args_type = "sessionId: string, options?: LoadOptions",
     ts_return_type = "Promise<Omit<S, 'taskTree'> | null>"
   )]
-  pub fn load_session<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
+  pub fn load_session<'env>(&self, env: &'env Env, session_id: Value, options: Value) -> napi::Result<Promise<'env>> {
     self.call(
       env,
       Failure::Rejects,
-      |arguments| arguments.session_id(session_id),
-      |store, session| Ok(store.load_session(&session)?.map(readable)),
+      |arguments| Ok((arguments.session_id(session_id)?, arguments.version(options)?)),
+      |store, (session, back)| Ok(store.load_session(&session, back)?.map(readable)),
       settle::loaded,
     )
   }
@@ -137,18 +137,18 @@ impl CheckpointStore {
     )
   }
 
-  /// The task tree as it was last saved or restored, or `null`.
+  /// The task tree as it was last saved or restored, or `null`; an earlier version of it, if the store keeps some.
   #[napi(
     ts_generic_types = "T extends HierarchicalTask = HierarchicalTask",
-    ts_args_type = "sessionId: string",
+    ts_args_type = "sessionId: string, options?: LoadOptions",
     ts_return_type = "Promise<Record<string, T> | null>"
   )]
-  pub fn load_task_tree<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
+  pub fn load_task_tree<'env>(&self, env: &'env Env, session_id: Value, options: Value) -> napi::Result<Promise<'env>> {
     self.call(
       env,
       Failure::Rejects,
-      |arguments| arguments.session_id(session_id),
-      |store, session| Ok(store.load_task_tree(&session)?.map(readable)),
+      |arguments| Ok((arguments.session_id(session_id)?, arguments.version(options)?)),
+      |store, (session, back)| Ok(store.load_task_tree(&session, back)?.map(readable)),
       settle::loaded,
     )
   }
@@ -161,7 +161,7 @@ impl CheckpointStore {
       Failure::Rejects,
       |_| Ok(()),
       |store, ()| store.sessions(),
-      settle::sessions,
+      |engine, sessions| settle::texts(engine, sessions.into_iter().map(String::from)),
     )
   }
 
@@ -203,6 +203,9 @@ impl CheckpointStore {
       },
       |store, (stamp, checkpoint)| {
         let (session, encoding) = (checkpoint.session.clone(), checkpoint.encoding);
+        if let Some(label) = &checkpoint.unique_label {
+          store.require_free_label(&session, label)?;
+        }
         store.create_checkpoint(&session, stamp, &checkpoint.into_parts(), encoding)
       },
       settle::created,

@@ -26,12 +26,11 @@ pub fn readable(stored: StoredCheckpoint) -> ReadableCheckpoint {
 
 /// The parsed checkpoint, or `null`. One that was not checked yet is checked while it is parsed.
 pub fn checkpoint(engine: Engine<'_>, store: OpenStore, read: Option<ReadableCheckpoint>) -> Result<Value> {
-  let Some(Readable { stored, wide }) = read else {
+  let Some(Readable { mut stored, wide }) = read else {
     return settle::null(engine);
   };
   if stored.spelling != Spelling::Unchecked {
-    settle::judge(engine, &stored, stored.spelling)?;
-    return settle::parse_checkpoint(engine, &stored, wide);
+    return settle::checkpoint(engine, &mut stored, wide);
   }
   let stored = Arc::new(stored);
   // Filled below, before the engine can come to anything else.
@@ -71,7 +70,7 @@ pub fn checkpoint(engine: Engine<'_>, store: OpenStore, read: Option<ReadableChe
 pub fn page(engine: Engine<'_>, store: OpenStore, list: CheckpointList) -> Result<Value> {
   let (promise, resolve) = promise(engine.env(), move |engine, outcome: Result<Gathered>| {
     let page = outcome.and_then(|all| match all.failure {
-      None => settle::page(engine, all.checkpoints, list.total, all.damaged),
+      None => settle::page(engine, all.checkpoints, list.total, list.cursor, all.damaged),
       Some(error) => {
         all.checkpoints.into_iter().for_each(|kept| engine.release(kept));
         Err(error)
@@ -84,7 +83,10 @@ pub fn page(engine: Engine<'_>, store: OpenStore, list: CheckpointList) -> Resul
     series: list.series,
     waiting: list.entries.into(),
     page: Arc::new(Mutex::new(Page {
-      gathered: Gathered::default(),
+      gathered: Gathered {
+        damaged: list.damaged,
+        ..Gathered::default()
+      },
       resolve: Some(Box::new(resolve)),
     })),
   };
@@ -108,9 +110,8 @@ struct Page {
 
 impl Page {
   fn add(&mut self, engine: Engine<'_>, read: Result<ReadableCheckpoint, Damaged>) -> Result<()> {
-    let parsed = read.and_then(|Readable { stored, wide }| {
-      let judged = settle::judge(engine, &stored, stored.spelling);
-      let parsed = judged.and_then(|()| settle::parse_checkpoint(engine, &stored, wide));
+    let parsed = read.and_then(|Readable { mut stored, wide }| {
+      let parsed = settle::checkpoint(engine, &mut stored, wide);
       parsed.map_err(|error| Damaged {
         id: stored.id,
         path: stored.path,

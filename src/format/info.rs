@@ -22,16 +22,16 @@ pub struct Info {
 }
 
 impl Info {
-  /// `value` is asked for each member by its name.
+  /// `value` is asked for each member by its name. `None` if it has no id, no time or no counts.
   pub fn new(kind: &Kind, value: impl Fn(&str) -> Option<String>) -> Option<Self> {
-    let is_count = |name: &str| kind.counted.iter().any(|(_, count)| *count == name);
     let mut shown = Vec::with_capacity(kind.shown.len());
     for name in kind.shown {
+      let is_count = kind.counted.iter().any(|(_, count)| count == name);
       match value(name) {
         Some(value) if *name == TIMESTAMP && !is_number(&value) => return None,
-        Some(value) if is_count(name) && value.parse::<usize>().is_err() => return None,
+        Some(value) if is_count && value.parse::<usize>().is_err() => return None,
         Some(value) => shown.push((*name, value)),
-        None if *name == TIMESTAMP || is_count(name) => return None,
+        None if *name == TIMESTAMP || is_count => return None,
         None => {}
       }
     }
@@ -60,27 +60,25 @@ impl Info {
     Self::of_members(kind, &members(text).ok()?)
   }
 
-  /// From a whole document, whoever wrote it.
+  /// From a whole document, whoever wrote it: what it needs and does not have gets a value that says so.
   pub fn of_document(kind: &Kind, document: &Document<'_>) -> Result<Self, SyntaxError> {
-    let mut counts = [0; 2];
-    for (count, (name, _)) in counts.iter_mut().zip(kind.counted) {
-      *count = match document.member(name) {
-        Some(object) if object.starts_with('{') => members(object)?.len(),
-        Some(array) if array.starts_with('[') => items(array)?.len(),
-        _ => 0,
-      };
-    }
-    let value = |name: &str| {
-      let counted = kind.counted.iter().zip(counts).find(|((_, count), _)| *count == name);
-      let text = document.member(name).map(str::to_owned);
-      match (counted, name) {
-        (Some((_, count)), _) => Some(count.to_string()),
-        (None, "id") => text.or_else(|| Some("null".to_owned())),
-        (None, TIMESTAMP) => text.filter(|text| is_number(text)).or_else(|| Some("0".to_owned())),
-        (None, _) => text,
-      }
+    let count = |name: &str| match document.member(name) {
+      Some(object) if object.starts_with('{') => members(object).map(|members| members.len()),
+      Some(array) if array.starts_with('[') => items(array).map(|items| items.len()),
+      _ => Ok(0),
     };
-    Ok(Self::new(kind, value).expect("every member that it needs has a value"))
+    let mut shown = Vec::with_capacity(kind.shown.len());
+    for name in kind.shown {
+      let text = document.member(name).map(str::to_owned);
+      let value = match kind.counted.iter().find(|(_, count)| count == name) {
+        Some((counted, _)) => Some(count(counted)?.to_string()),
+        None if *name == TIMESTAMP => text.filter(|text| is_number(text)).or_else(|| Some("0".to_owned())),
+        None => text,
+      };
+      shown.extend(value.map(|value| (*name, value)));
+    }
+    let id = document.member("id").unwrap_or("null").to_owned();
+    Ok(Self { id, shown })
   }
 
   /// What goes into the header of a container.

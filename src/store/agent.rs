@@ -3,14 +3,14 @@
 use std::cmp::Ordering;
 
 use super::checkpoint::Encoded;
-use super::info::{Filter, Row};
-use super::{CheckpointList, Created, Damaged, Iteration, Stamp, Store};
+use super::info::{Filter, InfoPage, Row, to_json};
+use super::{CheckpointList, Created, Damaged, Iteration, Stamp, Store, StoredCheckpoint};
 use crate::backend::{CheckpointEntry, Encoding, Item, Series};
 use crate::clock::now_ms;
 use crate::error::{Code, Error, Result};
 use crate::format::agent::AgentState;
 use crate::format::compose::NewCheckpoint;
-use crate::id::{AgentId, SessionId};
+use crate::id::{AgentId, CheckpointId, SessionId};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Order {
@@ -41,7 +41,28 @@ pub struct AgentPage {
   pub damaged: Vec<Damaged>,
 }
 
+impl From<AgentPage> for InfoPage {
+  fn from(page: AgentPage) -> Self {
+    Self {
+      infos: to_json(&page.rows),
+      cursor: page.cursor,
+      total: page.total,
+      damaged: page.damaged,
+    }
+  }
+}
+
 impl Store {
+  /// One checkpoint, checked as far as its bytes allow.
+  pub fn agent_checkpoint(&self, series: &Series, id: &CheckpointId) -> Result<Option<StoredCheckpoint>> {
+    for encoding in Encoding::ALL {
+      if let Some(found) = self.verified(series, id, encoding)? {
+        return Ok(Some(found));
+      }
+    }
+    Ok(None)
+  }
+
   /// The agents of a session that have checkpoints.
   pub fn agents(&self, session: &SessionId) -> Result<Vec<AgentId>> {
     let mut with_checkpoints = Vec::new();

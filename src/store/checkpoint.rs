@@ -30,6 +30,7 @@ pub struct StoredCheckpoint {
   pub size_bytes: u64,
   /// What its checksums say.
   pub spelling: Spelling,
+  pub is_of_agent: bool,
   /// The bytes that the text of an agent's checkpoint held; they are taken out of it once it is checked.
   pub context: Option<Vec<u8>>,
   /// The label that it was given later, as JSON; `null` if it lost the one that it was made with.
@@ -224,6 +225,7 @@ impl Store {
       path,
       size_bytes,
       spelling: Spelling::Unchecked,
+      is_of_agent: series.agent.is_some(),
       context: None,
       label: self.labels_of(series).get(id).map(str::to_owned),
     }))

@@ -177,6 +177,11 @@ impl Store {
     Ok(forks)
   }
 
+  /// The name of a session's document.
+  pub(super) fn session_path(&self, session: &SessionId) -> String {
+    self.backend.name_of(session, Item::SESSION)
+  }
+
   /// The text of a session's document.
   pub(super) fn session_document(&self, session: &SessionId) -> Result<Option<String>> {
     Ok(self.load(session, Item::SESSION)?.map(|loaded| loaded.text))

@@ -13,7 +13,7 @@ use crate::format::info::{HEAD_BYTES, Info, TAIL_BYTES};
 use crate::format::object::{ObjectWriter, quoted};
 
 /// How many checkpoints are looked at together.
-const BATCH: usize = 64;
+pub(super) const BATCH: usize = 64;
 
 /// Which checkpoints are wanted; what is absent does not matter. Times are milliseconds since 1970, both included.
 #[derive(Debug, Clone, Default)]

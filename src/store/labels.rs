@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 
 use super::info::{Filter, Row};
-use super::{Store, StoredCheckpoint, into_text};
+use super::{Store, StoredCheckpoint, into_text, laid_out};
 use crate::backend::{CheckpointEntry, Document, Encoding, Item, Series};
 use crate::error::{Code, Error, Result};
 use crate::format::info::Info;
-use crate::format::layout::Layout;
 use crate::format::object::{ObjectWriter, escaped};
 use crate::format::scan::{members, unescape};
 use crate::id::{CheckpointId, SessionId};
@@ -90,11 +89,7 @@ impl Store {
       for (id, label) in sorted {
         out.push(&escaped(&id), &label);
       }
-      let mut bytes = Vec::new();
-      let mut layout = Layout::new(&mut bytes, 0);
-      let laid_out = layout.value(&out.finish(), 0).and_then(|_| layout.finish());
-      laid_out.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
-      Ok(Some(bytes))
+      laid_out(&out.finish()).map(Some)
     })
   }
 
@@ -117,8 +112,13 @@ impl Store {
     Err(not_found(&session.into(), id))
   }
 
+  /// Refuses a label that a checkpoint of the session has already.
+  pub fn require_free_label(&self, session: &SessionId, label: &str) -> Result<()> {
+    self.require_free(&session.into(), label, None)
+  }
+
   /// Refuses a label that a checkpoint, other than `mine`, has already.
-  pub(super) fn require_free(&self, series: &Series, label: &str, mine: Option<&CheckpointId>) -> Result<()> {
+  fn require_free(&self, series: &Series, label: &str, mine: Option<&CheckpointId>) -> Result<()> {
     let rows = self.rows_with_label(series, label)?;
     match rows.iter().find(|row| Some(&row.entry.id) != mine) {
       None => Ok(()),
@@ -155,7 +155,7 @@ impl Store {
   }
 
   /// Fails if a checkpoint is not there, in whatever encoding.
-  pub(super) fn require(&self, series: &Series, id: &CheckpointId) -> Result<()> {
+  fn require(&self, series: &Series, id: &CheckpointId) -> Result<()> {
     let entries: Vec<_> = Encoding::ALL
       .into_iter()
       .map(|encoding| CheckpointEntry::new(id.clone(), encoding, || 0))

@@ -5,18 +5,21 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use crate::backend::{Backend, Content, Item, Series, Settings};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::format::layout::Layout;
 use crate::id::SessionId;
 
 mod agent;
 mod checkpoint;
+mod copy;
 mod diff;
 mod fork;
 mod gate;
 mod ids;
 mod info;
 mod labels;
+mod lifecycle;
+mod overview;
 mod recover;
 mod restore;
 mod result;
@@ -26,12 +29,15 @@ mod verify;
 
 pub use agent::{AgentPage, AgentRequest, Order};
 pub use checkpoint::{CheckpointList, Created, Damaged, StoredCheckpoint};
+pub use copy::Copied;
 pub use diff::Difference;
 pub use fork::{ForkOutcome, ForkRequest, Forked};
 pub use gate::{OpenStore, Opening};
 pub use ids::Stamp;
 pub use info::{Filter, InfoPage, InfoRequest, Iteration};
 pub use labels::{Label, LabelRequest};
+pub use lifecycle::{Candidate, Expiry, Recoverable};
+pub use overview::AllRequest;
 pub use recover::{PassedOver, RecoverOutcome, RecoverRequest, Recovery};
 pub use restore::{Respelling, RestoreOutcome, RestoreRequest, Restored};
 pub use verify::{FileReport, SessionReport, Spelling};
@@ -132,6 +138,14 @@ impl Content for LaidOut<'_> {
     layout.value(self.0, 0)?;
     layout.finish()
   }
+}
+
+/// The same, at hand.
+fn laid_out(compact: &str) -> Result<Vec<u8>> {
+  let mut bytes = Vec::new();
+  let written = LaidOut(compact).write_to(&mut bytes);
+  written.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
+  Ok(bytes)
 }
 
 fn into_text(bytes: Vec<u8>, path: &str) -> Result<String> {

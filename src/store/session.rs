@@ -1,7 +1,7 @@
 //! Sessions, their task trees, and what they take up.
 
 use super::{LaidOut, Loaded, Saved, Store};
-use crate::backend::{Item, Usage};
+use crate::backend::{Document, Item, Usage};
 use crate::error::{Error, Result};
 use crate::id::SessionId;
 
@@ -15,8 +15,9 @@ impl Store {
     self.write(session, Item::SESSION, &LaidOut(document))
   }
 
-  pub fn load_session(&self, session: &SessionId) -> Result<Option<Loaded>> {
-    self.load(session, Item::SESSION)
+  /// As it was so many versions ago; 0 is the current one.
+  pub fn load_session(&self, session: &SessionId, back: u32) -> Result<Option<Loaded>> {
+    self.load(session, Item::version(Document::Session, back))
   }
 
   /// `tree` is compact JSON.
@@ -24,8 +25,9 @@ impl Store {
     self.write(session, Item::TASK_TREE, &LaidOut(tree))
   }
 
-  pub fn load_task_tree(&self, session: &SessionId) -> Result<Option<Loaded>> {
-    self.load(session, Item::TASK_TREE)
+  /// As it was so many versions ago; 0 is the current one.
+  pub fn load_task_tree(&self, session: &SessionId, back: u32) -> Result<Option<Loaded>> {
+    self.load(session, Item::version(Document::TaskTree, back))
   }
 
   pub fn sessions(&self) -> Result<Vec<SessionId>> {

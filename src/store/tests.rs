@@ -147,7 +147,7 @@ fn a_restore_hands_back_what_it_wrote() {
       r#"{{"session":{{"id":"s","lastCheckpointId":"{id}","checkpointIds":["{id}"]}},"taskTree":{{"a":{{"status":"pending","retryCount":0}}}},"agentStates":{{"x":{{}}}},"contextStore":{{}}}}"#
     )
   );
-  let tree = store.load_task_tree(&session()).unwrap().unwrap();
+  let tree = store.load_task_tree(&session(), 0).unwrap().unwrap();
   assert_eq!(
     crate::format::layout::compact(&tree.text),
     r#"{"a":{"status":"pending","retryCount":0}}"#
@@ -173,7 +173,7 @@ fn damage_writes_nothing() {
 
   store.backend.write(&session(), item, b"{\"id\":").unwrap();
   assert_eq!(store.restore(request(&id)).unwrap_err().code, Code::Corrupt);
-  assert_eq!(store.load_session(&session()).unwrap(), None);
+  assert_eq!(store.load_session(&session(), 0).unwrap(), None);
 }
 
 #[test]

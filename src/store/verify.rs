@@ -5,7 +5,7 @@ use super::{Store, StoredCheckpoint};
 use crate::backend::{CheckpointEntry, Encoding, Item, Series, time_in_id};
 use crate::error::{Code, Error, Result};
 use crate::format::agent::split_context;
-use crate::format::checkpoint::{Document, Kind};
+use crate::format::checkpoint::Document;
 use crate::format::layout::compact;
 use crate::format::scan::{unescape, validate};
 use crate::id::{AgentId, CheckpointId, SessionId};
@@ -51,15 +51,22 @@ impl StoredCheckpoint {
   /// The same, checked.
   fn checked(mut self) -> Result<Self> {
     let (spelling, text) = self.check()?;
-    let is_of_agent = self.document(&text)?.kind() == &Kind::AGENT;
-    if spelling == Spelling::Fits && is_of_agent {
-      let split = split_context(&text).map_err(|error| Error::corrupt(&self.path, error).because(error))?;
-      self.context = split.1;
-      self.text = split.0.into_owned();
-    } else {
-      self.text = text;
+    match spelling {
+      Spelling::Fits => self.take_over(text)?,
+      Spelling::Suspect | Spelling::Unchecked => self.text = text,
     }
     Ok(Self { spelling, ..self })
+  }
+
+  /// Goes on with a text that was checked. The bytes of an agent's checkpoint are taken out of it.
+  pub fn take_over(&mut self, text: String) -> Result<()> {
+    self.text = text;
+    if self.is_of_agent {
+      let split = split_context(&self.text);
+      let (rest, context) = split.map_err(|error| Error::corrupt(&self.path, error).because(error))?;
+      (self.text, self.context) = (rest.into_owned(), context);
+    }
+    Ok(())
   }
 
   /// Judges a suspect by its text as the engine spells it, compact.

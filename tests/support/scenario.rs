@@ -192,8 +192,8 @@ pub fn complaints(
     Err(error) => Some(format!("damaged: {error}")),
   };
   let found = [
-    version(text(store.load_session(&s))),
-    version(text(store.load_task_tree(&s))),
+    version(text(store.load_session(&s, 0))),
+    version(text(store.load_task_tree(&s, 0))),
     version(text(store.load_task_result(&s, &task()))),
   ];
   let mut allowed = vec![[Some("old"); 3]];

@@ -53,7 +53,8 @@ pub fn tree_size<D: Directory>(directory: &D, depth: usize) -> io::Result<u64> {
       Kind::Directory => directory
         .open_directory(&entry.name)
         .and_then(|below| tree_size(&below, depth + 1)),
-      Kind::File | Kind::Other => directory.stat(&entry.name).map(|stat| stat.size),
+      Kind::File => directory.stat(&entry.name).map(|stat| stat.size),
+      Kind::Other => Ok(0),
     };
     match size {
       Err(error) if is_absence(&error) => {}

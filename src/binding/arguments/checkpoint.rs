@@ -16,6 +16,8 @@ use crate::id::SessionId;
 pub struct CheckpointArguments {
   pub session: SessionId,
   pub encoding: Encoding,
+  /// A label that no other checkpoint of the session may have.
+  pub unique_label: Option<String>,
   head: Text,
   task_tree: Text,
   agent_states: Text,
@@ -42,6 +44,7 @@ struct CheckpointOptions {
   metadata: Value,
   include_context: bool,
   encoding: Encoding,
+  unique_label: Option<String>,
 }
 
 impl Arguments<'_> {
@@ -94,6 +97,7 @@ impl Arguments<'_> {
     Ok(CheckpointArguments {
       session: id,
       encoding: options.encoding,
+      unique_label: options.unique_label,
       head: self.json(head.to_unknown(), "The checkpoint")?,
       task_tree: self.member_json("taskTree", tree)?,
       agent_states: self.member_json("agentStates", agents)?,
@@ -123,8 +127,16 @@ impl Arguments<'_> {
       self.string(description, "options.description")?;
     }
     let label = self.get(options, "label")?;
-    if !is_undefined(label) {
-      self.label(label, "options.label")?;
+    let label_text = if is_undefined(label) {
+      None
+    } else {
+      Some(self.label(label, "options.label")?)
+    };
+    let is_unique = self.flag(options, "uniqueLabel")?;
+    if is_unique && label_text.is_none() {
+      return Err(Error::invalid_argument(
+        "options.uniqueLabel needs a label: set options.label too",
+      ));
     }
     let metadata = self.get(options, "metadata")?;
     if !is_undefined(metadata) {
@@ -138,6 +150,7 @@ impl Arguments<'_> {
       metadata,
       include_context: self.flag(options, "includeContext")?,
       encoding: if is_compressed { Encoding::Gzip } else { Encoding::Json },
+      unique_label: label_text.filter(|_| is_unique),
     })
   }
 

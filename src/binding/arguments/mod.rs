@@ -9,6 +9,8 @@ use super::text::Text;
 use crate::error::{Error, Result};
 use crate::id::{CheckpointId, SessionId, TaskId};
 
+mod across;
+mod agent;
 mod checkpoint;
 mod options;
 mod requests;
@@ -73,7 +75,7 @@ impl<'env> Arguments<'env> {
   }
 
   /// A name that a person gives to a checkpoint.
-  fn label(self, value: Value, name: &str) -> Result<String> {
+  pub fn label(self, value: Value, name: &str) -> Result<String> {
     const LONGEST: usize = 200;
     let label = self.string(value, name)?;
     if label.is_empty() || label.len() > LONGEST {
@@ -136,7 +138,7 @@ impl<'env> Arguments<'env> {
       .map_err(|error| not_serializable(name, error))
   }
 
-  fn wrong(self, name: &str, expected: &str, value: Value) -> Error {
+  pub fn wrong(self, name: &str, expected: &str, value: Value) -> Error {
     Error::invalid_argument(format!(
       "{name} must be {expected}; got {}",
       self.engine.describe(value)

@@ -71,14 +71,23 @@ impl Arguments<'_> {
   pub fn info_request(self, session: Value, options: Value) -> Result<InfoRequest> {
     let series = self.session_id(session)?.into();
     self.optional_object(options, "options")?;
-    let limit = self.option(options, "limit")?;
-    let cursor = self.option(options, "cursor")?;
+    let (limit, cursor) = self.page(options)?;
     Ok(InfoRequest {
       series,
-      limit: limit.map_or(Ok(0), |limit| self.count(limit, "options.limit"))?,
-      cursor: cursor.map(|cursor| self.string(cursor, "options.cursor")).transpose()?,
+      limit,
+      cursor,
       filter: self.filter(options)?,
     })
+  }
+
+  /// The `limit` and the `cursor` of the options.
+  pub(super) fn page(self, options: Value) -> Result<(usize, Option<String>)> {
+    let limit = self.option(options, "limit")?;
+    let cursor = self.option(options, "cursor")?;
+    Ok((
+      limit.map_or(Ok(0), |limit| self.count(limit, "options.limit"))?,
+      cursor.map(|cursor| self.string(cursor, "options.cursor")).transpose()?,
+    ))
   }
 
   pub fn iteration(self, session: Value, options: Value) -> Result<IterationArguments> {
@@ -91,7 +100,7 @@ impl Arguments<'_> {
     })
   }
 
-  fn filter(self, options: Value) -> Result<Filter> {
+  pub(super) fn filter(self, options: Value) -> Result<Filter> {
     let trigger = self.option(options, "trigger")?;
     let label = self.option(options, "label")?;
     let time = |name| {
@@ -105,11 +114,12 @@ impl Arguments<'_> {
       label: label.map(|label| self.label(label, "options.label")).transpose()?,
       since: time("since")?,
       until: time("until")?,
+      alive_at: None,
     })
   }
 
   /// Milliseconds since 1970, or a Date.
-  fn time(self, value: Value, name: &str) -> Result<f64> {
+  pub(super) fn time(self, value: Value, name: &str) -> Result<f64> {
     let time = match number_of(value) {
       None if value.is_date()? => value.coerce_to_number()?.get_double().ok(),
       number => number,
@@ -130,7 +140,7 @@ impl Arguments<'_> {
     })
   }
 
-  fn resets(self, options: Value) -> Result<Resets> {
+  pub(super) fn resets(self, options: Value) -> Result<Resets> {
     Ok(Resets {
       failed: self.flag(options, "resetFailedTasks")?,
       in_progress: self.flag(options, "resetInProgressTasks")?,

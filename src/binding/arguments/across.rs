@@ -1,0 +1,106 @@
+//! Labels, forks, and what concerns all sessions.
+
+use napi::bindgen_prelude::JsValue;
+
+use super::super::engine::{Value, text_of};
+use super::super::text::Text;
+use super::{Arguments, is_absent, is_undefined};
+use crate::clock::now_ms;
+use crate::error::Result;
+use crate::id::{CheckpointId, SessionId};
+use crate::store::{AllRequest, Expiry, ForkRequest, Label, LabelRequest};
+
+impl Arguments<'_> {
+  pub fn label_request(self, session: Value, checkpoint: Value, label: Value, options: Value) -> Result<LabelRequest> {
+    let session = self.session_id(session)?;
+    let checkpoint = self.checkpoint_id(checkpoint)?;
+    if is_undefined(label) {
+      return Err(self.wrong("label", "a string, or null", label));
+    }
+    let label = if is_absent(label) {
+      None
+    } else {
+      let literal = self.json(label, "label").map(Text::into_string);
+      Some(Label {
+        text: self.label(label, "label")?,
+        literal: literal?,
+      })
+    };
+    self.optional_object(options, "options")?;
+    Ok(LabelRequest {
+      session,
+      checkpoint,
+      label,
+      is_unique: self.flag(options, "unique")?,
+    })
+  }
+
+  pub fn fork(self, options: Value) -> Result<ForkRequest> {
+    self.object(options, "options")?;
+    let text = |name: &str| self.string(self.get(options, name)?, &format!("options.{name}"));
+    Ok(ForkRequest {
+      session: SessionId::parse(&text("sessionId")?)?,
+      checkpoint: CheckpointId::parse(&text("checkpointId")?)?,
+      new_session: SessionId::parse(&text("newSessionId")?)?,
+      resets: self.resets(options)?,
+    })
+  }
+
+  pub fn all_request(self, options: Value) -> Result<AllRequest> {
+    self.optional_object(options, "options")?;
+    let (limit, cursor) = self.page(options)?;
+    Ok(AllRequest {
+      limit,
+      cursor,
+      filter: self.filter(options)?,
+    })
+  }
+
+  /// `(now?, { action? })`
+  pub fn expiry(self, now: Value, options: Value) -> Result<(f64, Expiry)> {
+    #[expect(clippy::cast_precision_loss, reason = "times are below 2^53")]
+    let now = if is_undefined(now) {
+      now_ms() as f64
+    } else {
+      self.time(now, "now")?
+    };
+    self.optional_object(options, "options")?;
+    let expiry = match self.option(options, "action")? {
+      None => Expiry::Archive,
+      Some(action) => match text_of(action).as_deref() {
+        Some("archive") => Expiry::Archive,
+        Some("delete") => Expiry::Delete,
+        _ => return Err(self.wrong("options.action", "\"archive\" or \"delete\"", action)),
+      },
+    };
+    Ok((now, expiry))
+  }
+
+  pub fn copied_session(self, options: Value) -> Result<Option<SessionId>> {
+    self.optional_object(options, "options")?;
+    let session = self.option(options, "sessionId")?;
+    session.map(|session| self.session_id(session)).transpose()
+  }
+
+  /// Which version of a document is wanted: 0, or how many before the current one.
+  pub fn version(self, options: Value) -> Result<u32> {
+    self.optional_object(options, "options")?;
+    let Some(version) = self.option(options, "version")? else {
+      return Ok(0);
+    };
+    let back = version.coerce_to_number()?.get_double()?;
+    if text_of(version).is_none() && back <= 0.0 && back.fract() == 0.0 && back >= -1e9 {
+      #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is whole, and its size is checked"
+      )]
+      return Ok((-back) as u32);
+    }
+    Err(self.wrong(
+      "options.version",
+      "0 for the current one, -1 for the one before, and so on",
+      version,
+    ))
+  }
+}

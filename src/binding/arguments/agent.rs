@@ -1,0 +1,142 @@
+//! Agents, and what is stored of them.
+
+use napi::ValueType;
+use napi::bindgen_prelude::{FromNapiValue, JsObjectValue, JsValue, Uint8Array};
+
+use super::super::engine::{Value, number_of, text_of};
+use super::super::error::not_serializable;
+use super::super::text::Text;
+use super::{Arguments, is_undefined, to_usize};
+use crate::backend::{Encoding, Series};
+use crate::error::Result;
+use crate::format::agent::{AgentState, CONTEXT};
+use crate::id::{AgentId, SessionId};
+use crate::store::Order;
+
+const STATUSES: [&str; 4] = ["in_progress", "completed", "failed", "halted"];
+
+/// What an agent's `save` is asked for.
+pub struct AgentStateArguments {
+  json: Text,
+  context: Option<Vec<u8>>,
+  ttl_ms: Option<u64>,
+}
+
+impl AgentStateArguments {
+  /// Takes as long as the text, so not on the JavaScript thread.
+  pub fn into_state(self) -> AgentState {
+    AgentState {
+      json: self.json.into_string(),
+      context: self.context,
+      ttl_ms: self.ttl_ms,
+    }
+  }
+}
+
+impl Arguments<'_> {
+  pub fn agent(self, session: Value, agent: Value) -> Result<Series> {
+    Ok(Series {
+      session: SessionId::parse(&self.string(session, "sessionId")?)?,
+      agent: Some(AgentId::parse(&self.string(agent, "agentId")?)?),
+    })
+  }
+
+  /// A copy is stringified, so that what is left out of the JSON is left out of nothing else.
+  pub fn agent_state(self, state: Value) -> Result<AgentStateArguments> {
+    self.object(state, "state")?;
+    self.amount(state, "iteration", true)?;
+    self.amount(state, "tokensUsed", false)?;
+    self.amount(state, "costEstimate", false)?;
+    let ttl = self.amount(state, "ttlMs", true)?;
+    if let Some(ttl) = ttl.filter(|ttl| *ttl < 1.0) {
+      return Err(self.wrong("state.ttlMs", "a whole number of at least 1", self.engine.value(ttl)?));
+    }
+    if let Some(status) = self.option(state, "status")?
+      && !text_of(status).is_some_and(|status| STATUSES.contains(&status.as_str()))
+    {
+      let expected = "one of \"in_progress\", \"completed\", \"failed\" and \"halted\"";
+      return Err(self.wrong("state.status", expected, status));
+    }
+    for name in ["statusReason", "resumeHint"] {
+      if let Some(text) = self.option(state, name)? {
+        self.string(text, &format!("state.{name}"))?;
+      }
+    }
+    if let Some(label) = self.option(state, "label")? {
+      self.label(label, "state.label")?;
+    }
+    for name in ["messages", "toolCalls", "pendingToolCalls", "partialResults"] {
+      if let Some(list) = self.option(state, name)?
+        && !self.engine.is_array(list)?
+      {
+        return Err(self.wrong(&format!("state.{name}"), "an array", list));
+      }
+    }
+    if let Some(metadata) = self.option(state, "metadata")? {
+      self.object(metadata, "state.metadata")?;
+    }
+    let context = self.option(state, CONTEXT)?;
+    let context = context.map(|bytes| self.bytes(bytes, "state.context")).transpose()?;
+    let copy = self.engine.copy(state);
+    let mut copy = copy.map_err(|error| not_serializable("state", error))?;
+    copy.delete_named_property(CONTEXT)?;
+    copy.delete_named_property("toJSON")?;
+    Ok(AgentStateArguments {
+      json: self.json(copy.to_unknown(), "state")?,
+      context,
+      ttl_ms: ttl.map(|ttl| to_usize(ttl) as u64),
+    })
+  }
+
+  /// `{ compress? }`
+  pub fn agent_encoding(self, options: Value) -> Result<Encoding> {
+    self.optional_object(options, "options")?;
+    let is_compressed = self.flag(options, "compress")?;
+    Ok(if is_compressed { Encoding::Gzip } else { Encoding::Json })
+  }
+
+  /// `{ order?, limit?, cursor? }`
+  pub fn agent_list(self, options: Value) -> Result<(Order, usize, Option<String>)> {
+    self.optional_object(options, "options")?;
+    let order = match self.option(options, "order")? {
+      None => Order::Newest,
+      Some(order) => match text_of(order).as_deref() {
+        Some("newest") => Order::Newest,
+        Some("iteration") => Order::Iteration,
+        _ => return Err(self.wrong("options.order", "\"newest\" or \"iteration\"", order)),
+      },
+    };
+    let (limit, cursor) = self.page(options)?;
+    Ok((order, limit, cursor))
+  }
+
+  /// A number of the state that is not negative; whole, if it counts something.
+  fn amount(self, state: Value, name: &str, is_whole: bool) -> Result<Option<f64>> {
+    let Some(value) = self.option(state, name)? else {
+      return Ok(None);
+    };
+    match number_of(value) {
+      Some(number) if number >= 0.0 && number.is_finite() && (!is_whole || number.fract() == 0.0) => Ok(Some(number)),
+      _ => {
+        let kind = if is_whole { "a whole number" } else { "a number" };
+        Err(self.wrong(&format!("state.{name}"), &format!("{kind}, 0 or more"), value))
+      }
+    }
+  }
+
+  /// The bytes of a `Uint8Array`, copied: the caller may change it.
+  fn bytes(self, value: Value, name: &str) -> Result<Vec<u8>> {
+    let is_object = matches!(value.get_type(), Ok(ValueType::Object));
+    let bytes = is_object.then(|| Uint8Array::from_unknown(value).ok()).flatten();
+    let bytes = bytes.map(|bytes| bytes.to_vec());
+    bytes.ok_or_else(|| self.wrong(name, "a Uint8Array", value))
+  }
+
+  /// A whole number that is not negative, and may not be left out.
+  pub fn required_count(self, value: Value, name: &str) -> Result<usize> {
+    if is_undefined(value) {
+      return Err(self.wrong(name, "a whole number, 0 or more", value));
+    }
+    self.count(value, name)
+  }
+}

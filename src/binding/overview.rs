@@ -1,0 +1,123 @@
+//! The methods that look at all sessions at once.
+
+use napi::Env;
+use napi::bindgen_prelude::{ClassInstance, FromNapiValue};
+use napi_derive::napi;
+
+use super::engine::Value;
+use super::promise::Promise;
+use super::settle::{self, Failure};
+use super::store::CheckpointStore;
+use crate::error::{Error, Result};
+use crate::store::Copied;
+
+#[napi]
+impl CheckpointStore {
+  /// A line for each session, sorted by id, without reading a checkpoint: name, status, task counts, how many checkpoints,
+  /// the newest, bytes and expiry.
+  #[napi(ts_return_type = "Promise<SessionInfo[]>")]
+  pub fn sessions_info<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::Rejects,
+      |_| Ok(()),
+      |store, ()| store.sessions_info(),
+      |engine, text| settle::json(engine, &text),
+    )
+  }
+
+  /// The checkpoints of all sessions, newest first, without reading the payloads: as `listCheckpointInfo()`, with the
+  /// `sessionId` of each.
+  #[napi(
+    ts_args_type = "options?: CheckpointInfoOptions",
+    ts_return_type = "Promise<AllCheckpointInfoList>"
+  )]
+  pub fn list_all_checkpoints<'env>(&self, env: &'env Env, options: Value) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::Rejects,
+      |arguments| arguments.all_request(options),
+      |store, request| store.list_all(&request),
+      settle::info_page,
+    )
+  }
+
+  /// Removes all checkpoints of a session itself, pinned ones too; its document, its results and its agents stay. Resolves
+  /// to how many went.
+  #[napi(ts_args_type = "sessionId: string", ts_return_type = "Promise<number>")]
+  pub fn delete_session_checkpoints<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::Rejects,
+      |arguments| arguments.session_id(session_id),
+      |store, session| store.delete_checkpoints(&session.into()),
+      settle::count,
+    )
+  }
+
+  /// Archives the sessions whose `expiresAt` has passed by `now`, or with `action: 'delete'` deletes them, and says which.
+  ///
+  /// One that somebody works on (`initializing`, `active`, `resuming`, `completing`) is left alone however old it is. To
+  /// archive is to set its status to `archived`.
+  #[napi(
+    ts_args_type = "now?: number | Date, options?: ExpireOptions",
+    ts_return_type = "Promise<ExpiredSession[]>"
+  )]
+  pub fn expire_sessions<'env>(&self, env: &'env Env, now: Value, options: Value) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::Rejects,
+      |arguments| arguments.expiry(now, options),
+      |store, (now, expiry)| store.expire_sessions(now, expiry),
+      |engine, text| settle::json(engine, &text),
+    )
+  }
+
+  /// The sessions whose last state says that somebody worked on them, each with its newest checkpoint that is whole: what a
+  /// new process goes on with. `recoverSession()` restores one.
+  #[napi(ts_return_type = "Promise<RecoverableSession[]>")]
+  pub fn recoverable<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::Rejects,
+      |_| Ok(()),
+      |store, ()| store.recoverable(),
+      settle::recoverable,
+    )
+  }
+
+  /// Copies sessions into another store, byte for byte: documents, checkpoints, agents, results, labels and pins. What was
+  /// copied is read back. One that was interrupted goes on where it stopped when it is called again.
+  #[napi(
+    ts_args_type = "other: CheckpointStore, options?: CopyOptions",
+    ts_return_type = "Promise<CopyResult>"
+  )]
+  pub fn copy_to<'env>(&self, env: &'env Env, other: Value, options: Value) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::Rejects,
+      |arguments| {
+        let instance = ClassInstance::<Self>::from_unknown(other);
+        let other = instance.map_err(|_| arguments.wrong("other", "a CheckpointStore", other))?;
+        if self.inner.is_same_place(&other.inner) {
+          return Err(Error::invalid_argument(
+            "other must be another place than this store's own",
+          ));
+        }
+        Ok((other.inner.enter()?, arguments.copied_session(options)?))
+      },
+      |store, (other, session)| {
+        let sessions = match session {
+          Some(session) => vec![session],
+          None => store.sessions_to_copy()?,
+        };
+        let copied: Result<Vec<Copied>> = sessions
+          .iter()
+          .map(|session| store.copy_session(session, &other))
+          .collect();
+        Ok((sessions, copied?))
+      },
+      settle::copied,
+    )
+  }
+}

@@ -1,0 +1,210 @@
+//! Sessions that are past their time, and sessions that a dead process left behind.
+
+use std::slice;
+
+use super::info::Row;
+use super::{Damaged, Spelling, Store, StoredCheckpoint, laid_out};
+use crate::backend::{CheckpointEntry, Document, Series};
+use crate::error::{Error, Result};
+use crate::format::layout::compact;
+use crate::format::object::{Edit, ObjectWriter, edit, quoted};
+use crate::format::scan::{find, members, unescape};
+use crate::id::SessionId;
+
+/// The parts of a session's life in which an orchestrator works on it.
+const RUNNING: [&str; 4] = ["initializing", "active", "resuming", "completing"];
+
+const ARCHIVED: &str = "archived";
+
+/// What becomes of a session that is past its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expiry {
+  Archive,
+  Delete,
+}
+
+/// A session that was running when its process died.
+#[derive(Debug)]
+pub struct Recoverable {
+  pub session: SessionId,
+  pub name: Option<String>,
+  pub status: String,
+  /// From the newest down: those that the engine has to judge, and the first that is whole without it.
+  pub candidates: Vec<Candidate>,
+  pub damaged: Vec<Damaged>,
+}
+
+#[derive(Debug)]
+pub struct Candidate {
+  /// A JSON object: what a list shows of it.
+  pub info: String,
+  /// What the engine has to judge; `None` if it is whole.
+  pub suspect: Option<StoredCheckpoint>,
+}
+
+/// What a session's document says of its life.
+struct Life {
+  status: Option<String>,
+  expires_at: Option<f64>,
+}
+
+impl Life {
+  fn of(document: &str) -> Option<Self> {
+    let found = members(document).ok()?;
+    Some(Self {
+      status: find(&found, "status").and_then(|member| text_of(member.value)),
+      expires_at: find(&found, "expiresAt").and_then(|member| member.value.parse().ok()),
+    })
+  }
+
+  fn is_running(&self) -> bool {
+    self.status.as_deref().is_some_and(|status| RUNNING.contains(&status))
+  }
+
+  /// Whether it is past its time, and nobody works on it.
+  fn is_over(&self, now: f64) -> bool {
+    self.expires_at.is_some_and(|time| time <= now) && !self.is_running()
+  }
+}
+
+impl Store {
+  /// Archives or deletes the sessions whose time was over by `now`; the answer is a JSON array with a line for each.
+  pub fn expire_sessions(&self, now: f64, expiry: Expiry) -> Result<String> {
+    let mut lines = Vec::new();
+    for session in self.backend.sessions()? {
+      if let Some(life) = self.end(&session, now, expiry)? {
+        let mut line = ObjectWriter::with_capacity(128);
+        line.push("sessionId", &quoted(session.as_str()));
+        if let Some(status) = life.status {
+          line.push("status", &quoted(&status));
+        }
+        line.push("expiresAt", &life.expires_at.unwrap_or_default().to_string());
+        line.push(
+          "action",
+          if expiry == Expiry::Delete {
+            "\"deleted\""
+          } else {
+            "\"archived\""
+          },
+        );
+        lines.push(line.finish());
+      }
+    }
+    Ok(format!("[{}]", lines.join(",")))
+  }
+
+  /// Archives a session if its time is over, as one step with looking at it, so that nobody can begin to work on it in
+  /// between; then deletes it if that is wanted. What it was like before; `None` if it stays.
+  fn end(&self, session: &SessionId, now: f64, expiry: Expiry) -> Result<Option<Life>> {
+    let mut ended = None;
+    let limit = self.options.max_read_bytes;
+    self.backend.update(session, Document::Session, limit, &mut |old| {
+      ended = None;
+      let Some(text) = old.and_then(|bytes| String::from_utf8(bytes).ok()) else {
+        return Ok(None);
+      };
+      // One that cannot be read is none to judge: a verification reports it.
+      let Some(life) = Life::of(&text).filter(|life| life.is_over(now)) else {
+        return Ok(None);
+      };
+      let is_archived = life.status.as_deref() == Some(ARCHIVED);
+      if is_archived && expiry == Expiry::Archive {
+        return Ok(None);
+      }
+      ended = Some(life);
+      if is_archived {
+        return Ok(None);
+      }
+      let archived = edit(&compact(&text), &[Edit::Set("status", &quoted(ARCHIVED))]);
+      let archived = archived.map_err(|error| Error::corrupt(&self.session_path(session), error))?;
+      laid_out(&archived).map(Some)
+    })?;
+    if ended.is_some() && expiry == Expiry::Delete {
+      self.delete_session(session)?;
+    }
+    Ok(ended)
+  }
+
+  /// Removes all checkpoints of a session itself, pinned ones too; the answer is how many.
+  pub fn delete_checkpoints(&self, series: &Series) -> Result<usize> {
+    let mut gone = 0;
+    // The oldest first: should it be interrupted, the newest are what is left.
+    for entry in self.backend.checkpoints(series)?.iter().rev() {
+      gone += usize::from(self.backend.remove(&series.session, series.item_of(entry))?);
+    }
+    Ok(gone)
+  }
+
+  /// The sessions whose last state says that somebody worked on them.
+  pub fn recoverable(&self) -> Result<Vec<Recoverable>> {
+    let mut found = Vec::new();
+    for session in self.backend.places()? {
+      found.extend(self.recoverable_session(session)?);
+    }
+    Ok(found)
+  }
+
+  fn recoverable_session(&self, session: SessionId) -> Result<Option<Recoverable>> {
+    let series = Series::from(&session);
+    // A session that was never saved, or whose document is damaged, is judged by its newest whole checkpoint.
+    let document = self.session_document(&session).ok().flatten();
+    let life = document.as_deref().and_then(Life::of);
+    if life.as_ref().is_some_and(|life| !life.is_running()) {
+      return Ok(None);
+    }
+    let (mut candidates, mut damaged, mut in_checkpoint) = (Vec::new(), Vec::new(), None);
+    for entry in self.backend.checkpoints(&series)? {
+      match self.read_entry(&series, &entry) {
+        None => {}
+        Some(Err(damage)) => damaged.push(damage),
+        Some(Ok(stored)) => {
+          let Some(info) = self.info_of(&series, entry)? else {
+            continue;
+          };
+          in_checkpoint = session_of(&stored);
+          let is_whole = stored.spelling == Spelling::Fits;
+          let suspect = (!is_whole).then_some(stored);
+          candidates.push(Candidate { info, suspect });
+          if is_whole {
+            break;
+          }
+        }
+      }
+    }
+    let life = life.or_else(|| in_checkpoint.as_deref().and_then(Life::of));
+    let Some(status) = life.filter(Life::is_running).and_then(|life| life.status) else {
+      return Ok(None);
+    };
+    let text = document.or(in_checkpoint);
+    let name = text.and_then(|text| text_of(find(&members(&text).ok()?, "name")?.value));
+    Ok(Some(Recoverable {
+      session,
+      name,
+      status,
+      candidates,
+      damaged,
+    }))
+  }
+}
+
+impl Store {
+  /// What a list shows of one checkpoint, as JSON.
+  fn info_of(&self, series: &Series, entry: CheckpointEntry) -> Result<Option<String>> {
+    let found = self.infos(series, slice::from_ref(&entry))?.pop().unwrap_or(Ok(None))?;
+    Ok(found.map(|(mut info, size)| {
+      self.labels_of(series).apply(&entry.id, &mut info);
+      Row { entry, info, size }.to_json()
+    }))
+  }
+}
+
+fn session_of(stored: &StoredCheckpoint) -> Option<String> {
+  let text = stored.compact_text();
+  let found = members(&text).ok()?;
+  find(&found, "session").map(|member| member.value.to_owned())
+}
+
+fn text_of(literal: &str) -> Option<String> {
+  let inside = literal.strip_prefix('"')?.strip_suffix('"')?;
+  Some(unescape(inside).into_owned())
+}

@@ -1,0 +1,246 @@
+//! What there is across all sessions, without reading a payload.
+
+use std::collections::HashMap;
+use std::num::NonZero;
+use std::thread;
+
+use super::info::{BATCH, Filter, InfoPage, Row};
+use super::{Damaged, Store};
+use crate::backend::{CheckpointEntry, Series};
+use crate::error::{Error, Result};
+use crate::format::object::{ObjectWriter, quoted};
+use crate::format::scan::{Member, find, members};
+use crate::id::SessionId;
+
+/// The counters of a session that its line shows, and what they are called there.
+const TASK_COUNTS: [(&str, &str); 5] = [
+  ("totalTasks", "total"),
+  ("completedTasks", "completed"),
+  ("failedTasks", "failed"),
+  ("pendingTasks", "pending"),
+  ("inProgressTasks", "inProgress"),
+];
+
+/// What a list across sessions is asked for.
+#[derive(Debug, Clone, Default)]
+pub struct AllRequest {
+  /// 0 means all.
+  pub limit: usize,
+  /// Where the last page ended.
+  pub cursor: Option<String>,
+  pub filter: Filter,
+}
+
+impl Store {
+  /// A JSON array with a line for each session that has a document or checkpoints, in the order of their ids.
+  pub fn sessions_info(&self) -> Result<String> {
+    let sessions = self.backend.places()?;
+    let lines = in_parallel(&sessions, |session| self.session_info(session))?;
+    let lines: Vec<_> = lines.into_iter().flatten().collect();
+    Ok(format!("[{}]", lines.join(",")))
+  }
+
+  fn session_info(&self, session: &SessionId) -> Result<Option<String>> {
+    let document = self.session_document(session);
+    let entries = self.backend.checkpoints(&session.into())?;
+    let usage = self.backend.usage(session)?;
+    if matches!(document, Ok(None)) && entries.is_empty() && usage.agent_checkpoints == 0 {
+      return Ok(None);
+    }
+    let mut out = ObjectWriter::with_capacity(512);
+    out.push("id", &quoted(session.as_str()));
+    match document.and_then(|document| describe(document.as_deref(), &mut out, &self.session_path(session))) {
+      Ok(()) => {}
+      Err(error) => out.push("damaged", &text_literal(&error.message)),
+    }
+    out.push("checkpointCount", &usage.checkpoints.to_string());
+    out.push("pinnedCount", &usage.pinned.to_string());
+    out.push("agentCheckpointCount", &usage.agent_checkpoints.to_string());
+    if let Some(newest) = entries.first() {
+      let mut line = ObjectWriter::with_capacity(64);
+      line.push("id", &quoted(newest.id.as_str()));
+      line.push("timestamp", &newest.made_at.to_string());
+      out.push("newestCheckpoint", &line.finish());
+    }
+    out.push("sizeBytes", &usage.total_bytes.to_string());
+    Ok(Some(out.finish()))
+  }
+
+  /// Checkpoints of all sessions, newest first.
+  pub fn list_all(&self, request: &AllRequest) -> Result<InfoPage> {
+    let sessions: Vec<Series> = self.backend.places()?.into_iter().map(Series::from).collect();
+    let mut all = Vec::new();
+    for (of, series) in sessions.iter().enumerate() {
+      let entries = self.backend.checkpoints(series)?;
+      all.extend(entries.into_iter().map(|entry| Found { of, entry }));
+    }
+    // Places are in the order of their ids.
+    all.sort_by(|one, other| one.entry.newest_first(&other.entry).then(one.of.cmp(&other.of)));
+    let total = all.len();
+    let start = match &request.cursor {
+      None => 0,
+      Some(text) => {
+        let (session, after) = parse_cursor(text)?;
+        all.partition_point(|found| {
+          let order = found.entry.newest_first(&after);
+          order.then(sessions[found.of].session.cmp(&session)).is_le()
+        })
+      }
+    };
+    let limit = if request.limit == 0 { usize::MAX } else { request.limit };
+    let mut waiting = &all[start..];
+    let mut page = Page::default();
+    while page.lines.len() < limit && !waiting.is_empty() {
+      let (batch, rest) = waiting.split_at(waiting.len().min(limit - page.lines.len()).min(BATCH));
+      waiting = rest;
+      self.look_at(&sessions, batch, &request.filter, &mut page)?;
+    }
+    let end = all.len() - waiting.len();
+    let cursor = (!waiting.is_empty() && end > 0).then(|| cursor(&sessions, &all[end - 1]));
+    Ok(InfoPage {
+      infos: format!("[{}]", page.lines.join(",")),
+      cursor,
+      total,
+      damaged: page.damaged,
+    })
+  }
+
+  /// Looks at those of one session together.
+  fn look_at(&self, sessions: &[Series], batch: &[Found], filter: &Filter, page: &mut Page) -> Result<()> {
+    let mut by_session: HashMap<usize, Vec<CheckpointEntry>> = HashMap::new();
+    for found in batch {
+      by_session.entry(found.of).or_default().push(found.entry.clone());
+    }
+    let mut looked_at = HashMap::new();
+    for (of, entries) in by_session {
+      let series = &sessions[of];
+      let labels = self.labels_of(series);
+      let infos = self.infos(series, &entries)?;
+      let infos = entries.into_iter().zip(infos).rev();
+      let infos: Vec<_> = infos.collect();
+      looked_at.insert(of, (labels, infos));
+    }
+    for found in batch {
+      let series = &sessions[found.of];
+      let Some((labels, infos)) = looked_at.get_mut(&found.of) else {
+        continue;
+      };
+      match infos.pop() {
+        Some((entry, Ok(Some((mut info, size))))) => {
+          labels.apply(&entry.id, &mut info);
+          if filter.admits(&info) {
+            let line = Row { entry, info, size }.to_json();
+            let session = quoted(series.session.as_str());
+            page
+              .lines
+              .push(line.replacen('{', &format!("{{\"sessionId\":{session},"), 1));
+          }
+        }
+        Some((entry, Err(error))) => page.damaged.push(self.damaged(series, &entry, error)),
+        Some((_, Ok(None))) | None => {}
+      }
+    }
+    Ok(())
+  }
+}
+
+/// A checkpoint, and which session has it.
+struct Found {
+  of: usize,
+  entry: CheckpointEntry,
+}
+
+#[derive(Default)]
+struct Page {
+  lines: Vec<String>,
+  damaged: Vec<Damaged>,
+}
+
+fn cursor(sessions: &[Series], found: &Found) -> String {
+  let series = &sessions[found.of];
+  let name = series.item_of(&found.entry).file_name();
+  format!("{}/{}/{name}", found.entry.made_at, series.session)
+}
+
+fn parse_cursor(text: &str) -> Result<(SessionId, CheckpointEntry)> {
+  let mut parts = text.splitn(3, '/');
+  let mut parse = || {
+    let made_at = parts.next()?.parse().ok()?;
+    let session = SessionId::parse(parts.next()?).ok()?;
+    let entry = CheckpointEntry::of_file(parts.next()?, || made_at)?;
+    Some((session, CheckpointEntry { made_at, ..entry }))
+  };
+  parse().ok_or_else(|| {
+    Error::invalid_argument(format!(
+      "options.cursor must be what an earlier page gave as its cursor; got {text:?}"
+    ))
+  })
+}
+
+/// What a session's document says of it.
+fn describe(document: Option<&str>, out: &mut ObjectWriter, path: &str) -> Result<()> {
+  let Some(document) = document else {
+    return Ok(());
+  };
+  let found = members(document).map_err(|error| Error::corrupt(path, error).because(error))?;
+  for name in ["name", "status", "createdAt", "expiresAt", "forkedFrom"] {
+    if let Some(member) = find(&found, name) {
+      out.push(name, member.value);
+    }
+  }
+  let metrics = find(&found, "metrics").and_then(|metrics| members(metrics.value).ok());
+  if let Some(tasks) = metrics.and_then(|metrics| task_counts(&metrics)) {
+    out.push("tasks", &tasks);
+  }
+  Ok(())
+}
+
+fn task_counts(metrics: &[Member<'_>]) -> Option<String> {
+  let mut out = ObjectWriter::with_capacity(96);
+  let mut is_empty = true;
+  for (metric, name) in TASK_COUNTS {
+    let count = find(metrics, metric).filter(|count| count.value.parse::<f64>().is_ok());
+    if let Some(count) = count {
+      out.push(name, count.value);
+      is_empty = false;
+    }
+  }
+  (!is_empty).then(|| out.finish())
+}
+
+/// A literal for a sentence of ours.
+fn text_literal(text: &str) -> String {
+  let mut literal = String::with_capacity(text.len() + 2);
+  literal.push('"');
+  for character in text.chars() {
+    match character {
+      '"' | '\\' => literal.extend(['\\', character]),
+      control if control.is_control() => literal.push(' '),
+      plain => literal.push(plain),
+    }
+  }
+  literal.push('"');
+  literal
+}
+
+/// Maps on as many threads as the machine has processors: most of the time goes to the system.
+fn in_parallel<T: Sync, U: Send>(items: &[T], map: impl Fn(&T) -> Result<U> + Sync) -> Result<Vec<U>> {
+  const WORTH_A_THREAD: usize = 64;
+  let threads = thread::available_parallelism().map_or(1, NonZero::get).min(8);
+  let share = items.len().div_ceil(threads).max(WORTH_A_THREAD);
+  let map = &map;
+  thread::scope(|scope| {
+    let shares: Vec<_> = items
+      .chunks(share)
+      .map(|share| scope.spawn(move || share.iter().map(map).collect::<Result<Vec<U>>>()))
+      .collect();
+    let mut all = Vec::with_capacity(items.len());
+    for share in shares {
+      match share.join() {
+        Ok(mapped) => all.extend(mapped?),
+        Err(panic) => std::panic::resume_unwind(panic),
+      }
+    }
+    Ok(all)
+  })
+}
