@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use waymark::backend::file::FileBackend;
 use waymark::backend::{Encoding, Series, Settings};
+use waymark::format::agent::AgentState;
 use waymark::format::compose::Parts;
 use waymark::format::layout::compact;
 use waymark::format::reset::Resets;
-use waymark::id::{CheckpointId, SessionId, TaskId};
-use waymark::store::{OpenStore, RecoverOutcome, RecoverRequest, RestoreRequest, Spelling, Store};
+use waymark::id::{AgentId, CheckpointId, SessionId, TaskId};
+use waymark::store::{
+  Expiry, ForkRequest, Label, LabelRequest, OpenStore, RecoverOutcome, RecoverRequest, RestoreRequest, Spelling, Store,
+};
 use waymark::{Error, Options};
 
 use super::disk::{FaultyDisk, Plan};
@@ -28,9 +31,14 @@ pub enum Method {
   DeleteCheckpoint,
   DeleteNewestCheckpoint,
   DeleteSession,
+  PinCheckpoint,
+  LabelCheckpoint,
+  SaveAgent,
+  ForkSession,
+  ExpireSessions,
 }
 
-pub const METHODS: [Method; 11] = [
+pub const METHODS: [Method; 16] = [
   Method::CreateSessionDirectory,
   Method::SaveSession,
   Method::SaveTaskTree,
@@ -42,13 +50,22 @@ pub const METHODS: [Method; 11] = [
   Method::DeleteCheckpoint,
   Method::DeleteNewestCheckpoint,
   Method::DeleteSession,
+  Method::PinCheckpoint,
+  Method::LabelCheckpoint,
+  Method::SaveAgent,
+  Method::ForkSession,
+  Method::ExpireSessions,
 ];
 
 /// How many checkpoints are kept; the scenario begins with that many.
 const LIMIT: usize = 3;
 
 pub fn open(disk: &FaultyDisk) -> OpenStore {
-  let backend = FileBackend::on(disk.clone(), PathBuf::from("/store"), Settings::default());
+  let settings = Settings {
+    keep_previous: 2,
+    ..Settings::default()
+  };
+  let backend = FileBackend::on(disk.clone(), PathBuf::from("/store"), settings);
   let options = Options {
     max_checkpoints_per_session: LIMIT,
     ..Options::default()
@@ -66,8 +83,19 @@ fn task() -> TaskId {
   TaskId::parse("t").unwrap()
 }
 
+fn agent() -> Series {
+  Series {
+    session: session(),
+    agent: Some(AgentId::parse("a").unwrap()),
+  }
+}
+
+fn fork() -> SessionId {
+  SessionId::parse("fork").unwrap()
+}
+
 fn document(version: &str) -> String {
-  format!(r#"{{"id":"s","version":"{version}","checkpointIds":[]}}"#)
+  format!(r#"{{"id":"s","version":"{version}","checkpointIds":[],"status":"paused","expiresAt":1}}"#)
 }
 
 fn tree(version: &str) -> String {
@@ -142,6 +170,34 @@ pub fn run(store: &Store, method: Method, before: &Before) -> Result<Option<Chec
     Method::DeleteCheckpoint => store.delete_checkpoint(&s.into(), &before.checkpoints[0])?,
     Method::DeleteNewestCheckpoint => store.delete_checkpoint(&s.into(), &before.checkpoints[LIMIT - 1])?,
     Method::DeleteSession => drop(store.delete_session(&s)?),
+    Method::PinCheckpoint => store.pin_checkpoint(&s, &before.checkpoints[1], true)?,
+    Method::LabelCheckpoint => store.label_checkpoint(&LabelRequest {
+      session: s,
+      checkpoint: before.checkpoints[1].clone(),
+      label: Some(Label {
+        text: "l".to_owned(),
+        literal: "\"l\"".to_owned(),
+      }),
+      is_unique: false,
+    })?,
+    Method::SaveAgent => {
+      let state = AgentState {
+        json: r#"{"iteration":1}"#.to_owned(),
+        context: Some(vec![1, 2, 3]),
+        ttl_ms: None,
+      };
+      drop(store.save_agent(&agent(), store.stamp(), &state, Encoding::Json)?);
+    }
+    Method::ForkSession => {
+      let request = ForkRequest {
+        session: s,
+        checkpoint: before.checkpoints[1].clone(),
+        new_session: fork(),
+        resets: Resets::default(),
+      };
+      drop(store.fork(&request, store.stamp())?);
+    }
+    Method::ExpireSessions => drop(store.expire_sessions(2.0, Expiry::Archive)?),
   }
   Ok(None)
 }
@@ -237,6 +293,29 @@ pub fn complaints(
     };
     check(may_go || whole.contains(id), format!("lost the checkpoint {id}"));
   }
+  if ending == Ending::Acknowledged {
+    let is_there = match method {
+      Method::PinCheckpoint => entries.iter().any(|entry| entry.is_pinned),
+      Method::LabelCheckpoint => matches!(store.checkpoint_with_label(&s, "l"), Ok(Some(_))),
+      Method::SaveAgent => matches!(store.has_agent_checkpoint(&agent()), Ok(true)),
+      Method::ForkSession => {
+        matches!(store.load_session(&fork(), 0), Ok(Some(_))) && matches!(store.history(&fork()), Ok(_))
+      }
+      Method::ExpireSessions => {
+        let text = text(store.load_session(&s, 0));
+        text.is_some_and(|text| text.contains("\"archived\""))
+      }
+      _ => true,
+    };
+    check(is_there, "what it did is gone".to_owned());
+  }
+  for read in store.verify_session(&s).map(|report| report.agents).unwrap_or_default() {
+    let all_whole = read
+      .1
+      .iter()
+      .all(|read| matches!(read, Ok(stored) if stored.spelling == Spelling::Fits));
+    check(all_whole, "an agent's checkpoint is damaged".to_owned());
+  }
   if let (Ending::Acknowledged, Some(made)) = (ending, made) {
     check(whole.contains(made), format!("lost the new checkpoint {made}"));
   }
@@ -250,7 +329,14 @@ pub fn complaints(
   }
 
   for method in METHODS {
-    if method != Method::RestoreCheckpoint {
+    // What needs a checkpoint that may be gone by now, or a name that is taken, has had its turn.
+    let needs_more = [
+      Method::RestoreCheckpoint,
+      Method::PinCheckpoint,
+      Method::LabelCheckpoint,
+      Method::ForkSession,
+    ];
+    if !needs_more.contains(&method) {
       let again = run(&store, method, before);
       check(again.is_ok(), format!("afterwards {method:?} fails: {again:?}"));
     }
@@ -258,9 +344,17 @@ pub fn complaints(
   drop(store);
   // Each directory is swept by the first write into it of a new process.
   let swept = open(disk);
-  for method in [Method::CreateCheckpoint, Method::SaveSession, Method::SaveTaskResult] {
+  let writes = [
+    Method::CreateCheckpoint,
+    Method::SaveSession,
+    Method::SaveTaskResult,
+    Method::SaveAgent,
+  ];
+  for method in writes {
     let _ = run(&swept, method, before);
   }
+  // Nobody writes into a fork that did not come about.
+  let _ = swept.delete_session(&fork());
   let left = disk.temporaries();
   check(left.is_empty() && !disk.is_pending(), format!("left over: {left:?}"));
   complaints

@@ -8,8 +8,8 @@ use super::disk::{Directory, Disk, Kind};
 use super::durable::{Temporary, absent_is_fine, sync_names};
 use super::walk::{remove_tree, tree_size};
 use super::{
-  FileBackend, Happened, Place, below, contents, directories, is_absence, modified, names, pending, pin_of, removed,
-  versions,
+  FileBackend, Happened, Place, below, contents, directories, exists, is_absence, modified, names, pending, pin_of,
+  removed, versions,
 };
 use crate::backend::item::{AGENTS, CHECKPOINTS, RESULTS};
 use crate::backend::{
@@ -46,17 +46,20 @@ impl<D: Disk> Backend for FileBackend<D> {
   }
 
   fn sessions(&self) -> Result<Vec<SessionId>> {
-    let mut sessions = self.places()?;
+    let sessions = self.places()?;
     let Some(base) = self.open(&[])? else {
       return Ok(Vec::new());
     };
-    sessions.retain(|id| {
-      base.open_directory(id.as_str()).is_ok_and(|session| {
-        let name = Item::SESSION.file_name();
-        session.stat(&name).is_ok_and(|stat| stat.kind == Kind::File) || pending::holds(&session, &name)
-      })
-    });
-    Ok(sessions)
+    let mut saved = Vec::with_capacity(sessions.len());
+    for id in sessions {
+      match holds_document(&base, id.as_str()) {
+        Ok(true) => saved.push(id),
+        Ok(false) => {}
+        Err(error) if is_somebody_elses(&error) => {}
+        Err(error) => return Err(Error::io("read", &self.shown(&[id.as_str()]), error)),
+      }
+    }
+    Ok(saved)
   }
 
   fn places(&self) -> Result<Vec<SessionId>> {
@@ -189,7 +192,7 @@ impl<D: Disk> Backend for FileBackend<D> {
   }
 
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
-    let Some(directory) = self.unlink(session, item, |_| true)? else {
+    let Some(directory) = self.unlink(session, item, |_| Ok(true))? else {
       return Ok(false);
     };
     if let Item::Checkpoint(_, id, _) = item {
@@ -202,7 +205,7 @@ impl<D: Disk> Backend for FileBackend<D> {
 
   fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<()> {
     // Looked for under the lock that whoever pins it takes too.
-    let is_free = |directory: &D::Directory| directory.stat(&pin_of(&entry.id)).is_err();
+    let is_free = |directory: &D::Directory| exists(directory, &pin_of(&entry.id)).map(|is_pinned| !is_pinned);
     self.unlink(&series.session, series.item_of(entry), is_free).map(drop)
   }
 
@@ -214,10 +217,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     let fail = |error| Error::io("pin", &path, error);
     let pin = pin_of(id);
     let was_there = self.names.change(series, &directory, || {
-      let is_there = Encoding::ALL
-        .iter()
-        .any(|encoding| directory.stat(&series.item(id, *encoding).file_name()).is_ok());
-      if !is_there {
+      if !holds_checkpoint(&directory, series, id).map_err(fail)? {
         return Ok((false, None));
       }
       let changed = if is_pinned {
@@ -301,17 +301,18 @@ impl<D: Disk> Backend for FileBackend<D> {
   }
 
   fn sessions_with_checkpoint(&self, id: &CheckpointId) -> Result<Vec<SessionId>> {
-    let mut sessions = self.places()?;
-    sessions.retain(|session| {
-      directories::open(&self.disk, &[session.as_str(), CHECKPOINTS]).is_ok_and(|directory| {
-        Encoding::ALL.iter().any(|&encoding| {
-          directory
-            .stat(&Item::Checkpoint(None, id, encoding).file_name())
-            .is_ok()
-        })
-      })
-    });
-    Ok(sessions)
+    let mut holding = Vec::new();
+    for session in self.places()? {
+      let path = [session.as_str(), CHECKPOINTS];
+      let directory = directories::open(&self.disk, &path);
+      match directory.and_then(|directory| holds_checkpoint(&directory, &(&session).into(), id)) {
+        Ok(true) => holding.push(session),
+        Ok(false) => {}
+        Err(error) if is_absence(&error) || is_somebody_elses(&error) => {}
+        Err(error) => return Err(Error::io("read", &self.shown(&path), error)),
+      }
+    }
+    Ok(holding)
   }
 
   fn usage(&self, session: &SessionId) -> Result<Usage> {
@@ -337,4 +338,35 @@ impl<D: Disk> Backend for FileBackend<D> {
       results: self.results(session)?.len() as u64,
     })
   }
+}
+
+/// Whether a directory of the base holds a session's document, or has one coming.
+fn holds_document<D: Directory>(base: &D, session: &str) -> io::Result<bool> {
+  let name = Item::SESSION.file_name();
+  let is_there = |error: io::Error| if is_absence(&error) { Ok(false) } else { Err(error) };
+  let session = match base.open_directory(session) {
+    Ok(session) => session,
+    Err(error) => return is_there(error),
+  };
+  match session.stat(&name) {
+    Ok(stat) if stat.kind == Kind::File => Ok(true),
+    Ok(_) => pending::holds(&session, &name).or_else(is_there),
+    Err(error) if is_absence(&error) => pending::holds(&session, &name).or_else(is_there),
+    Err(error) => Err(error),
+  }
+}
+
+/// Whether the directory of a series holds a checkpoint, in whatever encoding.
+fn holds_checkpoint<D: Directory>(directory: &D, series: &Series, id: &CheckpointId) -> io::Result<bool> {
+  for encoding in Encoding::ALL {
+    if exists(directory, &series.item(id, encoding).file_name())? {
+      return Ok(true);
+    }
+  }
+  Ok(false)
+}
+
+/// Whether a directory among the sessions is none of ours.
+fn is_somebody_elses(error: &io::Error) -> bool {
+  error.kind() == io::ErrorKind::PermissionDenied
 }

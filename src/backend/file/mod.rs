@@ -160,7 +160,7 @@ impl<D: Disk> FileBackend<D> {
     &self,
     session: &SessionId,
     item: Item<'_>,
-    may_go: impl Fn(&D::Directory) -> bool,
+    may_go: impl Fn(&D::Directory) -> io::Result<bool>,
   ) -> Result<Option<D::Directory>> {
     let place = Place::of(session, item);
     let Some(directory) = self.open(&place.directory)? else {
@@ -168,7 +168,7 @@ impl<D: Disk> FileBackend<D> {
     };
     let fail = |error| Error::io("delete", &self.path(session, item), error);
     let removed = self.rename_or_remove(session, item, &directory, || {
-      if !may_go(&directory) || directory.stat(&place.name).is_err_and(|error| is_absence(&error)) {
+      if !may_go(&directory).map_err(fail)? || !exists(&directory, &place.name).map_err(fail)? {
         return Ok(Happened::Nothing);
       }
       self.let_go(session, item, &directory)?;
@@ -218,7 +218,7 @@ impl<D: Disk> FileBackend<D> {
       let happened = act()?;
       let change = match happened {
         Happened::Came => Some(Change::Came(CheckpointEntry {
-          is_pinned: directory.stat(&pin_of(id)).is_ok(),
+          is_pinned: exists(directory, &pin_of(id)).unwrap_or(true),
           ..CheckpointEntry::new(id.clone(), encoding, || modified(directory, &item.file_name()))
         })),
         Happened::Went => Some(Change::Went(id.clone(), encoding)),
@@ -256,6 +256,15 @@ fn checkpoints_among<D: Directory>(directory: &D, files: &[Entry]) -> Vec<Checkp
     }
   }
   entries
+}
+
+/// Whether there is something under a name.
+fn exists<D: Directory>(directory: &D, name: &str) -> io::Result<bool> {
+  match directory.stat(name) {
+    Ok(_) => Ok(true),
+    Err(error) if is_absence(&error) => Ok(false),
+    Err(error) => Err(error),
+  }
 }
 
 /// When a file was last changed, in milliseconds.

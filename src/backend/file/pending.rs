@@ -29,9 +29,9 @@ pub fn lock<D: Directory>(session: &D, path: &Path, settings: Settings) -> Resul
 }
 
 /// Whether a step that is decided, but not finished, holds a file of that name.
-pub fn holds<D: Directory>(session: &D, name: &str) -> bool {
-  let stat = session.open_directory(PENDING).and_then(|pending| pending.stat(name));
-  stat.is_ok_and(|stat| stat.kind == Kind::File)
+pub fn holds<D: Directory>(session: &D, name: &str) -> io::Result<bool> {
+  let stat = session.open_directory(PENDING)?.stat(name)?;
+  Ok(stat.kind == Kind::File)
 }
 
 /// Finishes a step whose writer died; one whose writer lives is waited for.
