@@ -1,0 +1,106 @@
+//! What restoring, recovering, forking and copying came to.
+
+use napi::bindgen_prelude::{JsObjectValue, JsValue, Null};
+
+use super::super::engine::{Engine, Value};
+use super::checkpoints::judged;
+use super::{Failure, damage_report, damage_reports, number, success};
+use crate::error::Result;
+use crate::id::{CheckpointId, SessionId};
+use crate::store::{Candidate, Copied, Forked, PassedOver, Recoverable, Restored};
+
+pub fn restored(engine: Engine<'_>, restored: Restored) -> Result<Value> {
+  let mut result = success(engine)?;
+  result.set_named_property("sessionId", String::from(restored.session))?;
+  result.set_named_property("restoredTasks", number(restored.tasks as u64))?;
+  result.set_named_property("restoredAgents", number(restored.agents as u64))?;
+  result.set_named_property("warnings", engine.parse(&restored.warnings)?)?;
+  if let Some(state) = restored.state {
+    result.set_named_property("state", engine.parse(&state)?)?;
+  }
+  Ok(result.to_unknown())
+}
+
+/// A `RecoverResult`: a `RestoreResult` with what was passed over.
+pub fn recovered(
+  engine: Engine<'_>,
+  outcome: Result<(CheckpointId, Restored)>,
+  passed_over: Vec<PassedOver>,
+) -> Result<Value> {
+  let mut result = match outcome {
+    Ok((checkpoint, restored_state)) => {
+      let mut result = restored(engine, restored_state)?.coerce_to_object()?;
+      result.set_named_property("checkpointId", checkpoint.as_str())?;
+      result
+    }
+    Err(error) => Failure::IsReportedWithCounts
+      .settle(engine, error)?
+      .coerce_to_object()?,
+  };
+  let mut reports = Vec::new();
+  for PassedOver { damaged, moved_to } in passed_over {
+    let mut report = damage_report(engine, damaged)?;
+    if let Some(moved_to) = moved_to {
+      report.set_named_property("movedTo", moved_to)?;
+    }
+    reports.push(report);
+  }
+  result.set_named_property("passedOver", reports)?;
+  Ok(result.to_unknown())
+}
+
+/// A `ForkResult`.
+pub fn forked(engine: Engine<'_>, forked: Forked) -> Result<Value> {
+  let mut result = success(engine)?;
+  result.set_named_property("sessionId", String::from(forked.session))?;
+  result.set_named_property("checkpointId", forked.created.id.as_str())?;
+  result.set_named_property("path", forked.created.path)?;
+  result.set_named_property("restoredTasks", number(forked.tasks as u64))?;
+  result.set_named_property("restoredAgents", number(forked.agents as u64))?;
+  result.set_named_property("warnings", engine.parse(&forked.warnings)?)?;
+  Ok(result.to_unknown())
+}
+
+/// A list of `RecoverableSession`s; those that may be damaged are judged here.
+pub fn recoverable(engine: Engine<'_>, sessions: Vec<Recoverable>) -> Result<Value> {
+  let mut lines = Vec::new();
+  for session in sessions {
+    let mut damaged = session.damaged;
+    let mut whole = None;
+    for Candidate { info, suspect } in session.candidates {
+      match suspect.map_or(Ok(()), |stored| judged(engine, stored).map(drop)) {
+        Ok(()) => {
+          whole = Some(info);
+          break;
+        }
+        Err(damage) => damaged.push(damage),
+      }
+    }
+    let mut line = engine.object()?;
+    line.set_named_property("sessionId", String::from(session.session))?;
+    if let Some(name) = session.name {
+      line.set_named_property("name", name)?;
+    }
+    line.set_named_property("status", session.status)?;
+    match whole {
+      Some(info) => line.set_named_property("checkpoint", engine.parse(&info)?)?,
+      None => line.set_named_property("checkpoint", Null)?,
+    }
+    line.set_named_property("damaged", damage_reports(engine, damaged)?)?;
+    lines.push(line);
+  }
+  Ok(engine.value(lines)?)
+}
+
+/// A `CopyResult`.
+pub fn copied(engine: Engine<'_>, (sessions, copies): (Vec<SessionId>, Vec<Copied>)) -> Result<Value> {
+  let sum = |of: fn(&Copied) -> u64| number(copies.iter().map(of).sum());
+  let mut result = engine.object()?;
+  let names: Vec<String> = sessions.into_iter().map(String::from).collect();
+  result.set_named_property("sessions", names)?;
+  result.set_named_property("checkpoints", sum(|copied| copied.checkpoints))?;
+  result.set_named_property("documents", sum(|copied| copied.documents))?;
+  result.set_named_property("unchanged", sum(|copied| copied.unchanged))?;
+  result.set_named_property("sizeBytes", sum(|copied| copied.bytes))?;
+  Ok(result.to_unknown())
+}
