@@ -22,7 +22,7 @@ if (!existsSync(join(HERE, 'node_modules'))) {
   execFileSync('npm', ['ci', '--ignore-scripts', '--silent'], { cwd: HERE, stdio: 'inherit' })
 }
 
-const [create, eventLoop, read, gzip, burst, memory, contenders, { plot }, report] = await Promise.all(
+const [create, eventLoop, read, gzip, burst, memory, orchestrator, contenders, { plot }, report] = await Promise.all(
   [
     'lines/create',
     'lines/event-loop',
@@ -30,6 +30,7 @@ const [create, eventLoop, read, gzip, burst, memory, contenders, { plot }, repor
     'lines/gzip',
     'lines/burst',
     'lines/memory',
+    'lines/orchestrator',
     'lines/contenders',
     'plot',
     'report',
@@ -48,6 +49,9 @@ const GROUPS = {
   burst: burst.burst,
   memory: memory.memory,
   stall: eventLoop.stall,
+  agents: orchestrator.agents,
+  overview: orchestrator.overview,
+  diff: orchestrator.diff,
 }
 
 const [wanted = ''] = process.argv.slice(2)

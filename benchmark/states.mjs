@@ -47,6 +47,25 @@ export function makeState(count, { ascii = true } = {}) {
   }
 }
 
+/** What an agent with so many messages needs to go on: about 0.6 KB of JSON each, tool calls included. */
+export function makeAgentState(messages) {
+  const write = new Writer(messages, true)
+  const tree = Object.values(makeState(messages).session.taskTree)
+  return {
+    iteration: messages,
+    status: 'in_progress',
+    tokensUsed: 12_000,
+    messages: tree.map((task, index) => ({ role: index % 2 ? 'assistant' : 'user', content: task.prompt })),
+    toolCalls: tree.slice(0, messages / 5).map((task) => ({
+      toolName: TOOLS[write.number(TOOLS.length)],
+      arguments: { path: task.workFolder },
+      result: task.prompt,
+      success: true,
+    })),
+    resumeHint: tree[0].prompt,
+  }
+}
+
 function makeTask(index, count, write) {
   const isDone = write.number(3) > 0
   const firstChild = index * 10 + 1

@@ -4,7 +4,7 @@
 import { performance } from 'node:perf_hooks'
 
 import { CONTENDERS } from './contenders/index.mjs'
-import { makeState } from './states.mjs'
+import { makeAgentState, makeState } from './states.mjs'
 
 settleAllocator()
 const [name, directory, options] = process.argv.slice(2)
@@ -25,6 +25,27 @@ const commands = {
     const heldMs = performance.now() - started
     await saving
     return { ms: performance.now() - started, heldMs }
+  },
+
+  async saveAgent({ messages }) {
+    const state = stateOf(messages, true, makeAgentState)
+    const { ms } = await timed(() => contender.saveAgent('bench', state))
+    return { ms }
+  },
+
+  async sessionsInfo() {
+    let total
+    const { ms } = await timed(async () => ({ length: total } = await contender.store.sessionsInfo()))
+    return { ms, total }
+  },
+
+  /** So many sessions with so many checkpoints each. */
+  async populate({ sessions, checkpoints }) {
+    const state = stateOf(1)
+    for (let session = 0; session < sessions; session += 1) {
+      const saves = Array.from({ length: checkpoints }, () => contender.save(`session-${session}`, state))
+      await Promise.all([...saves, contender.store.saveSession({ ...state.session, id: `session-${session}` })])
+    }
   },
 
   async fill({ count, tasks, compress }) {
@@ -96,9 +117,9 @@ function settleAllocator() {
   }
 }
 
-function stateOf(tasks, ascii = true) {
-  const key = `${tasks} ${ascii}`
-  if (!states.has(key)) states.set(key, makeState(tasks, { ascii }))
+function stateOf(size, ascii = true, make = makeState) {
+  const key = `${make.name} ${size} ${ascii}`
+  if (!states.has(key)) states.set(key, make(size, { ascii }))
   return states.get(key)
 }
 

@@ -15,6 +15,9 @@ export async function openFloor(directory) {
       count += 1
       newest.set(sessionId, await write(folder, `${count}.json`, text))
     },
+    saveAgent(sessionId, state) {
+      return this.save(sessionId, state)
+    },
     async latest(sessionId) {
       return JSON.parse(await readFile(newest.get(sessionId), 'utf8'))
     },

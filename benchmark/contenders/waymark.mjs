@@ -19,6 +19,10 @@ export async function openWaymark(directory, { keep, durability = 'full' }) {
         return made
       })
     },
+    async saveAgent(sessionId, state) {
+      const made = await store.agent(sessionId, 'agent').save(state)
+      if (!made.success) throw new Error(made.error)
+    },
     latest: (sessionId) => store.getLatestCheckpoint(sessionId),
     async restore(sessionId) {
       const restored = await store.restoreCheckpoint(sessionId, newest.get(sessionId), { validateChecksum: true })
