@@ -1,7 +1,9 @@
 //! What-if: a new session that begins where a checkpoint of another was, and how it all hangs together.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
+use super::checkpoint::Encoded;
 use super::info::Row;
 use super::labels::not_found;
 use super::{Created, LaidOut, Spelling, Stamp, Store, StoredCheckpoint};
@@ -102,12 +104,17 @@ impl Store {
       agent_states: format!("{{\"agentStates\":{agents}}}"),
       context_store: format!("{{\"contextStore\":{}}}", part("contextStore").unwrap_or("{}")),
     };
-    let id = self.newer_than_all(&(&request.new_session).into(), stamp)?.id()?;
-    let composed = NewCheckpoint::compose(&id, stamp.timestamp, &parts)?;
-    let with_id = composed.session().to_owned();
-    let created = self.create_checkpoint(&request.new_session, stamp, &parts, Encoding::Json)?;
-    let state = (LaidOut(&with_id), LaidOut(&tree.text));
-    self.backend.write_state(&request.new_session, &state.0, &state.1)?;
+    let series = Series::from(&request.new_session);
+    let id = self.newer_than_all(&series, stamp)?.id()?;
+    let encoded = Encoded {
+      checkpoint: NewCheckpoint::compose(&id, stamp.timestamp, &parts)?,
+      encoding: Encoding::Json,
+    };
+    let created = self.add(&series, id, &encoded)?;
+    let session = LaidOut(encoded.checkpoint.session());
+    self
+      .backend
+      .write_state(&series.session, &session, &LaidOut(&tree.text))?;
     Ok(Forked {
       session: request.new_session.clone(),
       created,
@@ -209,11 +216,12 @@ fn origin_in(document: &str) -> Option<(SessionId, CheckpointId)> {
 
 /// The rows, each with its children, which are newer, and its forks.
 fn nodes(rows: &[Row], forks: &HashMap<CheckpointId, Vec<SessionId>>) -> String {
-  let mut children: HashMap<&str, Vec<&str>> = HashMap::new();
+  let mut children: HashMap<Cow<'_, str>, Vec<&str>> = HashMap::new();
   for row in rows.iter().rev() {
     if let Some(parent) = row.info.get("parent") {
-      let inside = parent.trim_matches('"');
-      children.entry(inside).or_default().push(row.entry.id.as_str());
+      let inside = parent.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+      let parent = unescape(inside.unwrap_or_default());
+      children.entry(parent).or_default().push(row.entry.id.as_str());
     }
   }
   let list = |ids: Vec<&str>| format!("[{}]", ids.into_iter().map(quoted).collect::<Vec<_>>().join(","));

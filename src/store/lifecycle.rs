@@ -45,14 +45,18 @@ pub struct Candidate {
 /// What a session's document says of its life.
 struct Life {
   status: Option<String>,
+  /// As the document spells it.
+  status_literal: String,
   expires_at: Option<f64>,
 }
 
 impl Life {
   fn of(document: &str) -> Option<Self> {
     let found = members(document).ok()?;
+    let status = find(&found, "status").map_or("null", |member| member.value);
     Some(Self {
-      status: find(&found, "status").and_then(|member| text_of(member.value)),
+      status: text_of(status),
+      status_literal: status.to_owned(),
       expires_at: find(&found, "expiresAt").and_then(|member| member.value.parse().ok()),
     })
   }
@@ -75,9 +79,7 @@ impl Store {
       if let Some(life) = self.end(&session, now, expiry)? {
         let mut line = ObjectWriter::with_capacity(128);
         line.push("sessionId", &quoted(session.as_str()));
-        if let Some(status) = life.status {
-          line.push("status", &quoted(&status));
-        }
+        line.push("status", &life.status_literal);
         line.push("expiresAt", &life.expires_at.unwrap_or_default().to_string());
         line.push(
           "action",

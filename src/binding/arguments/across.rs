@@ -1,10 +1,8 @@
 //! Labels, forks, and what concerns all sessions.
 
-use napi::bindgen_prelude::JsValue;
-
-use super::super::engine::{Value, text_of};
+use super::super::engine::{Value, number_of, text_of};
 use super::super::text::Text;
-use super::{Arguments, is_absent, is_undefined};
+use super::{Arguments, is_absent, is_undefined, to_usize};
 use crate::clock::now_ms;
 use crate::error::Result;
 use crate::id::{CheckpointId, SessionId};
@@ -88,14 +86,9 @@ impl Arguments<'_> {
     let Some(version) = self.option(options, "version")? else {
       return Ok(0);
     };
-    let back = version.coerce_to_number()?.get_double()?;
-    if text_of(version).is_none() && back <= 0.0 && back.fract() == 0.0 && back >= -1e9 {
-      #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "it is whole, and its size is checked"
-      )]
-      return Ok((-back) as u32);
+    let back = number_of(version).filter(|number| *number <= 0.0 && number.fract() == 0.0);
+    if let Some(back) = back.and_then(|number| u32::try_from(to_usize(-number)).ok()) {
+      return Ok(back);
     }
     Err(self.wrong(
       "options.version",
