@@ -13,6 +13,7 @@ export const ALL_METHODS = {
   createCheckpoint: [makeSession('s'), {}, {}, { trigger: 'manual', includeContext: true, compress: false }],
   listCheckpoints: ['s', 1, 0],
   listCheckpointInfo: ['s'],
+  listAgents: ['s'],
   getCheckpoint: ['s', 'cp-1'],
   getLatestCheckpoint: ['s'],
   restoreCheckpoint: [{ checkpointId: 'cp-1' }],

@@ -1,0 +1,56 @@
+// Agents and what they save.
+
+import assert from 'node:assert/strict'
+
+/** What a checkpoint says of itself; all else is the state. */
+const OWN_MEMBERS =
+  'id sessionId agentId timestamp expiresAt version sizeBytes messageCount toolCallCount integrity'.split(' ')
+
+/** A state with a value for every member that has a meaning, and some of the caller's own. */
+export function makeState(overrides = {}) {
+  return {
+    iteration: 7,
+    status: 'in_progress',
+    statusReason: 'the parser "half" works, →',
+    label: 'before the printer',
+    tokensUsed: 12_345,
+    costEstimate: 0.0371,
+    messages: [
+      { role: 'user', content: 'Write a parser', at: 1_700_000_000_000 },
+      { role: 'assistant', content: [{ type: 'text', text: 'Yes' }], usage: { input: 3, output: 1 } },
+      { role: 'tool', content: null, nested: { deep: [[], {}, [1, [2]]] } },
+    ],
+    toolCalls: [
+      { toolName: 'read', arguments: { path: 'a.ts' }, result: 'text', success: true, durationMs: 3 },
+      { toolName: 'write', arguments: ['b.ts', 1], success: false },
+    ],
+    pendingToolCalls: [{ toolName: 'run', arguments: {} }, 'or anything'],
+    partialResults: [1, 'two', { three: 3 }],
+    resumeHint: 'run the tests first',
+    metadata: { team: 'blue', messages: ['not the messages'] },
+    mine: { lane: 'fast' },
+    '': 'an empty name',
+    ...overrides,
+  }
+}
+
+/** Saves what must be saved. */
+export async function saved(agent, state, options = undefined) {
+  const result = await agent.save(state, options)
+  assert.equal(result.success, true, result.error)
+  return result
+}
+
+/** Saves one state after the other; the ids of their checkpoints, in that order. */
+export async function savedAll(agent, states) {
+  const ids = []
+  for (const state of states) ids.push((await saved(agent, state)).checkpointId)
+  return ids
+}
+
+/** A checkpoint without what it says of itself. */
+export function stateIn(checkpoint) {
+  return Object.fromEntries(Object.entries(checkpoint).filter(([name]) => !OWN_MEMBERS.includes(name)))
+}
+
+export const idsIn = (page) => page.checkpoints.map(({ id }) => id)
