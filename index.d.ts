@@ -366,8 +366,8 @@ export interface ExpireOptions {
 /** A session that was past its time. */
 export interface ExpiredSession {
   sessionId: string
-  /** What it was before. */
-  status?: SessionStatus
+  /** What it was before; `null` if it had none. */
+  status: SessionStatus | null
   expiresAt: number
   action: 'archived' | 'deleted'
 }

@@ -137,7 +137,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
   fn write_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()>;
 
   /// Replaces a document by what `change` makes of it, as one step: nobody else changes it in between. More than `limit`
-  /// bytes are an error.
+  /// bytes are an error. `change` must not call the place, and may be called again if a step has to be repeated.
   fn update(&self, session: &SessionId, document: Document, limit: u64, change: &mut Change<'_>) -> Result<()>;
 
   /// The bytes of an item; more than `limit` of them are an error.

@@ -6,10 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::checkpoint::{AGENT_ID, Document, EXPIRES_AT, Kind, LABEL, VERSION};
-use super::compose::{NamedValue, NewCheckpoint};
+use super::compose::{NamedValue, NewCheckpoint, is_index};
 use super::object::{Edit, edit, quoted};
-use super::scan::{SyntaxError, find, members};
-use crate::error::{Code, Error, Result};
+use super::scan::{Member, SyntaxError, find, members};
+use crate::error::{Code, Error, Result, shortened};
 use crate::id::{AgentId, CheckpointId, SessionId};
 
 /// Bytes of the caller's own, which JSON holds as base64.
@@ -35,8 +35,14 @@ const PAYLOAD: [&str; 6] = [
   "metadata",
 ];
 
+/// Those that are arrays.
+pub const LISTS: [&str; 4] = ["messages", "toolCalls", "pendingToolCalls", "partialResults"];
+
+/// The greatest number up to which JavaScript can count.
+const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
+
 /// What a checkpoint says of itself. A state that was loaded, changed and saved again still has these: they are made anew.
-const MADE_ANEW: [&str; 10] = [
+const MADE_ANEW: [&str; 11] = [
   "id",
   "sessionId",
   AGENT_ID,
@@ -47,6 +53,7 @@ const MADE_ANEW: [&str; 10] = [
   "messageCount",
   "toolCallCount",
   "integrity",
+  "passedOver",
 ];
 
 /// What the caller wants stored.
@@ -68,24 +75,39 @@ impl<'a> NewCheckpoint<'a> {
   ) -> Result<Self> {
     let given = members(&state.json).map_err(|error| Error::new(Code::Internal, error.to_string()))?;
     let value = |name: &str| find(&given, name).map(|member| Cow::Borrowed(member.value));
+    for name in LISTS {
+      if let Some(list) = value(name).filter(|list| !list.starts_with('[')) {
+        return Err(Error::new(
+          Code::NotSerializable,
+          format!(
+            "state.{name} must become a JSON array; its toJSON() made {} of it",
+            shortened(&list)
+          ),
+        ));
+      }
+    }
+    let own = given.iter().filter(|member| {
+      let mut known = HEAD.iter().chain(&PAYLOAD).chain(&MADE_ANEW);
+      !known.any(|name| member.is_named(name))
+    });
+    // An engine puts numbered ones first whenever it reads the document, so they had better be there.
+    let (numbered, own): (Vec<&Member<'_>>, Vec<&Member<'_>>) = own.partition(|member| is_index(member.raw_key));
     let mut first: Vec<NamedValue<'a>> = Vec::with_capacity(given.len() + 6);
+    first.extend(numbered.iter().map(|member| (member.raw_key, member.value.into())));
     first.push(("id", quoted(id.as_str()).into()));
     first.push(("sessionId", quoted(session.as_str()).into()));
     first.push((AGENT_ID, quoted(agent.as_str()).into()));
     first.push(("timestamp", timestamp.to_string().into()));
     first.extend(HEAD.into_iter().filter_map(|name| Some((name, value(name)?))));
     if let Some(ttl) = state.ttl_ms {
-      first.push((EXPIRES_AT, timestamp.saturating_add(ttl).to_string().into()));
+      let expires_at = timestamp.saturating_add(ttl).min(MAX_SAFE_INTEGER);
+      first.push((EXPIRES_AT, expires_at.to_string().into()));
     }
     for (at, name) in PAYLOAD.into_iter().enumerate() {
       let otherwise = (at < 2).then_some(Cow::Borrowed("[]"));
       first.extend(value(name).or(otherwise).map(|value| (name, value)));
     }
-    let own = given.iter().filter(|member| {
-      let mut known = HEAD.iter().chain(&PAYLOAD).chain(&MADE_ANEW);
-      !known.any(|name| member.is_named(name))
-    });
-    first.extend(own.map(|member| (member.raw_key, member.value.into())));
+    first.extend(own.iter().map(|member| (member.raw_key, member.value.into())));
     if let Some(bytes) = &state.context {
       first.push((CONTEXT, format!("\"{}\"", BASE64.encode(bytes)).into()));
     }

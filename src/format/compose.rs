@@ -308,7 +308,7 @@ fn compose_session(session: &[Member<'_>], id: &str) -> Result<String> {
 }
 
 /// Whether a key is an array index, which engines keep in a part of an object that comes first.
-fn is_index(raw_key: &str) -> bool {
+pub(super) fn is_index(raw_key: &str) -> bool {
   raw_key
     .parse::<u32>()
     .is_ok_and(|index| index < u32::MAX && index.to_string() == raw_key)

@@ -151,20 +151,19 @@ impl Store {
     Ok(!rows.is_empty() || !damaged.is_empty())
   }
 
-  /// Removes what has expired, and of the rest all but the newest; the answer is how many went. Damaged ones count, and go
-  /// when their turn comes.
+  /// Removes what has expired, and of the rest all that is older than the newest `keep`; the answer is how many went. One
+  /// that cannot be read is not one of those that are kept: it goes when its turn comes.
   pub fn prune_agent(&self, series: &Series, keep: usize) -> Result<usize> {
-    let (rows, damaged) = self.alive(series)?;
-    let is_alive = |entry: &CheckpointEntry| {
-      rows.iter().any(|row| row.entry == *entry) || damaged.iter().any(|damaged| damaged.id == entry.id)
-    };
-    let mut kept = 0;
-    let mut gone = 0;
-    for entry in self.backend.checkpoints(series)? {
-      if is_alive(&entry) && kept < keep {
-        kept += 1;
+    let now = now_ms();
+    let entries = self.backend.checkpoints(series)?;
+    let (mut kept, mut gone) = (0, 0);
+    // Only what was listed is removed: what is saved meanwhile is newer than all of it.
+    for (entry, found) in entries.iter().zip(self.infos(series, &entries)?) {
+      let is_expired = matches!(&found, Ok(Some((info, _))) if info.is_expired(now));
+      if kept < keep && !is_expired {
+        kept += usize::from(matches!(found, Ok(Some(_))));
       } else {
-        gone += usize::from(self.backend.remove(&series.session, series.item_of(&entry))?);
+        gone += usize::from(self.backend.remove(&series.session, series.item_of(entry))?);
       }
     }
     Ok(gone)
@@ -173,20 +172,27 @@ impl Store {
   /// What has not expired, newest first, and what cannot be read.
   fn alive(&self, series: &Series) -> Result<(Vec<Row>, Vec<Damaged>)> {
     let now = now_ms();
-    let entries = self.backend.checkpoints(series)?;
-    let (mut rows, mut damaged) = (Vec::new(), Vec::new());
-    for (entry, found) in entries.iter().zip(self.infos(series, &entries)?) {
-      match found {
-        Ok(Some((info, size))) if !info.is_expired(now) => rows.push(Row {
-          entry: entry.clone(),
-          info,
-          size,
-        }),
-        Ok(_) => {}
-        Err(error) => damaged.push(self.damaged(series, entry, error)),
+    loop {
+      let entries = self.backend.checkpoints(series)?;
+      let (mut rows, mut damaged) = (Vec::new(), Vec::new());
+      let mut vanished = 0;
+      for (entry, found) in entries.iter().zip(self.infos(series, &entries)?) {
+        match found {
+          Ok(Some((info, _))) if info.is_expired(now) => {}
+          Ok(Some((info, size))) => rows.push(Row {
+            entry: entry.clone(),
+            info,
+            size,
+          }),
+          Ok(None) => vanished += 1,
+          Err(error) => damaged.push(self.damaged(series, entry, error)),
+        }
+      }
+      // Retention took all that was listed, which it does only when there is something newer.
+      if vanished == 0 || vanished < entries.len() {
+        return Ok((rows, damaged));
       }
     }
-    Ok((rows, damaged))
   }
 }
 

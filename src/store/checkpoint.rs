@@ -167,13 +167,19 @@ impl Store {
 
   /// The newest checkpoint; a large one is not checked yet.
   pub fn latest_checkpoint(&self, series: &Series) -> Result<Option<StoredCheckpoint>> {
-    for entry in self.backend.checkpoints(series)? {
-      // One that went away since the listing makes room for the next.
-      if let Some(found) = self.verified_if_small(series, &entry.id, entry.encoding)? {
-        return Ok(Some(found));
+    loop {
+      let entries = self.backend.checkpoints(series)?;
+      for entry in &entries {
+        // One that went away since the listing makes room for the next.
+        if let Some(found) = self.verified_if_small(series, &entry.id, entry.encoding)? {
+          return Ok(Some(found));
+        }
+      }
+      // Retention took all that was listed, which it does only when there is something newer.
+      if entries.is_empty() {
+        return Ok(None);
       }
     }
-    Ok(None)
   }
 
   pub fn delete_checkpoint(&self, series: &Series, id: &CheckpointId) -> Result<()> {

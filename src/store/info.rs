@@ -101,6 +101,16 @@ pub struct Iteration {
   labels: Labels,
   filter: Filter,
   waiting: VecDeque<CheckpointEntry>,
+  /// Whether any of them was still there when its turn came.
+  has_met_one: bool,
+}
+
+/// What a walk finds where a checkpoint was listed.
+enum Met {
+  Wanted(Box<Result<StoredCheckpoint, Damaged>>),
+  Unwanted,
+  /// It is gone.
+  Nobody,
 }
 
 /// What a list shows of a checkpoint, and the bytes that it takes up; `None` if it is not there.
@@ -151,30 +161,48 @@ impl Store {
       labels: self.labels_of(series),
       filter,
       waiting: self.backend.checkpoints(series)?.into(),
+      has_met_one: false,
     })
   }
 
   /// The next checkpoint of a walk that is still there and wanted, checked as far as its bytes allow.
   pub fn next_of(&self, iteration: &mut Iteration) -> Option<Result<StoredCheckpoint, Damaged>> {
     while let Some(entry) = iteration.waiting.pop_front() {
-      if !iteration.filter.admits_all() {
-        let info = self.infos(&iteration.series, slice::from_ref(&entry));
-        match info.and_then(|mut infos| infos.pop().unwrap_or(Ok(None))) {
-          Ok(Some((mut info, _))) => {
-            iteration.labels.apply(&entry.id, &mut info);
-            if !iteration.filter.admits(&info) {
-              continue;
-            }
-          }
-          Ok(None) => continue,
-          Err(error) => return Some(Err(self.damaged(&iteration.series, &entry, error))),
+      match self.meet(iteration, &entry) {
+        Met::Wanted(read) => {
+          iteration.has_met_one = true;
+          return Some(*read);
         }
+        Met::Unwanted => iteration.has_met_one = true,
+        Met::Nobody => {}
       }
-      if let Some(read) = self.read_entry(&iteration.series, &entry) {
-        return Some(read);
+      if iteration.waiting.is_empty() && !iteration.has_met_one {
+        // Retention took all that was listed, which it does only when there is something newer.
+        iteration.waiting = self.backend.checkpoints(&iteration.series).unwrap_or_default().into();
       }
     }
     None
+  }
+
+  /// An entry whose turn has come.
+  fn meet(&self, iteration: &Iteration, entry: &CheckpointEntry) -> Met {
+    if !iteration.filter.admits_all() {
+      let info = self.infos(&iteration.series, slice::from_ref(entry));
+      match info.and_then(|mut infos| infos.pop().unwrap_or(Ok(None))) {
+        Ok(Some((mut info, _))) => {
+          iteration.labels.apply(&entry.id, &mut info);
+          if !iteration.filter.admits(&info) {
+            return Met::Unwanted;
+          }
+        }
+        Ok(None) => return Met::Nobody,
+        Err(error) => return Met::Wanted(Box::new(Err(self.damaged(&iteration.series, entry, error)))),
+      }
+    }
+    match self.read_entry(&iteration.series, entry) {
+      Some(read) => Met::Wanted(Box::new(read)),
+      None => Met::Nobody,
+    }
   }
 
   pub(super) fn infos(&self, series: &Series, entries: &[CheckpointEntry]) -> Result<Vec<Found>> {

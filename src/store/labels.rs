@@ -76,10 +76,10 @@ impl Store {
     if let Some(label) = label.as_ref().filter(|_| request.is_unique) {
       self.require_free(&series, &label.text, Some(id))?;
     }
+    let there = self.backend.checkpoints(&series)?;
     self.backend.update(session, Document::Labels, limit, &mut |old| {
       let mut labels = old.map_or(Ok(Labels::default()), |bytes| parse(bytes, &path))?.0;
       // Those of checkpoints that are gone go with the next change.
-      let there = self.backend.checkpoints(&series)?;
       labels.retain(|id, _| there.iter().any(|entry| entry.id.as_str() == id));
       let literal = label.as_ref().map_or("null", |label| &label.literal);
       labels.insert(id.as_str().to_owned(), literal.to_owned());

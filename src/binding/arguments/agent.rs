@@ -3,13 +3,13 @@
 use napi::ValueType;
 use napi::bindgen_prelude::{FromNapiValue, JsObjectValue, JsValue, Uint8Array};
 
-use super::super::engine::{Value, number_of, text_of};
+use super::super::engine::{Collection, Value, number_of, text_of};
 use super::super::error::not_serializable;
 use super::super::text::Text;
-use super::{Arguments, is_undefined, to_usize};
+use super::{Arguments, is_absent, to_usize};
 use crate::backend::{Encoding, Series};
 use crate::error::Result;
-use crate::format::agent::{AgentState, CONTEXT};
+use crate::format::agent::{AgentState, CONTEXT, LISTS};
 use crate::id::{AgentId, SessionId};
 use crate::store::Order;
 
@@ -41,9 +41,15 @@ impl Arguments<'_> {
     })
   }
 
-  /// A copy is stringified, so that what is left out of the JSON is left out of nothing else.
+  /// What is checked is what is stored: a copy, for which each member was read once.
   pub fn agent_state(self, state: Value) -> Result<AgentStateArguments> {
     self.object(state, "state")?;
+    let unreadable = |error| not_serializable("state", error);
+    if self.engine.collection(state).map_err(unreadable)? != Collection::None {
+      return Err(self.wrong("state", "an object", state));
+    }
+    let mut copy = self.engine.copy(state).map_err(unreadable)?;
+    let state = copy.to_unknown();
     self.amount(state, "iteration", true)?;
     self.amount(state, "tokensUsed", false)?;
     self.amount(state, "costEstimate", false)?;
@@ -65,7 +71,7 @@ impl Arguments<'_> {
     if let Some(label) = self.option(state, "label")? {
       self.label(label, "state.label")?;
     }
-    for name in ["messages", "toolCalls", "pendingToolCalls", "partialResults"] {
+    for name in LISTS {
       if let Some(list) = self.option(state, name)?
         && !self.engine.is_array(list)?
       {
@@ -77,12 +83,15 @@ impl Arguments<'_> {
     }
     let context = self.option(state, CONTEXT)?;
     let context = context.map(|bytes| self.bytes(bytes, "state.context")).transpose()?;
-    let copy = self.engine.copy(state);
-    let mut copy = copy.map_err(|error| not_serializable("state", error))?;
     copy.delete_named_property(CONTEXT)?;
-    copy.delete_named_property("toJSON")?;
+    // A method has no say in what the members are.
+    if let Some(method) = self.option(state, "toJSON")?
+      && matches!(method.get_type(), Ok(ValueType::Function))
+    {
+      copy.delete_named_property("toJSON")?;
+    }
     Ok(AgentStateArguments {
-      json: self.json(copy.to_unknown(), "state")?,
+      json: self.json(state, "state")?,
       context,
       ttl_ms: ttl.map(|ttl| to_usize(ttl) as u64),
     })
@@ -134,7 +143,7 @@ impl Arguments<'_> {
 
   /// A whole number that is not negative, and may not be left out.
   pub fn required_count(self, value: Value, name: &str) -> Result<usize> {
-    if is_undefined(value) {
+    if is_absent(value) {
       return Err(self.wrong(name, "a whole number, 0 or more", value));
     }
     self.count(value, name)
