@@ -34,15 +34,7 @@ describe('the directory', () => {
     await store.restoreCheckpoint({ checkpointId })
     const tree = (directory) => readdirSync(join(base, directory)).toSorted()
     assert.deepEqual(tree(''), ['s'])
-    assert.deepEqual(tree('s'), [
-      '.lock',
-      'checkpoints',
-      'latest',
-      'logs',
-      'results',
-      'session.json',
-      'task-tree.json',
-    ])
+    assert.deepEqual(tree('s'), ['.lock', 'checkpoints', 'latest', 'logs', 'results', 'session.json', 'task-tree.json'])
     assert.equal(readlinkSync(join(base, 's/latest')), `checkpoints/${checkpointId}.json`)
     assert.deepEqual(tree('s/checkpoints'), ['.names', `${checkpointId}.json`])
     assert.equal(statSync(join(base, 's/checkpoints/.names')).size, 0)

@@ -1,6 +1,6 @@
 // Waiting for things to happen, never for time to pass.
 
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 
 /** Far beyond what anything takes: a test that fails should not hang. */
 const PATIENCE_MS = 60_000
@@ -12,6 +12,23 @@ export async function until(holds) {
     if (Date.now() > deadline) throw new Error(`It never came true: ${holds}`)
     await sleep(1)
   }
+}
+
+/** Looks again and again while some work is under way; resolves to how often, when the work is done. */
+export async function lookedDuring(work, look) {
+  const state = { isOver: false }
+  const ended = work.finally(() => {
+    state.isOver = true
+  })
+  ended.catch(() => {})
+  let times = 0
+  while (!state.isOver) {
+    await look()
+    times += 1
+    await turn()
+  }
+  await ended
+  return times
 }
 
 /** A promise that is resolved from outside. */

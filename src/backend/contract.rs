@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use super::{Backend, Change, CheckpointEntry, Document, Encoding, Item, Peek, Series, Surplus};
+use super::{Backend, Change, CheckpointEntry, Content, Document, Encoding, Item, Peek, Series, Surplus};
 use crate::error::{Code, Error};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
 
@@ -24,6 +24,7 @@ pub fn run(new_backend: impl Fn(u32) -> Box<dyn Backend>) {
   a_pinned_checkpoint_is_not_retired_and_not_counted(new_backend);
   an_update_sees_what_is_there_and_no_other_comes_between(new_backend);
   as_many_earlier_versions_stay_as_are_wanted(new_backend);
+  a_session_is_founded_whole_or_not_at_all(new_backend);
   simultaneous_writers_never_mix(new_backend);
 }
 
@@ -382,6 +383,43 @@ fn as_many_earlier_versions_stay_as_are_wanted(new_backend: Factory<'_>) {
   assert_eq!(versions(Document::Labels), ["l", "", "", ""]);
   backend.delete_session(&s).unwrap();
   assert_eq!(versions(Document::Session), ["", "", "", ""]);
+}
+
+fn a_session_is_founded_whole_or_not_at_all(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  let (s, id) = (session("s"), checkpoint("cp-1-000000"));
+  let items: [(Item<'_>, &dyn Content); 2] = [
+    (Item::Checkpoint(None, &id, Encoding::Json), &b"cp"),
+    (Item::SESSION, &b"document"),
+  ];
+  backend.create_session(&s).unwrap();
+  assert!(backend.found(&s, &items).unwrap());
+  assert_eq!(backend.sessions().unwrap().len(), 1);
+  assert_eq!(backend.checkpoints(&(&s).into()).unwrap().len(), 1);
+  assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap().unwrap(), b"document");
+  backend.write(&s, Item::SESSION, b"changed").unwrap();
+  assert!(!backend.found(&s, &items).unwrap());
+  assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap().unwrap(), b"changed");
+  for (number, item) in [Item::TASK_TREE, Item::TaskResult(&TaskId::parse("t").unwrap())]
+    .into_iter()
+    .enumerate()
+  {
+    let other = session(&format!("other-{number}"));
+    backend.write(&other, item, b"mine").unwrap();
+    assert!(!backend.found(&other, &items).unwrap());
+    assert_eq!(backend.read(&other, item, u64::MAX).unwrap().unwrap(), b"mine");
+    assert_eq!(backend.read(&other, Item::SESSION, u64::MAX).unwrap(), None);
+  }
+  let race = session("race");
+  let founders = thread::scope(|scope| {
+    let found = || backend.found(&race, &[(Item::SESSION, &b"document")]).unwrap();
+    let founders: Vec<_> = (0..4).map(|_| scope.spawn(found)).collect();
+    founders
+      .into_iter()
+      .filter_map(|founder| founder.join().unwrap().then_some(()))
+      .count()
+  });
+  assert_eq!(founders, 1);
 }
 
 fn simultaneous_writers_never_mix(new_backend: Factory<'_>) {

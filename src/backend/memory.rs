@@ -51,6 +51,10 @@ impl Contents {
     }
   }
 
+  fn is_empty(&self) -> bool {
+    self.documents.is_empty() && self.checkpoints.is_empty() && self.damaged.is_empty()
+  }
+
   /// Replaces a document; as many earlier ones as are wanted stay.
   fn replace(&mut self, document: Document, bytes: Vec<u8>, keep_previous: u32) {
     if Document::VERSIONED.contains(&document) {
@@ -58,6 +62,16 @@ impl Contents {
         let newer = Item::version(document, back - 1);
         if let Some(moved) = self.documents.remove(&newer.to_string()) {
           self.documents.insert(Item::Previous(document, back).to_string(), moved);
+        }
+      }
+      // Somebody may have kept more before.
+      for back in keep_previous + 1.. {
+        if self
+          .documents
+          .remove(&Item::Previous(document, back).to_string())
+          .is_none()
+        {
+          break;
         }
       }
     }
@@ -170,6 +184,19 @@ impl Backend for MemoryBackend {
   fn delete_session(&self, session: &SessionId) -> Result<Option<Error>> {
     self.lock().remove(session);
     Ok(None)
+  }
+
+  fn found(&self, session: &SessionId, items: &[(Item<'_>, &dyn Content)]) -> Result<bool> {
+    let mut contents = Contents::default();
+    for (item, content) in items {
+      contents.put(*item, self.bytes(session, *item, *content)?);
+    }
+    let mut sessions = self.lock();
+    let is_new = sessions.get(session).is_none_or(Contents::is_empty);
+    if is_new {
+      sessions.insert(session.clone(), contents);
+    }
+    Ok(is_new)
   }
 
   fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64> {

@@ -41,6 +41,8 @@ pub struct Surplus {
   pub newest: Option<CheckpointEntry>,
   /// Those beyond the newest ones that are kept, oldest last; pinned ones are neither counted nor among them.
   pub entries: Vec<CheckpointEntry>,
+  /// What went wrong beside the question.
+  pub warning: Option<String>,
 }
 
 impl Surplus {
@@ -50,6 +52,7 @@ impl Surplus {
     Self {
       newest: entries.peek().copied().cloned(),
       entries: entries.filter(|entry| !entry.is_pinned).skip(keep).cloned().collect(),
+      warning: None,
     }
   }
 }
@@ -128,6 +131,10 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// Removes everything below a session; a missing session is no error. When it returns, the session is gone for
   /// every reader; the answer is what still kept its bytes from being freed.
   fn delete_session(&self, session: &SessionId) -> Result<Option<Error>>;
+
+  /// Makes a session that holds these items, as one step. The answer is whether it did: a session that holds anything
+  /// already is left as it is.
+  fn found(&self, session: &SessionId, items: &[(Item<'_>, &dyn Content)]) -> Result<bool>;
 
   /// Replaces one item, making the session if need be: readers see the old bytes or the new ones, whole. When it
   /// returns, they are as durable as the place can make them. The answer is how many they are.

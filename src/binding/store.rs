@@ -203,10 +203,13 @@ impl CheckpointStore {
       },
       |store, (stamp, checkpoint)| {
         let (session, encoding) = (checkpoint.session.clone(), checkpoint.encoding);
-        if let Some(label) = &checkpoint.unique_label {
-          store.require_free_label(&session, label)?;
+        let unique_label = checkpoint.unique_label.clone();
+        let parts = checkpoint.into_parts();
+        let create = || store.create_checkpoint(&session, stamp, &parts, encoding);
+        match unique_label {
+          Some(label) => store.with_free_label(&session, &label, create),
+          None => create(),
         }
-        store.create_checkpoint(&session, stamp, &checkpoint.into_parts(), encoding)
       },
       settle::created,
     )

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use super::checkpoint::Encoded;
 use super::info::Row;
 use super::labels::not_found;
-use super::{Created, LaidOut, Spelling, Stamp, Store, StoredCheckpoint};
-use crate::backend::{Encoding, Item, Series};
+use super::{LaidOut, Spelling, Stamp, Store, StoredCheckpoint};
+use crate::backend::{Content, Encoding, Item, Series};
 use crate::error::{Code, Error, Result};
 use crate::format::compose::{NewCheckpoint, Parts};
 use crate::format::object::{Edit, ObjectWriter, edit, quoted};
@@ -29,8 +29,9 @@ pub struct ForkRequest {
 #[derive(Debug)]
 pub struct Forked {
   pub session: SessionId,
-  /// The first checkpoint of the new session.
-  pub created: Created,
+  /// The first checkpoint of the new session, and where it is.
+  pub checkpoint: CheckpointId,
+  pub path: String,
   pub tasks: usize,
   pub agents: usize,
   /// A JSON array of strings.
@@ -47,7 +48,6 @@ pub enum ForkOutcome {
 
 impl Store {
   pub fn fork(&self, request: &ForkRequest, stamp: Stamp) -> Result<ForkOutcome> {
-    self.require_new(&request.new_session)?;
     let source = Series::from(&request.session);
     for encoding in Encoding::ALL {
       match self.verified(&source, &request.checkpoint, encoding)? {
@@ -75,7 +75,6 @@ impl Store {
     self.fork_whole(request, stamp, stored, text)
   }
 
-  /// The new session's document comes last: until then nobody sees it.
   fn fork_whole(&self, request: &ForkRequest, stamp: Stamp, stored: &StoredCheckpoint, text: &str) -> Result<Forked> {
     let damaged = |error: SyntaxError| Error::corrupt(&stored.path, error).because(error);
     let document = stored.document(text)?;
@@ -110,30 +109,28 @@ impl Store {
       checkpoint: NewCheckpoint::compose(&id, stamp.timestamp, &parts)?,
       encoding: Encoding::Json,
     };
-    let created = self.add(&series, id, &encoded)?;
+    let item = series.item(&id, Encoding::Json);
     let session = LaidOut(encoded.checkpoint.session());
-    self
-      .backend
-      .write_state(&series.session, &session, &LaidOut(&tree.text))?;
+    let tree_text = LaidOut(&tree.text);
+    let items: [(Item<'_>, &dyn Content); 3] = [
+      (item, &encoded),
+      (Item::TASK_TREE, &tree_text),
+      (Item::SESSION, &session),
+    ];
+    if !self.backend.found(&series.session, &items)? {
+      return Err(exists(&series.session));
+    }
+    let path = self.backend.name_of(&series.session, item);
+    // Where there is a link to the newest, it follows.
+    self.apply_retention(&series, &id);
     Ok(Forked {
       session: request.new_session.clone(),
-      created,
+      checkpoint: id,
+      path,
       tasks: members(&tree.text).map_err(damaged)?.len(),
       agents: members(agents).map_err(damaged)?.len(),
       warnings: tree.warnings,
     })
-  }
-
-  /// Fails if there is anything of a session already.
-  fn require_new(&self, session: &SessionId) -> Result<()> {
-    let has_document = self.backend.sessions()?.contains(session);
-    if has_document || !self.backend.checkpoints(&session.into())?.is_empty() {
-      return Err(Error::new(
-        Code::Exists,
-        format!("Session {session} exists already. Choose another newSessionId, or delete it first"),
-      ));
-    }
-    Ok(())
   }
 
   /// The tree of a session's checkpoints and of what was forked from them, as JSON. It is flat, because a chain of thousands
@@ -141,7 +138,8 @@ impl Store {
   pub fn history(&self, session: &SessionId) -> Result<String> {
     let series = Series::from(session);
     let entries = self.backend.checkpoints(&series)?;
-    let document = self.session_document(session)?;
+    // One that is damaged says nothing of where it came from; a verification reports it.
+    let document = self.session_document(session).ok().flatten();
     if entries.is_empty() && document.is_none() {
       return Err(Error::new(Code::NotFound, format!("Session not found: {session}")));
     }
@@ -193,6 +191,13 @@ impl Store {
   pub(super) fn session_document(&self, session: &SessionId) -> Result<Option<String>> {
     Ok(self.load(session, Item::SESSION)?.map(|loaded| loaded.text))
   }
+}
+
+fn exists(session: &SessionId) -> Error {
+  Error::new(
+    Code::Exists,
+    format!("Session {session} exists already. Choose another newSessionId, or delete it first"),
+  )
 }
 
 fn origin(session: &SessionId, checkpoint: &CheckpointId) -> String {

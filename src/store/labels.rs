@@ -1,6 +1,7 @@
 //! Labels that are given to checkpoints after they were made, and pins. The checkpoints themselves are never rewritten.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::PoisonError;
 
 use super::info::{Filter, Row};
 use super::{Store, StoredCheckpoint, into_text, laid_out};
@@ -73,14 +74,18 @@ impl Store {
     let path = self.backend.name_of(session, Item::LABELS);
     let limit = self.options.max_read_bytes;
     self.require(&series, id)?;
+    let _turn = request
+      .is_unique
+      .then(|| self.unique_labels.lock().unwrap_or_else(PoisonError::into_inner));
     if let Some(label) = label.as_ref().filter(|_| request.is_unique) {
       self.require_free(&series, &label.text, Some(id))?;
     }
-    let there = self.backend.checkpoints(&series)?;
+    let entries = self.backend.checkpoints(&series)?;
+    let there: HashSet<_> = entries.iter().map(|entry| entry.id.as_str()).collect();
     self.backend.update(session, Document::Labels, limit, &mut |old| {
       let mut labels = old.map_or(Ok(Labels::default()), |bytes| parse(bytes, &path))?.0;
       // Those of checkpoints that are gone go with the next change.
-      labels.retain(|id, _| there.iter().any(|entry| entry.id.as_str() == id));
+      labels.retain(|id, _| there.contains(id.as_str()));
       let literal = label.as_ref().map_or("null", |label| &label.literal);
       labels.insert(id.as_str().to_owned(), literal.to_owned());
       let mut sorted: Vec<_> = labels.into_iter().collect();
@@ -112,9 +117,11 @@ impl Store {
     Err(not_found(&session.into(), id))
   }
 
-  /// Refuses a label that a checkpoint of the session has already.
-  pub fn require_free_label(&self, session: &SessionId, label: &str) -> Result<()> {
-    self.require_free(&session.into(), label, None)
+  /// Does something while nobody else of this store gives out labels that must be unique, and only if this one is free.
+  pub fn with_free_label<T>(&self, session: &SessionId, label: &str, act: impl FnOnce() -> Result<T>) -> Result<T> {
+    let _turn = self.unique_labels.lock().unwrap_or_else(PoisonError::into_inner);
+    self.require_free(&session.into(), label, None)?;
+    act()
   }
 
   /// Refuses a label that a checkpoint, other than `mine`, has already.
@@ -173,7 +180,7 @@ pub(super) fn not_found(series: &Series, id: &CheckpointId) -> Error {
   Error::new(Code::NotFound, format!("Checkpoint not found: {id} in {series}"))
 }
 
-fn parse(bytes: Vec<u8>, path: &str) -> Result<Labels> {
+pub(super) fn parse(bytes: Vec<u8>, path: &str) -> Result<Labels> {
   let text = into_text(bytes, path)?;
   let members = members(&text).map_err(|error| Error::corrupt(path, error).because(error))?;
   let is_label = |value: &str| value == "null" || value.starts_with('"');

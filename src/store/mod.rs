@@ -90,6 +90,8 @@ pub struct Store {
   ids: IdSource,
   /// Series whose existing checkpoints have been looked at for their ids, and what came of it.
   known_series: Mutex<HashMap<Series, Option<Shift>>>,
+  /// Held while a label that must be unique is looked for and given.
+  unique_labels: Mutex<()>,
   gate: Gate,
 }
 
@@ -101,6 +103,7 @@ impl Store {
       options,
       ids: IdSource::default(),
       known_series: Mutex::default(),
+      unique_labels: Mutex::default(),
       gate: Gate::default(),
     }
   }

@@ -26,12 +26,12 @@ impl Store {
       // From now on, ours are newer.
       self.ids.observe(&newest.id);
     }
-    surplus
+    let refused = surplus
       .entries
       .iter()
       .filter(|entry| !(is_from_future && entry.id == *just_made))
       .filter_map(|entry| self.backend.retire(series, entry).err())
-      .map(|error| format!("An old checkpoint was not removed: {error}"))
-      .collect()
+      .map(|error| format!("An old checkpoint was not removed: {error}"));
+    surplus.warning.iter().cloned().chain(refused).collect()
   }
 }

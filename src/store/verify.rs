@@ -1,6 +1,6 @@
 //! Whether what is stored is whole, from its bytes.
 
-use super::labels::not_found;
+use super::labels::{self, not_found};
 use super::{Store, StoredCheckpoint};
 use crate::backend::{CheckpointEntry, Encoding, Item, Series, time_in_id};
 use crate::error::{Code, Error, Result};
@@ -182,6 +182,7 @@ impl Store {
     let path = self.backend.name_of(session, item);
     let damage = match self.load(session, item) {
       Ok(None) => return None,
+      Ok(Some(loaded)) if item == Item::LABELS => labels::parse(loaded.text.into_bytes(), &path).err(),
       Ok(Some(loaded)) => validate(&loaded.text)
         .err()
         .map(|error| Error::corrupt(&path, error).because(error)),

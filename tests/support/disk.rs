@@ -351,6 +351,8 @@ impl Directory for FaultyDirectory {
   type File = Node;
   type Lock = Node;
 
+  const LINK: Kind = Kind::Other;
+
   fn open_directory(&self, name: &str) -> io::Result<Self> {
     let state = self.call()?;
     let node = state.find(self.node, name)?;

@@ -8,8 +8,8 @@ use super::disk::{Directory, Disk, Kind};
 use super::durable::{Temporary, absent_is_fine, sync_names};
 use super::walk::{remove_tree, tree_size};
 use super::{
-  FileBackend, Happened, Place, below, contents, directories, exists, is_absence, modified, names, pending, pin_of,
-  removed, versions,
+  FileBackend, Happened, Place, below, contents, directories, exists, founding, is_absence, modified, names, pending,
+  pin_of, removed, versions,
 };
 use crate::backend::item::{AGENTS, CHECKPOINTS, RESULTS};
 use crate::backend::{
@@ -99,6 +99,28 @@ impl<D: Disk> Backend for FileBackend<D> {
     self.latest.forget(session);
     sync_names(&base, &path, self.settings.durability)?;
     Ok(remove_tree(&base, &doomed).map_err(fail).err())
+  }
+
+  fn found(&self, session: &SessionId, items: &[(Item<'_>, &dyn Content)]) -> Result<bool> {
+    let path = self.shown(&[session.as_str()]);
+    let durability = self.settings.durability;
+    self.in_directory(&[], |base| {
+      let made = founding::found(base, session.as_str(), items, durability);
+      if !made.map_err(|error| Error::io("write", &path, error))? {
+        return Ok(false);
+      }
+      // What is known of directories of that name is known of others.
+      self.directories.forget(session.as_str());
+      sync_names(base, &path, durability)?;
+      for (item, _) in items {
+        if let Item::Checkpoint(None, id, encoding) = *item {
+          self
+            .latest
+            .made(session, CheckpointEntry::new(id.clone(), encoding, || 0));
+        }
+      }
+      Ok(true)
+    })
   }
 
   fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64> {
@@ -216,7 +238,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     let path = self.path(&series.session, series.item(id, Encoding::Json));
     let fail = |error| Error::io("pin", &path, error);
     let pin = pin_of(id);
-    let was_there = self.names.change(series, &directory, || {
+    let was_there = self.names.change(series, &directory, |_| {
       if !holds_checkpoint(&directory, series, id).map_err(fail)? {
         return Ok((false, None));
       }
@@ -259,6 +281,10 @@ impl<D: Disk> Backend for FileBackend<D> {
       sync_names(&from, &path, self.settings.durability)?;
       Ok(moved)
     })?;
+    if let (Happened::Went, Item::Checkpoint(_, id, _)) = (moved, item) {
+      // A pin without its checkpoint means nothing.
+      let _ = from.remove_file(&pin_of(id));
+    }
     Ok((moved == Happened::Went).then(|| self.shown(&directory).join(name).to_string_lossy().into_owned()))
   }
 
@@ -283,11 +309,15 @@ impl<D: Disk> Backend for FileBackend<D> {
       || self.checkpoints_in(series, &directory),
       |newest| {
         if series.agent.is_some() {
-          return Ok(());
+          return None;
         }
         let open = || directories::open(&self.disk, &[session.as_str()]);
         let moved = self.latest.follow(session, newest, open);
-        moved.map_err(|error| Error::io("move the link to", &self.path(session, series.item_of(newest)), error))
+        // The link is for others: it keeps nobody from what they came for.
+        let path = self.path(session, series.item_of(newest));
+        moved
+          .err()
+          .map(|error| Error::io("move the link to", &path, error).message)
       },
     )
   }

@@ -27,6 +27,9 @@ pub trait Directory: Sized + Send {
   /// Held until it is dropped.
   type Lock: Send;
 
+  /// What [`Directory::link`] makes.
+  const LINK: Kind;
+
   fn open_directory(&self, name: &str) -> io::Result<Self>;
 
   /// Makes a directory for its owner only.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::disk::Directory;
+use super::disk::{Contents, Directory, Kind};
 use super::durable::{ATTEMPTS, Durability, absent_is_fine, temporary_name};
 use super::is_absence;
 use crate::backend::item::CHECKPOINTS;
@@ -51,7 +51,8 @@ impl Latest {
     open: impl FnOnce() -> io::Result<D>,
   ) -> io::Result<()> {
     let known = self.known(session);
-    if known.made.as_ref() == Some(newest) && known.named.as_ref() != Some(newest) {
+    let is_newest = |entry: &Option<CheckpointEntry>| entry.as_ref().is_some_and(|entry| is_same(entry, newest));
+    if is_newest(&known.made) && !is_newest(&known.named) {
       point(&open()?, Some(newest))?;
       self.remember(session, |known| known.named = Some(newest.clone()));
     }
@@ -73,9 +74,8 @@ impl Latest {
     }
     let directory = open()?;
     if !known.named.as_ref().is_some_and(|named| is_newer(named, entry)) {
-      match directory.stat(LATEST) {
-        Err(error) if is_absence(&error) => return Ok(()),
-        stat => drop(stat?),
+      if what_is_there(&directory)? != Found::Ours {
+        return Ok(());
       }
       known.named = others()?.into_iter().find(|other| other.id != entry.id);
       point(&directory, known.named.as_ref())?;
@@ -88,6 +88,14 @@ impl Latest {
       remembered.named = known.named;
     });
     Ok(())
+  }
+
+  /// Somebody else has been at the checkpoints, and so at the link.
+  pub fn doubt(&self, session: &SessionId) {
+    self.remember(session, |known| {
+      known.named = None;
+      known.durable = None;
+    });
   }
 
   /// Forgets a session that was removed.
@@ -114,7 +122,38 @@ fn is_newer(one: &CheckpointEntry, other: &CheckpointEntry) -> bool {
   one.newest_first(other).is_lt()
 }
 
+fn is_same(one: &CheckpointEntry, other: &CheckpointEntry) -> bool {
+  one.id == other.id && one.encoding == other.encoding
+}
+
+/// What goes by the name of the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+  Nothing,
+  Ours,
+  Foreign,
+}
+
+fn what_is_there<D: Directory>(session: &D) -> io::Result<Found> {
+  let kind = match session.stat(LATEST) {
+    Err(error) if is_absence(&error) => return Ok(Found::Nothing),
+    stat => stat?.kind,
+  };
+  let is_ours = match (kind, D::LINK) {
+    // Where there are no links, the file has to say what it is.
+    (Kind::File, Kind::File) => {
+      let contents = session.read(LATEST, 4096)?;
+      matches!(contents, Contents::Bytes(path) if path.starts_with(CHECKPOINTS.as_bytes()))
+    }
+    (kind, link) => kind == link,
+  };
+  Ok(if is_ours { Found::Ours } else { Found::Foreign })
+}
+
 fn point<D: Directory>(session: &D, to: Option<&CheckpointEntry>) -> io::Result<()> {
+  if what_is_there(session)? == Found::Foreign {
+    return Err(io::Error::other("something else goes by that name, and is left alone"));
+  }
   let Some(entry) = to else {
     return absent_is_fine(session.remove_file(LATEST));
   };
@@ -123,7 +162,18 @@ fn point<D: Directory>(session: &D, to: Option<&CheckpointEntry>) -> io::Result<
   loop {
     attempts += 1;
     let temporary = temporary_name(LATEST);
-    session.link(&format!("{CHECKPOINTS}/{file}"), &temporary)?;
+    match session.link(&format!("{CHECKPOINTS}/{file}"), &temporary) {
+      // Not every file system has links. Those who want one do not put a store there.
+      Err(error)
+        if matches!(
+          error.kind(),
+          io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied
+        ) =>
+      {
+        return Ok(());
+      }
+      made => made?,
+    }
     match session.rename(&temporary, session, LATEST) {
       // Somebody took it for a left-over.
       Err(error) if is_absence(&error) && attempts < ATTEMPTS => {}

@@ -6,7 +6,7 @@ use super::walk::remove_tree;
 use crate::clock::now_ms;
 
 /// Where locks cannot tell whether a writer lives, one that is this old does not.
-const DEAD_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
+pub const DEAD_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// A directory without files has a writer that is about to make the first one, unless it is this old.
 const EMPTY_AFTER_MS: u64 = 60 * 1000;
@@ -61,7 +61,7 @@ fn is_dead_directory<D: Directory>(parent: &D, name: &str) -> bool {
   entries.iter().all(|entry| is_dead_file(&directory, &entry.name))
 }
 
-fn is_older<D: Directory>(directory: &D, name: &str, age_ms: u64) -> bool {
+pub fn is_older<D: Directory>(directory: &D, name: &str, age_ms: u64) -> bool {
   let modified = directory.stat(name).map(|stat| stat.modified);
   modified.is_ok_and(|modified| now_ms().saturating_sub(modified) > age_ms)
 }

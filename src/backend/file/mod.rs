@@ -12,6 +12,7 @@ mod backend;
 mod directories;
 pub mod disk;
 mod durable;
+mod founding;
 mod latest;
 mod leftovers;
 mod locks;
@@ -214,7 +215,10 @@ impl<D: Disk> FileBackend<D> {
       session: session.clone(),
       agent: agent.cloned(),
     };
-    self.names.change(&series, directory, || {
+    self.names.change(&series, directory, |was_alone| {
+      if !was_alone && agent.is_none() {
+        self.latest.doubt(session);
+      }
       let happened = act()?;
       let change = match happened {
         Happened::Came => Some(Change::Came(CheckpointEntry {

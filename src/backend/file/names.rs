@@ -62,18 +62,20 @@ impl Names {
     }
   }
 
-  /// Does something that changes the names in a series' `directory`, and remembers what `act` says came of it.
+  /// Does something that changes the names in a series' `directory`, and remembers what `act` says came of it. `act` is told
+  /// whether nobody else has been at the names since we last were.
   pub fn change<D: Directory, T>(
     &self,
     series: &Series,
     directory: &D,
-    act: impl FnOnce() -> Result<(T, Option<Change>)>,
+    act: impl FnOnce(bool) -> Result<(T, Option<Change>)>,
   ) -> Result<T> {
     let lock = lock(directory);
     let found = lock.as_ref().and_then(|lock| directory.time_of(lock).ok());
     // Set first: should we die in the middle of it, others do not believe their memory.
     let mark = lock.as_ref().and_then(|lock| new_mark(directory, lock).ok());
-    let outcome = act();
+    let was_alone = found.is_some() && self.sessions().get(series).map(|known| known.mark) == found;
+    let outcome = act(was_alone);
     let times = mark.and_then(|mark| Some((mark, directory.time().ok()?)));
     let mut sessions = self.sessions();
     match (sessions.get_mut(series), times, &outcome) {
@@ -92,19 +94,19 @@ impl Names {
   }
 
   /// The newest checkpoint, and those beyond the `keep` newest; `list` reads the directory if nothing is known. `show` is given
-  /// the newest while the lock is still held.
+  /// the newest while the lock is still held; what it says becomes a warning.
   pub fn surplus<D: Directory>(
     &self,
     series: &Series,
     directory: &D,
     keep: usize,
     list: impl FnOnce() -> Result<Vec<CheckpointEntry>>,
-    show: impl FnOnce(&CheckpointEntry) -> Result<()>,
+    show: impl FnOnce(&CheckpointEntry) -> Option<String>,
   ) -> Result<Surplus> {
     let lock = lock(directory);
     let mark = lock.as_ref().and_then(|lock| directory.time_of(lock).ok());
-    if let Some(surplus) = mark.and_then(|mark| self.remembered(series, mark, keep)) {
-      surplus.newest.as_ref().map_or(Ok(()), show)?;
+    if let Some(mut surplus) = mark.and_then(|mark| self.remembered(series, mark, keep)) {
+      surplus.warning = surplus.newest.as_ref().and_then(show);
       return Ok(surplus);
     }
     let directory_time = directory.time();
@@ -112,7 +114,7 @@ impl Names {
     entries
       .make_contiguous()
       .sort_unstable_by(|one, other| other.newest_first(one));
-    let surplus = Surplus::of(entries.iter().rev(), keep);
+    let mut surplus = Surplus::of(entries.iter().rev(), keep);
     if let (Some(mark), Ok(directory_time)) = (mark, directory_time) {
       let mut sessions = self.sessions();
       // Sessions that nobody writes to any more are not kept in mind.
@@ -125,7 +127,7 @@ impl Names {
       };
       sessions.insert(series.clone(), known);
     }
-    surplus.newest.as_ref().map_or(Ok(()), show)?;
+    surplus.warning = surplus.newest.as_ref().and_then(show);
     Ok(surplus)
   }
 

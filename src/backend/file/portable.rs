@@ -71,6 +71,8 @@ impl Directory for PathDirectory {
   type File = File;
   type Lock = File;
 
+  const LINK: Kind = Kind::File;
+
   fn open_directory(&self, name: &str) -> io::Result<Self> {
     match self.kind(name)? {
       Kind::Directory => Ok(Self {

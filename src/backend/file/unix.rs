@@ -124,6 +124,8 @@ impl Directory for UnixDirectory {
   type File = LockedFile;
   type Lock = File;
 
+  const LINK: Kind = Kind::Other;
+
   fn open_directory(&self, name: &str) -> io::Result<Self> {
     Self::opened(openat(&self.handle, name, OPEN_DIRECTORY.union(NO_LINK), Mode::empty()))
   }

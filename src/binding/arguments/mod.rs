@@ -81,6 +81,10 @@ impl<'env> Arguments<'env> {
     if label.is_empty() || label.len() > LONGEST {
       return Err(self.wrong(name, &format!("a string of 1 to {LONGEST} bytes"), value));
     }
+    // It stands where half of a surrogate pair was: different labels would become one.
+    if label.contains(char::REPLACEMENT_CHARACTER) {
+      return Err(self.wrong(name, "well-formed text", value));
+    }
     Ok(label)
   }
 

@@ -58,9 +58,9 @@ impl Arguments<'_> {
   /// How many earlier versions are kept: each save renames them all, so not any number will do.
   fn previous(self, value: Value) -> Result<u32> {
     const MOST: u32 = 1000;
-    let count = self.count(value, "options.keepPrevious")?;
-    let count = u32::try_from(count).ok().filter(|count| *count <= MOST);
-    count.ok_or_else(|| {
+    let count = number_of(value).filter(|count| *count >= 0.0 && count.fract() == 0.0);
+    let count = count.and_then(|count| u32::try_from(to_usize(count)).ok());
+    count.filter(|count| *count <= MOST).ok_or_else(|| {
       self.wrong(
         "options.keepPrevious",
         &format!("a whole number from 0 to {MOST}"),

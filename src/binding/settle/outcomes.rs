@@ -53,8 +53,8 @@ pub fn recovered(
 pub fn forked(engine: Engine<'_>, forked: Forked) -> Result<Value> {
   let mut result = success(engine)?;
   result.set_named_property("sessionId", String::from(forked.session))?;
-  result.set_named_property("checkpointId", forked.created.id.as_str())?;
-  result.set_named_property("path", forked.created.path)?;
+  result.set_named_property("checkpointId", forked.checkpoint.as_str())?;
+  result.set_named_property("path", forked.path)?;
   result.set_named_property("restoredTasks", number(forked.tasks as u64))?;
   result.set_named_property("restoredAgents", number(forked.agents as u64))?;
   result.set_named_property("warnings", engine.parse(&forked.warnings)?)?;

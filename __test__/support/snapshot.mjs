@@ -1,0 +1,16 @@
+// Everything in a directory, to be compared with everything in it later.
+
+import { readFileSync, readdirSync, readlinkSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** What every name below a directory holds: the bytes of a file, the target of a link. */
+export function snapshotOf(directory) {
+  const snapshot = {}
+  for (const entry of readdirSync(directory, { withFileTypes: true })) {
+    const path = join(directory, entry.name)
+    if (entry.isDirectory()) snapshot[`${entry.name}/`] = snapshotOf(path)
+    else if (entry.isSymbolicLink()) snapshot[entry.name] = `-> ${readlinkSync(path)}`
+    else snapshot[entry.name] = readFileSync(path, 'base64')
+  }
+  return snapshot
+}
