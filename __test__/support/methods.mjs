@@ -28,6 +28,11 @@ export const ALL_METHODS = {
   saveTaskResult: ['s', 't', 1],
   loadTaskResult: ['s', 't'],
   getSessionStorageStats: ['s'],
+  sessionsInfo: [],
+  listAllCheckpoints: [{ limit: 1 }],
+  deleteSessionCheckpoints: ['s'],
+  expireSessions: [0, { action: 'archive' }],
+  recoverable: [],
 }
 
 /** The methods that answer `{success: false}` instead of rejecting. */

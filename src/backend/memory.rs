@@ -285,6 +285,16 @@ impl Backend for MemoryBackend {
     Ok(())
   }
 
+  fn set_made_at(&self, series: &Series, entry: &CheckpointEntry) -> Result<()> {
+    let key = key(series.agent.as_ref(), &entry.id, entry.encoding);
+    let mut sessions = self.lock();
+    let contents = sessions.get_mut(&series.session);
+    if let Some(stored) = contents.and_then(|contents| contents.checkpoints.get_mut(&key)) {
+      stored.stored_at = entry.made_at;
+    }
+    Ok(())
+  }
+
   fn set_pinned(&self, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool> {
     let mut sessions = self.lock();
     let contents = sessions.get_mut(&series.session);
@@ -358,6 +368,9 @@ impl Backend for MemoryBackend {
         .keys()
         .filter(|name| name.starts_with(RESULTS))
         .count() as u64,
+      newest: contents
+        .of_series(&session.into())
+        .min_by(CheckpointEntry::newest_first),
     })
   }
 }

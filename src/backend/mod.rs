@@ -93,7 +93,7 @@ impl Peek {
 pub type Peeked = Result<Option<Peek>>;
 
 /// What a session takes up.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Usage {
   pub total_bytes: u64,
   /// Of the session itself.
@@ -102,6 +102,8 @@ pub struct Usage {
   pub pinned: u64,
   pub agent_checkpoints: u64,
   pub results: u64,
+  /// The newest checkpoint of the session itself.
+  pub newest: Option<CheckpointEntry>,
 }
 
 /// How a document becomes another: `None` leaves it as it is.
@@ -160,6 +162,9 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// Removes a checkpoint that nobody will miss, unless it has been pinned meanwhile: after a power cut it may be back.
   fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<()>;
 
+  /// Gives a checkpoint the place in the order that `entry` has, if its id carries no time of its own.
+  fn set_made_at(&self, series: &Series, entry: &CheckpointEntry) -> Result<()>;
+
   /// Keeps retention from a checkpoint, or lets it go again. The answer is whether it was there.
   fn set_pinned(&self, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool>;
 
@@ -173,6 +178,12 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// takes no longer the more there are; what others did to it without telling is then noticed a little later.
   fn surplus(&self, series: &Series, keep: usize) -> Result<Surplus> {
     Ok(Surplus::of(self.checkpoints(series)?.iter(), keep))
+  }
+
+  /// Lets whatever points to the newest checkpoint of a series point there, if the place has such a thing: for checkpoints
+  /// that came in another way than one by one.
+  fn settle_newest(&self, _series: &Series) -> Result<()> {
+    Ok(())
   }
 
   /// The tasks that have a result, in the order of their ids.

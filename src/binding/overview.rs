@@ -8,8 +8,7 @@ use super::engine::Value;
 use super::promise::Promise;
 use super::settle::{self, Failure};
 use super::store::CheckpointStore;
-use crate::error::{Error, Result};
-use crate::store::Copied;
+use crate::error::Error;
 
 #[napi]
 impl CheckpointStore {
@@ -106,17 +105,7 @@ impl CheckpointStore {
         }
         Ok((other.inner.enter()?, arguments.copied_session(options)?))
       },
-      |store, (other, session)| {
-        let sessions = match session {
-          Some(session) => vec![session],
-          None => store.sessions_to_copy()?,
-        };
-        let copied: Result<Vec<Copied>> = sessions
-          .iter()
-          .map(|session| store.copy_session(session, &other))
-          .collect();
-        Ok((sessions, copied?))
-      },
+      |store, (other, session)| store.copy(session, &other),
       settle::copied,
     )
   }

@@ -399,7 +399,7 @@ impl CheckpointStore {
       Failure::Rejects,
       |arguments| arguments.session_id(session_id),
       |store, session| store.usage(&session),
-      settle::usage,
+      |engine, usage| settle::usage(engine, &usage),
     )
   }
 }

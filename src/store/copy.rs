@@ -2,7 +2,7 @@
 //! copy that was interrupted goes on where it stopped.
 
 use super::Store;
-use crate::backend::{Document, Item, Series};
+use crate::backend::{Document, Item, Series, time_in_id};
 use crate::error::{Code, Error, Result};
 use crate::id::SessionId;
 
@@ -23,33 +23,43 @@ impl Store {
     std::ptr::eq(self, other) || (self.location() == other.location() && self.location() != "memory:")
   }
 
-  /// The sessions that a copy of everything takes along.
-  pub fn sessions_to_copy(&self) -> Result<Vec<SessionId>> {
-    let mut sessions = self.backend.places()?;
-    sessions.retain(|session| self.holds_anything(session).unwrap_or(true));
-    Ok(sessions)
-  }
-
-  fn holds_anything(&self, session: &SessionId) -> Result<bool> {
-    let usage = self.backend.usage(session)?;
-    Ok(usage.total_bytes > 0)
+  /// Copies one session, or all of them. The answer is those that are in both places now.
+  pub fn copy(&self, session: Option<SessionId>, to: &Self) -> Result<Vec<(SessionId, Copied)>> {
+    let Some(session) = session else {
+      let mut all = Vec::new();
+      for session in self.backend.places()? {
+        let copied = self.copy_session(&session, to)?;
+        // A directory that holds nothing of ours, or a session that was deleted meanwhile.
+        if copied != Copied::default() {
+          all.push((session, copied));
+        }
+      }
+      return Ok(all);
+    };
+    let copied = self.copy_session(&session, to)?;
+    if copied == Copied::default() {
+      return Err(Error::new(Code::NotFound, format!("Session not found: {session}")));
+    }
+    Ok(vec![(session, copied)])
   }
 
   /// Copies everything of a session, and reads it back. The session's document comes last: until then, whoever lists
   /// the sessions of the other place does not find it, unless it was there before.
-  pub fn copy_session(&self, session: &SessionId, to: &Self) -> Result<Copied> {
+  fn copy_session(&self, session: &SessionId, to: &Self) -> Result<Copied> {
     let mut copied = Copied::default();
     let mut rows = self.agent_series(session)?;
     rows.push(session.into());
+    let mut pins = Vec::new();
     for series in &rows {
       // The oldest first: what retention or a crash leaves of it is a beginning, not a middle.
       for entry in self.backend.checkpoints(series)?.iter().rev() {
         if self.copy_item(session, series.item_of(entry), to, &mut copied)? {
           copied.checkpoints += 1;
         }
-        if entry.is_pinned {
-          to.backend.set_pinned(series, &entry.id, true)?;
+        if time_in_id(entry.id.as_str()).is_none() {
+          to.backend.set_made_at(series, entry)?;
         }
+        pins.push((series, entry.clone()));
       }
     }
     let results = self.backend.results(session)?;
@@ -63,12 +73,12 @@ impl Store {
         copied.documents += 1;
       }
     }
-    to.forget_ids(session);
-    // The other place has seen new checkpoints: its link to the newest, where it has one, follows.
-    to.backend.surplus(&Series::from(session), usize::MAX)?;
-    if copied == Copied::default() {
-      return Err(Error::new(Code::NotFound, format!("Session not found: {session}")));
+    for (series, entry) in pins {
+      to.backend.set_pinned(series, &entry.id, entry.is_pinned)?;
     }
+    to.forget_ids(session);
+    // Where the other place has a link to the newest, it follows.
+    to.backend.settle_newest(&Series::from(session))?;
     Ok(copied)
   }
 

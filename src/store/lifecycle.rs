@@ -23,23 +23,51 @@ pub enum Expiry {
   Delete,
 }
 
-/// A session that was running when its process died.
+/// A session that may have been running when its process died.
 #[derive(Debug)]
 pub struct Recoverable {
   pub session: SessionId,
-  pub name: Option<String>,
-  pub status: String,
-  /// From the newest down: those that the engine has to judge, and the first that is whole without it.
+  /// What its document says, if it can be read: that it was running.
+  pub summary: Option<Summary>,
+  /// From the newest down, to the first that is whole.
   pub candidates: Vec<Candidate>,
-  pub damaged: Vec<Damaged>,
 }
 
 #[derive(Debug)]
-pub struct Candidate {
-  /// A JSON object: what a list shows of it.
-  pub info: String,
-  /// What the engine has to judge; `None` if it is whole.
-  pub suspect: Option<StoredCheckpoint>,
+pub enum Candidate {
+  Damaged(Damaged),
+  Readable {
+    /// A JSON object: what a list shows of it.
+    info: String,
+    /// What it says of the session.
+    summary: Option<Summary>,
+    /// What the engine has to judge; `None` if it is whole.
+    suspect: Option<StoredCheckpoint>,
+  },
+}
+
+/// A session in two words.
+#[derive(Debug, Clone)]
+pub struct Summary {
+  pub name: Option<String>,
+  pub status: String,
+}
+
+impl Summary {
+  fn of(document: &str) -> Option<Self> {
+    let found = members(document).ok()?;
+    let text = |name| find(&found, name).and_then(|member| text_of(member.value));
+    Some(Self {
+      name: text("name"),
+      status: text("status")?,
+    })
+  }
+
+  /// Whether somebody worked on it.
+  #[must_use]
+  pub fn is_running(&self) -> bool {
+    RUNNING.contains(&self.status.as_str())
+  }
 }
 
 /// What a session's document says of its life.
@@ -57,7 +85,9 @@ impl Life {
     Some(Self {
       status: text_of(status),
       status_literal: status.to_owned(),
-      expires_at: find(&found, "expiresAt").and_then(|member| member.value.parse().ok()),
+      expires_at: find(&found, "expiresAt")
+        .and_then(|member| member.value.parse().ok())
+        .filter(|time: &f64| time.is_finite()),
     })
   }
 
@@ -76,7 +106,8 @@ impl Store {
   pub fn expire_sessions(&self, now: f64, expiry: Expiry) -> Result<String> {
     let mut lines = Vec::new();
     for session in self.backend.sessions()? {
-      if let Some(life) = self.end(&session, now, expiry)? {
+      // One that cannot be read holds up no other: a verification reports it.
+      if let Ok(Some(life)) = self.end(&session, now, expiry) {
         let mut line = ObjectWriter::with_capacity(128);
         line.push("sessionId", &quoted(session.as_str()));
         line.push("status", &life.status_literal);
@@ -127,17 +158,21 @@ impl Store {
     Ok(ended)
   }
 
-  /// Removes all checkpoints of a session itself, pinned ones too; the answer is how many.
+  /// Removes all checkpoints of a series, pinned ones too; the answer is how many. What cannot be removed keeps no other, and
+  /// is the answer when all others are gone.
   pub fn delete_checkpoints(&self, series: &Series) -> Result<usize> {
-    let mut gone = 0;
+    let (mut gone, mut refused) = (0, None);
     // The oldest first: should it be interrupted, the newest are what is left.
     for entry in self.backend.checkpoints(series)?.iter().rev() {
-      gone += usize::from(self.backend.remove(&series.session, series.item_of(entry))?);
+      match self.backend.remove(&series.session, series.item_of(entry)) {
+        Ok(removed) => gone += usize::from(removed),
+        Err(error) => refused = refused.or(Some(error)),
+      }
     }
-    Ok(gone)
+    refused.map_or(Ok(gone), Err)
   }
 
-  /// The sessions whose last state says that somebody worked on them.
+  /// The sessions whose last state may say that somebody worked on them.
   pub fn recoverable(&self) -> Result<Vec<Recoverable>> {
     let mut found = Vec::new();
     for session in self.backend.places()? {
@@ -150,41 +185,33 @@ impl Store {
     let series = Series::from(&session);
     // A session that was never saved, or whose document is damaged, is judged by its newest whole checkpoint.
     let document = self.session_document(&session).ok().flatten();
-    let life = document.as_deref().and_then(Life::of);
-    if life.as_ref().is_some_and(|life| !life.is_running()) {
+    let summary = document.as_deref().and_then(Summary::of);
+    if summary.as_ref().is_some_and(|summary| !summary.is_running()) {
       return Ok(None);
     }
-    let (mut candidates, mut damaged, mut in_checkpoint) = (Vec::new(), Vec::new(), None);
+    let mut candidates = Vec::new();
     for entry in self.backend.checkpoints(&series)? {
       match self.read_entry(&series, &entry) {
         None => {}
-        Some(Err(damage)) => damaged.push(damage),
+        Some(Err(damage)) => candidates.push(Candidate::Damaged(damage)),
         Some(Ok(stored)) => {
           let Some(info) = self.info_of(&series, entry)? else {
             continue;
           };
-          in_checkpoint = session_of(&stored);
+          let summary = session_of(&stored).as_deref().and_then(Summary::of);
           let is_whole = stored.spelling == Spelling::Fits;
           let suspect = (!is_whole).then_some(stored);
-          candidates.push(Candidate { info, suspect });
+          candidates.push(Candidate::Readable { info, summary, suspect });
           if is_whole {
             break;
           }
         }
       }
     }
-    let life = life.or_else(|| in_checkpoint.as_deref().and_then(Life::of));
-    let Some(status) = life.filter(Life::is_running).and_then(|life| life.status) else {
-      return Ok(None);
-    };
-    let text = document.or(in_checkpoint);
-    let name = text.and_then(|text| text_of(find(&members(&text).ok()?, "name")?.value));
     Ok(Some(Recoverable {
       session,
-      name,
-      status,
+      summary,
       candidates,
-      damaged,
     }))
   }
 }

@@ -36,7 +36,7 @@ pub use gate::{OpenStore, Opening};
 pub use ids::Stamp;
 pub use info::{Filter, InfoPage, InfoRequest, Iteration};
 pub use labels::{Label, LabelRequest};
-pub use lifecycle::{Candidate, Expiry, Recoverable};
+pub use lifecycle::{Candidate, Expiry, Recoverable, Summary};
 pub use overview::AllRequest;
 pub use recover::{PassedOver, RecoverOutcome, RecoverRequest, Recovery};
 pub use restore::{Respelling, RestoreOutcome, RestoreRequest, Restored};

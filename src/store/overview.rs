@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::num::NonZero;
-use std::thread;
+use std::{slice, thread};
 
 use super::info::{BATCH, Filter, InfoPage, Row};
 use super::{Damaged, Store};
-use crate::backend::{CheckpointEntry, Series};
+use crate::backend::{CheckpointEntry, Series, Usage};
 use crate::error::{Error, Result};
 use crate::format::object::{ObjectWriter, quoted};
 use crate::format::scan::{Member, find, members};
@@ -42,28 +42,50 @@ impl Store {
 
   fn session_info(&self, session: &SessionId) -> Result<Option<String>> {
     let document = self.session_document(session);
-    let entries = self.backend.checkpoints(&session.into())?;
-    let usage = self.backend.usage(session)?;
-    if matches!(document, Ok(None)) && entries.is_empty() && usage.agent_checkpoints == 0 {
+    // A tree that cannot be measured withholds nothing else.
+    let (usage, unmeasured) = match self.backend.usage(session) {
+      Ok(usage) => (usage, None),
+      Err(error) => (self.counted(session)?, Some(error)),
+    };
+    if matches!(document, Ok(None)) && usage.checkpoints + usage.agent_checkpoints == 0 {
       return Ok(None);
     }
     let mut out = ObjectWriter::with_capacity(512);
     out.push("id", &quoted(session.as_str()));
-    match document.and_then(|document| describe(document.as_deref(), &mut out, &self.session_path(session))) {
-      Ok(()) => {}
-      Err(error) => out.push("damaged", &text_literal(&error.message)),
+    let described = document.and_then(|document| describe(document.as_deref(), &mut out, &self.session_path(session)));
+    if let Some(error) = described.err().or(unmeasured) {
+      out.push("damaged", &text_literal(&error.message));
     }
     out.push("checkpointCount", &usage.checkpoints.to_string());
     out.push("pinnedCount", &usage.pinned.to_string());
     out.push("agentCheckpointCount", &usage.agent_checkpoints.to_string());
-    if let Some(newest) = entries.first() {
+    if let Some(newest) = usage.newest {
+      let found = self.infos(&session.into(), slice::from_ref(&newest))?.pop();
       let mut line = ObjectWriter::with_capacity(64);
       line.push("id", &quoted(newest.id.as_str()));
-      line.push("timestamp", &newest.made_at.to_string());
+      match found {
+        Some(Ok(Some((info, _)))) => line.push("timestamp", &info.time().to_string()),
+        _ => line.push("timestamp", &newest.made_at.to_string()),
+      }
       out.push("newestCheckpoint", &line.finish());
     }
     out.push("sizeBytes", &usage.total_bytes.to_string());
     Ok(Some(out.finish()))
+  }
+
+  /// What there is, without its bytes.
+  fn counted(&self, session: &SessionId) -> Result<Usage> {
+    let entries = self.backend.checkpoints(&session.into())?;
+    let mut usage = Usage {
+      checkpoints: entries.len() as u64,
+      pinned: entries.iter().filter(|entry| entry.is_pinned).count() as u64,
+      newest: entries.into_iter().next(),
+      ..Usage::default()
+    };
+    for series in self.agent_series(session)? {
+      usage.agent_checkpoints += self.backend.checkpoints(&series)?.len() as u64;
+    }
+    Ok(usage)
   }
 
   /// Checkpoints of all sessions, newest first.

@@ -1,6 +1,7 @@
 //! The operations of a place, on files.
 
 use std::io;
+use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
@@ -231,6 +232,19 @@ impl<D: Disk> Backend for FileBackend<D> {
     self.unlink(&series.session, series.item_of(entry), is_free).map(drop)
   }
 
+  fn set_made_at(&self, series: &Series, entry: &CheckpointEntry) -> Result<()> {
+    let Some(directory) = self.open(&below(&series.session, series.folders()))? else {
+      return Ok(());
+    };
+    let item = series.item_of(entry);
+    let time = SystemTime::UNIX_EPOCH + Duration::from_millis(entry.made_at);
+    let lock = directory.try_lock(&item.file_name());
+    let set = lock.and_then(|lock| lock.map_or(Ok(()), |lock| directory.set_time(&lock, time)));
+    // What is remembered of the order is wrong now.
+    self.names.forget(&series.session);
+    set.map_err(|error| Error::io("set the time of", &self.path(&series.session, item), error))
+  }
+
   fn set_pinned(&self, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool> {
     let Some(directory) = self.open(&below(&series.session, series.folders()))? else {
       return Ok(false);
@@ -322,6 +336,16 @@ impl<D: Disk> Backend for FileBackend<D> {
     )
   }
 
+  fn settle_newest(&self, series: &Series) -> Result<()> {
+    let newest = self.checkpoints(series)?.into_iter().next();
+    if let (Some(newest), None) = (newest, &series.agent) {
+      self.latest.doubt(&series.session);
+      self.latest.made(&series.session, newest);
+      self.surplus(series, usize::MAX)?;
+    }
+    Ok(())
+  }
+
   fn results(&self, session: &SessionId) -> Result<Vec<TaskId>> {
     let entries = self.list(&[session.as_str(), RESULTS])?;
     let ids = entries.iter().filter_map(|entry| entry.name.strip_suffix(".json"));
@@ -364,6 +388,7 @@ impl<D: Disk> Backend for FileBackend<D> {
       total_bytes,
       checkpoints: own.len() as u64,
       pinned: own.iter().filter(|entry| entry.is_pinned).count() as u64,
+      newest: own.into_iter().next(),
       agent_checkpoints,
       results: self.results(session)?.len() as u64,
     })

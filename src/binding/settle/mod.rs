@@ -179,7 +179,7 @@ pub fn json(engine: Engine<'_>, text: &str) -> Result<Value> {
   Ok(engine.parse(text)?)
 }
 
-pub fn usage(engine: Engine<'_>, usage: Usage) -> Result<Value> {
+pub fn usage(engine: Engine<'_>, usage: &Usage) -> Result<Value> {
   let mut result = engine.object()?;
   result.set_named_property("totalSizeBytes", number(usage.total_bytes))?;
   result.set_named_property("checkpointCount", number(usage.checkpoints))?;

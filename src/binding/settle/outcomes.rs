@@ -7,7 +7,7 @@ use super::checkpoints::judged;
 use super::{Failure, damage_report, damage_reports, number, success};
 use crate::error::Result;
 use crate::id::{CheckpointId, SessionId};
-use crate::store::{Candidate, Copied, Forked, PassedOver, Recoverable, Restored};
+use crate::store::{Candidate, Copied, Forked, PassedOver, Recoverable, Restored, Summary};
 
 pub fn restored(engine: Engine<'_>, restored: Restored) -> Result<Value> {
   let mut result = success(engine)?;
@@ -61,28 +61,37 @@ pub fn forked(engine: Engine<'_>, forked: Forked) -> Result<Value> {
   Ok(result.to_unknown())
 }
 
-/// A list of `RecoverableSession`s; those that may be damaged are judged here.
+/// A list of `RecoverableSession`s; checkpoints that may be damaged are judged here.
 pub fn recoverable(engine: Engine<'_>, sessions: Vec<Recoverable>) -> Result<Value> {
   let mut lines = Vec::new();
   for session in sessions {
-    let mut damaged = session.damaged;
-    let mut whole = None;
-    for Candidate { info, suspect } in session.candidates {
-      match suspect.map_or(Ok(()), |stored| judged(engine, stored).map(drop)) {
-        Ok(()) => {
-          whole = Some(info);
-          break;
+    let (mut damaged, mut whole) = (Vec::new(), None);
+    for candidate in session.candidates {
+      match candidate {
+        Candidate::Damaged(damage) => damaged.push(damage),
+        Candidate::Readable { info, summary, suspect } => {
+          match suspect.map_or(Ok(()), |stored| judged(engine, stored).map(drop)) {
+            Ok(()) => {
+              whole = Some((info, summary));
+              break;
+            }
+            Err(damage) => damaged.push(damage),
+          }
         }
-        Err(damage) => damaged.push(damage),
       }
     }
+    let (info, in_checkpoint) = whole.unzip();
+    let summary = session.summary.or(in_checkpoint.flatten()).filter(Summary::is_running);
+    let Some(Summary { name, status }) = summary else {
+      continue;
+    };
     let mut line = engine.object()?;
     line.set_named_property("sessionId", String::from(session.session))?;
-    if let Some(name) = session.name {
+    if let Some(name) = name {
       line.set_named_property("name", name)?;
     }
-    line.set_named_property("status", session.status)?;
-    match whole {
+    line.set_named_property("status", status)?;
+    match info {
       Some(info) => line.set_named_property("checkpoint", engine.parse(&info)?)?,
       None => line.set_named_property("checkpoint", Null)?,
     }
@@ -93,7 +102,8 @@ pub fn recoverable(engine: Engine<'_>, sessions: Vec<Recoverable>) -> Result<Val
 }
 
 /// A `CopyResult`.
-pub fn copied(engine: Engine<'_>, (sessions, copies): (Vec<SessionId>, Vec<Copied>)) -> Result<Value> {
+pub fn copied(engine: Engine<'_>, done: Vec<(SessionId, Copied)>) -> Result<Value> {
+  let (sessions, copies): (Vec<_>, Vec<_>) = done.into_iter().unzip();
   let sum = |of: fn(&Copied) -> u64| number(copies.iter().map(of).sum());
   let mut result = engine.object()?;
   let names: Vec<String> = sessions.into_iter().map(String::from).collect();
