@@ -5,7 +5,7 @@ use std::slice;
 use super::info::Row;
 use super::{Damaged, Spelling, Store, StoredCheckpoint, laid_out};
 use crate::backend::{CheckpointEntry, Document, Series};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::format::layout::compact;
 use crate::format::object::{Edit, ObjectWriter, edit, quoted};
 use crate::format::scan::{find, members, unescape};
@@ -102,28 +102,20 @@ impl Life {
 }
 
 impl Store {
-  /// Archives or deletes the sessions whose time was over by `now`; the answer is a JSON array with a line for each.
+  /// Archives or deletes the sessions whose time was over by `now`; the answer is a JSON array with a line for each. One whose
+  /// document cannot be read is none to judge: a verification reports it. What the system refuses holds up no other, and is
+  /// the answer in the end.
   pub fn expire_sessions(&self, now: f64, expiry: Expiry) -> Result<String> {
-    let mut lines = Vec::new();
+    let (mut lines, mut refused) = (Vec::new(), None);
     for session in self.backend.sessions()? {
-      // One that cannot be read holds up no other: a verification reports it.
-      if let Ok(Some(life)) = self.end(&session, now, expiry) {
-        let mut line = ObjectWriter::with_capacity(128);
-        line.push("sessionId", &quoted(session.as_str()));
-        line.push("status", &life.status_literal);
-        line.push("expiresAt", &life.expires_at.unwrap_or_default().to_string());
-        line.push(
-          "action",
-          if expiry == Expiry::Delete {
-            "\"deleted\""
-          } else {
-            "\"archived\""
-          },
-        );
-        lines.push(line.finish());
+      match self.end(&session, now, expiry) {
+        Ok(None) => {}
+        Ok(Some(life)) => lines.push(line(&session, &life, expiry)),
+        Err(error) if matches!(error.code, Code::Corrupt | Code::TooLarge) => {}
+        Err(error) => refused = refused.or(Some(error)),
       }
     }
-    Ok(format!("[{}]", lines.join(",")))
+    refused.map_or_else(|| Ok(format!("[{}]", lines.join(","))), Err)
   }
 
   /// Archives a session if its time is over, as one step with looking at it, so that nobody can begin to work on it in
@@ -136,7 +128,6 @@ impl Store {
       let Some(text) = old.and_then(|bytes| String::from_utf8(bytes).ok()) else {
         return Ok(None);
       };
-      // One that cannot be read is none to judge: a verification reports it.
       let Some(life) = Life::of(&text).filter(|life| life.is_over(now)) else {
         return Ok(None);
       };
@@ -225,6 +216,20 @@ impl Store {
       Row { entry, info, size }.to_json()
     }))
   }
+}
+
+/// What became of a session that was past its time.
+fn line(session: &SessionId, life: &Life, expiry: Expiry) -> String {
+  let mut out = ObjectWriter::with_capacity(128);
+  out.push("sessionId", &quoted(session.as_str()));
+  out.push("status", &life.status_literal);
+  out.push("expiresAt", &life.expires_at.unwrap_or_default().to_string());
+  let action = match expiry {
+    Expiry::Archive => "\"archived\"",
+    Expiry::Delete => "\"deleted\"",
+  };
+  out.push("action", action);
+  out.finish()
 }
 
 fn session_of(stored: &StoredCheckpoint) -> Option<String> {

@@ -163,14 +163,14 @@ fn point<D: Directory>(session: &D, to: Option<&CheckpointEntry>) -> io::Result<
     attempts += 1;
     let temporary = temporary_name(LATEST);
     match session.link(&format!("{CHECKPOINTS}/{file}"), &temporary) {
-      // Not every file system has links. Those who want one do not put a store there.
+      // Not every file system has links, and none is better than one that names what may go.
       Err(error)
         if matches!(
           error.kind(),
           io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied
         ) =>
       {
-        return Ok(());
+        return absent_is_fine(session.remove_file(LATEST));
       }
       made => made?,
     }
