@@ -987,8 +987,8 @@ export declare class CheckpointStore {
   /**
    * Names a place; touches nothing yet.
    *
-   * `baseDir` is a directory (`~` is the home directory, a relative path is resolved now), or `memory:` for a store that lives
-   * and dies with this object. A number as the second argument means `maxCheckpointsPerSession`.
+   * `baseDir` is a directory (`~` is the home directory, a relative path is resolved now), `sqlite:` and the path of a database
+   * file, or `memory:` for a store that lives and dies with this object. A number as the second argument means `maxCheckpointsPerSession`.
    */
   constructor(baseDir?: string, options?: number | CheckpointStoreOptions)
   /** Opens the store, creating the base directory if need be. Safe to call again. */
@@ -997,7 +997,7 @@ export declare class CheckpointStore {
   close(): Promise<void>
   /** `close()`, for `await using store = …`. */
   [globalThis.Symbol.asyncDispose](): Promise<void>
-  /** The absolute base directory (or `memory:`), even before `initialize()`. */
+  /** The absolute base directory (or `sqlite:` and the absolute path, or `memory:`), even before `initialize()`. */
   getBaseDir(): string
   /** Makes the directories of a session. No other method needs them to be there. */
   createSessionDirectory(sessionId: string): Promise<void>

@@ -35,7 +35,7 @@ onEveryBackend("lists of an agent's checkpoints", (open) => {
       const states = [
         {},
         makeState({ ttlMs: 3_600_000 }),
-        { label: 'l"é\ud800', tokensUsed: 0, costEstimate: 1e-7, iteration: 1e21 },
+        { label: 'l"é🟦', tokensUsed: 0, costEstimate: 1e-7, iteration: 1e21 },
         { status: 'failed', statusReason: 'r"é'.repeat(2000) },
         { status: 'halted', statusReason: 'r'.repeat(70_000), context: new Uint8Array(5000) },
         {

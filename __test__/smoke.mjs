@@ -12,7 +12,7 @@ import { makeAgent, makeSession, withoutTree } from './support/sessions.mjs'
 assert.equal(createRequire(import.meta.url)('../index.js').CheckpointStore, CheckpointStore)
 
 const base = mkdtempSync(join(tmpdir(), 'waymark-smoke-'))
-for (const location of [base, 'memory:']) {
+for (const location of [base, `sqlite:${join(base, 'below', 'store.db')}`, 'memory:']) {
   const store = new CheckpointStore(location, 3)
   await assert.rejects(store.listSessions(), { code: 'WAYMARK_NOT_INITIALIZED' })
   await store.initialize()

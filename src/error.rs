@@ -36,7 +36,7 @@ pub enum Code {
   TooLarge,
   /// The system refused to read or write; the cause says why.
   Io,
-  /// Written and renamed, but the directory could not be synced: it may or may not survive a power cut.
+  /// Written, but the directory or the log could not be synced: it may or may not survive a crash.
   OutcomeUnknown,
   /// A defect of the store itself.
   Internal,
@@ -150,10 +150,30 @@ pub fn shortened(text: &str) -> String {
   }
 }
 
-/// The name that Node.js gives to a system error, such as `ENOSPC`.
+/// A refusal of something that is no operating system, but gives its refusals names. It travels inside an [`io::Error`],
+/// whose kind says what kind of refusal it is.
+#[derive(Debug)]
+pub struct Named {
+  /// Such as `SQLITE_BUSY`.
+  pub name: &'static str,
+  pub message: String,
+}
+
+impl fmt::Display for Named {
+  fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    formatter.write_str(&self.message)
+  }
+}
+
+impl StdError for Named {}
+
+/// The name that Node.js gives to a system error, such as `ENOSPC`, or the one that it brings along.
 #[must_use]
 pub fn system_code(error: &io::Error) -> Option<&'static str> {
   use io::ErrorKind as Kind;
+  if let Some(named) = error.get_ref().and_then(|inside| inside.downcast_ref::<Named>()) {
+    return Some(named.name);
+  }
   // The kinds cover what differs between systems; the numbers below mean the same on every Unix.
   let name = match error.kind() {
     Kind::NotFound => "ENOENT",

@@ -24,6 +24,7 @@ export function scratchDirectory() {
 /** The places that every behaviour must hold on, with a function that makes a new one. */
 export const places = {
   files: () => scratchDirectory(),
+  sqlite: () => `sqlite:${join(scratchDirectory(), 'store.db')}`,
   memory: () => 'memory:',
 }
 

@@ -1,10 +1,10 @@
-//! The location picks the backend: a path means files, `memory:` means memory.
+//! The location picks the backend: a path means files, `sqlite:` and a path a database, `memory:` means memory.
 
 use std::env;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path, PathBuf, is_separator};
 use std::sync::Arc;
 
-use super::{Backend, FileBackend, MemoryBackend, Settings};
+use super::{Backend, FileBackend, MemoryBackend, Settings, SqliteBackend};
 use crate::error::{Error, Result};
 
 /// The backend for what a caller gave as the base directory. Nothing is touched.
@@ -17,10 +17,13 @@ pub fn open(location: &str, settings: Settings) -> Result<Arc<dyn Backend>> {
       "baseDir {location:?}: a store in memory has no name, write \"memory:\""
     )));
   }
+  if let Some(path) = location.strip_prefix("sqlite:") {
+    return Ok(Arc::new(SqliteBackend::new(database(location, path)?, settings)));
+  }
   if let Some(scheme) = scheme(location) {
     return Err(Error::invalid_argument(format!(
-      "baseDir {location:?}: this version has no {scheme:?} store. Give a directory, or \"memory:\"; for a directory \
-       of that name write \"./{location}\""
+      "baseDir {location:?}: this version has no {scheme:?} store. Give a directory, \"sqlite:\" and a file, or \
+       \"memory:\"; for a directory of that name write \"./{location}\""
     )));
   }
   if location.is_empty() || location.contains('\0') {
@@ -29,6 +32,25 @@ pub fn open(location: &str, settings: Settings) -> Result<Arc<dyn Backend>> {
     )));
   }
   Ok(Arc::new(FileBackend::new(absolute(location)?, settings)))
+}
+
+/// The file of a database; `path` is what follows `sqlite:`.
+fn database(location: &str, path: &str) -> Result<PathBuf> {
+  let objection = if path == ":memory:" {
+    "a store that lives and dies with the process is \"memory:\""
+  } else if path.starts_with("//") || path.starts_with("file:") {
+    // Conventions differ in whether three slashes mean an absolute path.
+    "this is not a URL. Write \"sqlite:\" and the path of the file, such as \"sqlite:./store.db\""
+  } else if path.is_empty() || path.contains('\0') || path.ends_with(is_separator) {
+    "write \"sqlite:\" and the path of a file, such as \"sqlite:./store.db\""
+  } else {
+    let file = absolute(path)?;
+    if file.file_name().is_some() {
+      return Ok(file);
+    }
+    "this is a directory. Write \"sqlite:\" and the path of a file"
+  };
+  Err(Error::invalid_argument(format!("baseDir {location:?}: {objection}")))
 }
 
 /// The `word:` that a location begins with. One letter is a Windows drive.
@@ -70,6 +92,7 @@ fn without_dots(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
   use super::*;
+  use crate::error::Code;
 
   fn location(text: &str) -> String {
     open(text, Settings::default()).unwrap().location()
@@ -88,11 +111,37 @@ mod tests {
     assert_eq!(location("~"), home.to_str().unwrap());
     assert_eq!(location("~/a/b"), home.join("a/b").to_str().unwrap());
     assert_eq!(location("~other"), here.join("~other").to_str().unwrap());
+    let database = |path: PathBuf| format!("sqlite:{}", path.display());
+    assert_eq!(location("sqlite:x/../y.db"), database(here.join("y.db")));
+    assert_eq!(
+      location("sqlite:/x.db"),
+      database(std::path::absolute("/x.db").unwrap())
+    );
+    assert_eq!(location("sqlite:~/x.db"), database(home.join("x.db")));
+  }
+
+  #[test]
+  fn a_database_that_has_no_file_is_refused() {
+    for text in [
+      "sqlite:",
+      "sqlite::memory:",
+      "sqlite:///x.db",
+      "sqlite:file:x.db?mode=ro",
+      "sqlite:x/",
+      "sqlite:/",
+      "sqlite:a\0b",
+    ] {
+      let error = open(text, Settings::default())
+        .map(|backend| backend.location())
+        .unwrap_err();
+      assert!(error.message.starts_with(&format!("baseDir {text:?}: ")), "{error}");
+      assert_eq!(error.code, Code::InvalidArgument);
+    }
   }
 
   #[test]
   fn a_store_that_this_version_does_not_have_is_refused() {
-    for text in ["sqlite:x.db", "postgres://host/db", "memory:named", "", "a\0b"] {
+    for text in ["postgres://host/db", "memory:named", "", "a\0b"] {
       let error = open(text, Settings::default()).unwrap_err();
       assert!(error.message.starts_with("baseDir "), "{error}");
     }

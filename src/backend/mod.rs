@@ -12,11 +12,13 @@ pub mod file;
 mod item;
 mod location;
 mod memory;
+mod sqlite;
 
 pub use file::{Durability, FileBackend};
 pub use item::{CheckpointEntry, Document, Encoding, Item, Series, time_in_id};
 pub use location::open;
 pub use memory::MemoryBackend;
+pub use sqlite::SqliteBackend;
 
 /// What a place is told when it is opened.
 #[derive(Debug, Clone, Copy, Default)]

@@ -31,8 +31,8 @@ pub struct CheckpointStore {
 impl CheckpointStore {
   /// Names a place; touches nothing yet.
   ///
-  /// `baseDir` is a directory (`~` is the home directory, a relative path is resolved now), or `memory:` for a store that lives
-  /// and dies with this object. A number as the second argument means `maxCheckpointsPerSession`.
+  /// `baseDir` is a directory (`~` is the home directory, a relative path is resolved now), `sqlite:` and the path of a database
+  /// file, or `memory:` for a store that lives and dies with this object. A number as the second argument means `maxCheckpointsPerSession`.
   #[napi(
     constructor,
     ts_args_type = "baseDir?: string, options?: number | CheckpointStoreOptions"
@@ -70,7 +70,7 @@ impl CheckpointStore {
     self.close(env)
   }
 
-  /// The absolute base directory (or `memory:`), even before `initialize()`.
+  /// The absolute base directory (or `sqlite:` and the absolute path, or `memory:`), even before `initialize()`.
   #[napi]
   #[must_use]
   pub fn get_base_dir(&self) -> String {

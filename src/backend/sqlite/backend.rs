@@ -1,0 +1,286 @@
+//! The operations of a place, on a database.
+
+use uuid::Uuid;
+
+use super::checkpoints::Key;
+use super::failure::Refusal;
+use super::writer::{Operation, Writer, give_back_pages};
+use super::{Contents, Label, Place, SqliteBackend, checkpoints, documents, queue, sessions};
+use crate::backend::{Backend, Change, CheckpointEntry, Content, Document, Item, Peeked, Series, Surplus, Usage};
+use crate::error::{Error, Result};
+use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
+
+/// After a deletion, so many pages are given back in one transaction: others get their turn in between.
+const PAGES_AT_ONCE: u32 = 512;
+
+impl Backend for SqliteBackend {
+  fn location(&self) -> String {
+    format!("sqlite:{}", self.path.display())
+  }
+
+  fn name_of(&self, session: &SessionId, item: Item<'_>) -> String {
+    self.name(session, &item.to_string())
+  }
+
+  fn initialize(&self) -> Result<()> {
+    self.queue.exclusively(|writer| {
+      if writer.as_ref().is_none_or(Writer::has_moved) {
+        self.readers.forget();
+        *writer = None;
+        *writer = Some(Writer::open(&self.path, self.settings.durability, self.patience)?);
+      }
+      Ok(())
+    })
+  }
+
+  fn create_session(&self, session: &SessionId) -> Result<()> {
+    let label = Label {
+      doing: "create",
+      name: self.name_of_session(session),
+    };
+    let session = session.to_string();
+    let add = move |connection: &_| Ok(sessions::add(connection, &session)?);
+    self.queue.submit(label, true, add).map(drop)
+  }
+
+  fn sessions(&self) -> Result<Vec<SessionId>> {
+    let name = Item::SESSION.to_string();
+    self.read_with(
+      || self.location(),
+      |connection| Ok(sessions::list(connection, Some(&name))?),
+    )
+  }
+
+  fn places(&self) -> Result<Vec<SessionId>> {
+    self.read_with(|| self.location(), |connection| Ok(sessions::list(connection, None)?))
+  }
+
+  fn agents(&self, session: &SessionId) -> Result<Vec<AgentId>> {
+    self.read_with(
+      || self.name_of_session(session),
+      |connection| Ok(checkpoints::agents(connection, session)?),
+    )
+  }
+
+  fn delete_session(&self, session: &SessionId) -> Result<Option<Error>> {
+    let label = |doing| Label {
+      doing,
+      name: self.name_of_session(session),
+    };
+    let id = session.to_string();
+    let remove = move |connection: &_| Ok(sessions::remove(connection, &id)?);
+    if !self.queue.submit(label("delete"), true, remove)? {
+      return Ok(None);
+    }
+    let give_back = |connection: &_| Ok(give_back_pages(connection, PAGES_AT_ONCE)?);
+    let doing = "give back the space of";
+    loop {
+      match self.queue.submit(label(doing), false, give_back) {
+        Ok(true) => {}
+        Ok(false) => break,
+        Err(error) => return Ok(Some(error)),
+      }
+    }
+    let shortened = self.queue.exclusively(|writer| match writer {
+      Some(writer) => writer
+        .shorten_files()
+        .map_err(|refusal| refusal.to_error(doing, &label(doing).name)),
+      None => Ok(false),
+    });
+    Ok(shortened.err())
+  }
+
+  fn found(&self, session: &SessionId, items: &[(Item<'_>, &dyn Content)]) -> Result<bool> {
+    let rendered = |(item, content): &(Item<'_>, &dyn Content)| {
+      let bytes = self.bytes(session, *item, *content)?;
+      Ok((Place::of(session, *item), bytes))
+    };
+    let items = items.iter().map(rendered).collect::<Result<Vec<_>>>()?;
+    let label = Label {
+      doing: "create",
+      name: self.name_of_session(session),
+    };
+    let session = session.to_string();
+    self.queue.submit(label, true, move |connection| {
+      if !sessions::is_empty(connection, &session)? {
+        return Ok(false);
+      }
+      for (place, bytes) in &items {
+        place.put(connection, bytes)?;
+      }
+      Ok(true)
+    })
+  }
+
+  fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64> {
+    let bytes = self.bytes(session, item, content)?;
+    let size = bytes.len() as u64;
+    let label = self.label("write", session, item);
+    let place = Place::of(session, item);
+    let (session, keep) = (session.clone(), self.settings.keep_previous);
+    let versioned = match item {
+      Item::Document(document) => Some(document),
+      _ => None,
+    };
+    self.queue.submit(label, true, move |connection| {
+      match versioned {
+        Some(document) => documents::replace(connection, &session, document, &bytes, keep)?,
+        None => place.put(connection, &bytes)?,
+      }
+      Ok(true)
+    })?;
+    Ok(size)
+  }
+
+  fn write_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
+    let document = self.bytes(session, Item::SESSION, session_document)?;
+    let tree = self.bytes(session, Item::TASK_TREE, task_tree)?;
+    let label = self.label("write", session, Item::SESSION);
+    let (session, keep) = (session.clone(), self.settings.keep_previous);
+    let write = move |connection: &_| {
+      documents::replace(connection, &session, Document::Session, &document, keep)?;
+      documents::replace(connection, &session, Document::TaskTree, &tree, keep)?;
+      Ok(true)
+    };
+    self.queue.submit(label, true, write).map(drop)
+  }
+
+  fn update(&self, session: &SessionId, document: Document, limit: u64, change: &mut Change<'_>) -> Result<()> {
+    let item = Item::Document(document);
+    let label = self.label("write", session, item);
+    let key = documents::Key::new(session, item);
+    // On this thread: what the caller does in between is its own.
+    self.queue.exclusively(|writer| {
+      let writer = writer.as_mut().ok_or_else(queue::not_open)?;
+      let mut run = |connection: &_| {
+        let old = documents::read(connection, &key, limit)?;
+        let old = old.map(|old| old.within(&label.name, limit)).transpose()?;
+        let Some(bytes) = change(old)? else {
+          return Ok(false);
+        };
+        documents::replace(connection, session, document, &bytes, self.settings.keep_previous)?;
+        Ok(true)
+      };
+      let mut operations = [Operation {
+        label: &label,
+        must_last: true,
+        run: &mut run,
+      }];
+      writer
+        .commit(&mut operations)
+        .into_iter()
+        .try_for_each(|outcome| outcome.map(drop))
+    })
+  }
+
+  fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>> {
+    let name = || self.name_of(session, item);
+    let place = Place::of(session, item);
+    let contents = self.read_with(name, |connection| Ok(place.read(connection, limit)?))?;
+    contents
+      .map(|contents: Contents| contents.within(&name(), limit))
+      .transpose()
+  }
+
+  fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<Peeked>> {
+    self.read_with(
+      || self.name_of_session(&series.session),
+      |connection| {
+        // One snapshot for all costs less than one for each.
+        let snapshot = connection.unchecked_transaction()?;
+        let peek = |entry: &CheckpointEntry| {
+          let peeked = checkpoints::peek(&snapshot, &Key::of(series, entry), head, tail);
+          let name = || self.name_of(&series.session, series.item_of(entry));
+          peeked.map_err(|error| Refusal::from(error).to_error("read", &name()))
+        };
+        Ok(entries.iter().map(peek).collect())
+      },
+    )
+  }
+
+  fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
+    let place = Place::of(session, item);
+    let label = self.label("delete", session, item);
+    self
+      .queue
+      .submit(label, true, move |connection| Ok(place.remove(connection)?))
+  }
+
+  fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<()> {
+    let key = Key::of(series, entry);
+    let label = self.label("delete", &series.session, series.item_of(entry));
+    let retire = move |connection: &_| Ok(checkpoints::retire(connection, &key)?);
+    self.queue.submit(label, false, retire).map(drop)
+  }
+
+  fn set_made_at(&self, series: &Series, entry: &CheckpointEntry) -> Result<()> {
+    let (key, made_at) = (Key::of(series, entry), entry.made_at);
+    let label = self.label("set the time of", &series.session, series.item_of(entry));
+    let set = move |connection: &_| Ok(checkpoints::set_made_at(connection, &key, made_at)?);
+    self.queue.submit(label, true, set).map(drop)
+  }
+
+  fn set_pinned(&self, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool> {
+    let label = Label {
+      doing: "pin",
+      name: self.name(&series.session, id.as_str()),
+    };
+    let (series, id) = (series.clone(), id.clone());
+    self.queue.submit(label, true, move |connection| {
+      Ok(checkpoints::set_pinned(connection, &series, &id, is_pinned)?)
+    })
+  }
+
+  fn quarantine(&self, session: &SessionId, item: Item<'_>) -> Result<Option<String>> {
+    let place = Place::of(session, item);
+    let label = self.label("move aside", session, item);
+    // The name says what it was; the second part keeps two of the same name apart.
+    let new_name = format!("damaged/{}.{}", item.file_name(), Uuid::new_v4().simple());
+    let name = self.name(session, &new_name);
+    let moved = self.queue.submit(label, true, move |connection| {
+      Ok(place.set_aside(connection, &new_name)?)
+    })?;
+    Ok(moved.then_some(name))
+  }
+
+  fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>> {
+    self.read_with(
+      || self.name_of_session(&series.session),
+      |connection| Ok(checkpoints::list(connection, series)?),
+    )
+  }
+
+  fn surplus(&self, series: &Series, keep: usize) -> Result<Surplus> {
+    self.read_with(
+      || self.name_of_session(&series.session),
+      |connection| {
+        Ok(checkpoints::surplus(
+          &*connection.unchecked_transaction()?,
+          series,
+          keep,
+        )?)
+      },
+    )
+  }
+
+  fn results(&self, session: &SessionId) -> Result<Vec<TaskId>> {
+    self.read_with(
+      || self.name_of_session(session),
+      |connection| Ok(documents::results(connection, session)?),
+    )
+  }
+
+  fn sessions_with_checkpoint(&self, id: &CheckpointId) -> Result<Vec<SessionId>> {
+    self.read_with(
+      || self.location(),
+      |connection| Ok(checkpoints::sessions_with(connection, id)?),
+    )
+  }
+
+  fn usage(&self, session: &SessionId) -> Result<Usage> {
+    self.read_with(
+      || self.name_of_session(session),
+      |connection| Ok(sessions::usage(connection, session)?),
+    )
+  }
+}

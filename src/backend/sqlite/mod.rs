@@ -1,0 +1,145 @@
+//! One SQLite database in WAL mode: for many sessions, many writers, and one file to carry.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::{Content, Item, Settings};
+use crate::error::{Error, Result};
+use crate::id::SessionId;
+
+mod backend;
+mod checkpoints;
+mod connections;
+mod contents;
+mod documents;
+mod failure;
+mod queue;
+mod schema;
+mod sessions;
+mod writer;
+
+use connections::Readers;
+use contents::Contents;
+use failure::Failure;
+use queue::Queue;
+use writer::Label;
+
+/// How long a call waits for other processes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub struct SqliteBackend {
+  path: PathBuf,
+  settings: Settings,
+  patience: Duration,
+  /// Closed before the writer, which can then clear the log away.
+  readers: Readers,
+  queue: Queue,
+}
+
+impl SqliteBackend {
+  /// `path` must be absolute. Nothing is touched before [`super::Backend::initialize`].
+  #[must_use]
+  pub fn new(path: PathBuf, settings: impl Into<Settings>) -> Self {
+    Self::with_patience(path, settings, PATIENCE)
+  }
+
+  fn with_patience(path: PathBuf, settings: impl Into<Settings>, patience: Duration) -> Self {
+    Self {
+      readers: Readers::new(path.clone(), patience),
+      queue: Queue::default(),
+      path,
+      settings: settings.into(),
+      patience,
+    }
+  }
+
+  /// The name of something below a session.
+  fn name(&self, session: &SessionId, below: &str) -> String {
+    format!("sqlite:{}#{session}/{below}", self.path.display())
+  }
+
+  fn name_of_session(&self, session: &SessionId) -> String {
+    format!("sqlite:{}#{session}", self.path.display())
+  }
+
+  fn label(&self, doing: &'static str, session: &SessionId, item: Item<'_>) -> Label {
+    let name = self.name(session, &item.to_string());
+    Label { doing, name }
+  }
+
+  /// Everything is rendered before it queues, outside of any lock.
+  fn bytes(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let name = || self.name(session, &item.to_string());
+    match content.write_to(&mut bytes) {
+      Ok(()) => Ok(bytes),
+      Err(error) => Err(Error::io("write", Path::new(&name()), error)),
+    }
+  }
+
+  fn read_with<T>(
+    &self,
+    name: impl FnOnce() -> String,
+    read: impl FnOnce(&Connection) -> Result<T, Failure>,
+  ) -> Result<T> {
+    self
+      .readers
+      .read(read)
+      .map_err(|failure| failure.into_error("read", &name()))
+  }
+}
+
+/// Where an item is stored, in words of its own: an operation may run on another thread.
+enum Place {
+  Checkpoint(checkpoints::Key),
+  Document(documents::Key),
+}
+
+impl Place {
+  fn of(session: &SessionId, item: Item<'_>) -> Self {
+    match item {
+      Item::Checkpoint(agent, id, encoding) => Self::Checkpoint(checkpoints::Key::new(session, agent, id, encoding)),
+      _ => Self::Document(documents::Key::new(session, item)),
+    }
+  }
+
+  /// What it replaces is not kept.
+  fn put(&self, connection: &Connection, bytes: &[u8]) -> Result<(), Failure> {
+    match self {
+      Self::Checkpoint(key) => checkpoints::put(connection, key, bytes)?,
+      Self::Document(key) => {
+        if !documents::put(connection, key, bytes)? {
+          return Err(Error::invalid_argument("A version that is not there cannot be replaced").into());
+        }
+      }
+    }
+    Ok(())
+  }
+
+  fn read(&self, connection: &Connection, limit: u64) -> rusqlite::Result<Option<Contents>> {
+    match self {
+      Self::Checkpoint(key) => checkpoints::read(connection, key, limit),
+      Self::Document(key) => documents::read(connection, key, limit),
+    }
+  }
+
+  fn remove(&self, connection: &Connection) -> rusqlite::Result<bool> {
+    match self {
+      Self::Checkpoint(key) => checkpoints::remove(connection, key),
+      Self::Document(key) => documents::remove(connection, key),
+    }
+  }
+
+  fn set_aside(&self, connection: &Connection, new_name: &str) -> rusqlite::Result<bool> {
+    match self {
+      Self::Checkpoint(key) => checkpoints::set_aside(connection, key, new_name),
+      Self::Document(key) => documents::set_aside(connection, key, new_name),
+    }
+  }
+}
+
+#[cfg(test)]
+mod tests;

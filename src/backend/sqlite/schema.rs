@@ -1,0 +1,108 @@
+//! The tables, and whether a file has them.
+
+use std::path::Path;
+
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
+
+use super::failure::{Failure, Refusal};
+use crate::error::{Code, Error, Result};
+
+/// Marks the file as ours: «wymk». It is a number in the header of every database.
+pub const APPLICATION_ID: i32 = 0x7779_6d6b;
+
+/// A new meaning of a table or a column is a new number.
+pub const VERSION: i32 = 1;
+
+/// A row is stored in the order of its columns, and a long one goes on in a chain of pages: the large column comes last,
+/// so that those before it are read without the chain, or with its first page. Lists and sums are answered by
+/// `checkpoints_by_series` alone. The other index on checkpoints begins with their ids, which grow: new ones come together
+/// at its end, whatever session they belong to.
+///
+/// `agent` is empty for the checkpoints of the session itself. `encoding` counts as `Encoding::ALL` does. The `number` of a
+/// document is 0; earlier versions of it have greater ones, the later the greater.
+const TABLES: &str = "
+  CREATE TABLE sessions (
+    id TEXT PRIMARY KEY NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE documents (
+    session TEXT NOT NULL,
+    name TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    bytes BLOB NOT NULL,
+    UNIQUE (session, name, number)
+  ) STRICT;
+
+  CREATE TABLE checkpoints (
+    id TEXT NOT NULL,
+    session TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    encoding INTEGER NOT NULL,
+    made_at INTEGER NOT NULL,
+    pinned INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    head BLOB NOT NULL,
+    tail BLOB NOT NULL,
+    middle BLOB NOT NULL,
+    UNIQUE (id, session, agent, encoding)
+  ) STRICT;
+  CREATE INDEX checkpoints_by_series ON checkpoints (session, agent, made_at, id, encoding, pinned, size);
+
+  CREATE TABLE damaged (
+    session TEXT NOT NULL,
+    name TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    head BLOB NOT NULL,
+    tail BLOB NOT NULL,
+    middle BLOB NOT NULL,
+    UNIQUE (session, name)
+  ) STRICT;
+";
+
+/// Makes the tables of a new database, and refuses one that is not ours. That one is not changed.
+pub fn ensure(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
+  // Another process may be making the tables: what it has done is looked at as of one instant.
+  let is_new = is_empty(&connection.transaction()?, path)?;
+  if is_new {
+    // It is decided with the first page whether freed pages can be given back.
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+  }
+  let mode: String = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+  if mode != "wal" {
+    let message = format!("the file system allows no shared log (the journal mode is {mode:?})");
+    return Err(Refusal::new(ErrorCode::CannotOpen, message).into());
+  }
+  if is_new {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Somebody may have been quicker.
+    if is_empty(&transaction, path)? {
+      transaction.execute_batch(TABLES)?;
+      transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+      transaction.pragma_update(None, "user_version", VERSION)?;
+      transaction.commit()?;
+    }
+  }
+  Ok(())
+}
+
+/// Whether the tables have still to be made. A database that cannot be used is an error.
+fn is_empty(connection: &Transaction<'_>, path: &Path) -> Result<bool, Failure> {
+  let application: i32 = connection.pragma_query_one(None, "application_id")?;
+  let version: i32 = connection.pragma_query_one(None, "user_version")?;
+  let entries: u64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+  let name = path.display();
+  match (application, version) {
+    (0, 0) if entries == 0 => Ok(true),
+    (APPLICATION_ID, VERSION) => Ok(false),
+    (APPLICATION_ID, newer) if newer > VERSION => {
+      let message = format!("{name} was made by a newer version (schema {newer}). Update waymark to open it");
+      Err(Error::new(Code::NewerVersion, message).into())
+    }
+    (APPLICATION_ID, _) => Err(Error::corrupt(&name.to_string(), "its schema has no version").into()),
+    _ => {
+      let message = format!("{name} is the database of another application. Give the store a file of its own");
+      Err(Error::new(Code::Corrupt, message).into())
+    }
+  }
+}

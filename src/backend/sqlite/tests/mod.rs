@@ -1,0 +1,262 @@
+use std::fs;
+
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::*;
+use crate::backend::{Backend, CheckpointEntry, Document, Durability, Encoding, Peek, Series, contract};
+use crate::error::Code;
+use crate::id::{CheckpointId, TaskId};
+
+mod groups;
+mod refusals;
+mod sharing;
+
+/// A backend on a file of its own that goes with it.
+fn backend() -> (TempDir, SqliteBackend) {
+  let directory = tempfile::tempdir().unwrap();
+  let backend = open(&directory);
+  (directory, backend)
+}
+
+/// Another one on the same file, as if it were another process.
+fn open(directory: &TempDir) -> SqliteBackend {
+  let backend = SqliteBackend::new(file_in(directory), Settings::default());
+  backend.initialize().unwrap();
+  backend
+}
+
+fn file_in(directory: &TempDir) -> PathBuf {
+  directory.path().join("store.db")
+}
+
+fn session(id: &str) -> SessionId {
+  SessionId::parse(id).unwrap()
+}
+
+fn checkpoint(number: u64) -> CheckpointId {
+  CheckpointId::parse(&format!("cp-{number}-000000")).unwrap()
+}
+
+fn entry(number: u64) -> CheckpointEntry {
+  CheckpointEntry::new(checkpoint(number), Encoding::Json, || 0)
+}
+
+fn write_checkpoint(backend: &SqliteBackend, series: &Series, number: u64, bytes: &[u8]) {
+  let written = backend.write(
+    &series.session,
+    series.item(&checkpoint(number), Encoding::Json),
+    &bytes,
+  );
+  assert_eq!(written.unwrap(), bytes.len() as u64);
+}
+
+#[test]
+fn passes_the_contract() {
+  for durability in [Durability::Full, Durability::Relaxed] {
+    let root = tempfile::tempdir().unwrap();
+    contract::run(|keep_previous| {
+      let path = root.path().join(Uuid::new_v4().to_string()).join("not yet there.db");
+      let settings = Settings {
+        durability,
+        keep_previous,
+      };
+      Box::new(SqliteBackend::new(path, settings))
+    });
+  }
+}
+
+#[test]
+fn names_are_stable_and_say_which_database_it_is() {
+  let backend = SqliteBackend::new(PathBuf::from("/a/b.db"), Settings::default());
+  assert_eq!(backend.location(), "sqlite:/a/b.db");
+  let task = TaskId::parse("t").unwrap();
+  assert_eq!(
+    backend.name_of(&session("s"), Item::TaskResult(&task)),
+    "sqlite:/a/b.db#s/results/t.json"
+  );
+  let id = checkpoint(1);
+  assert_eq!(
+    backend.name_of(&session("s"), Item::Checkpoint(None, &id, Encoding::Gzip)),
+    "sqlite:/a/b.db#s/checkpoints/cp-1-000000.json.gz"
+  );
+}
+
+#[test]
+fn a_peek_gives_both_ends_however_long_it_is_and_however_much_is_asked_for() {
+  let (_root, backend) = backend();
+  let series = Series::from(session("s"));
+  for (number, size) in [
+    (1, 0),
+    (2, 2047),
+    (3, 2048),
+    (4, 2049),
+    (5, 3072),
+    (6, 3073),
+    (7, 100_000),
+  ] {
+    let bytes: Vec<u8> = (0..size).map(|at| u8::try_from(at % 251).unwrap()).collect();
+    write_checkpoint(&backend, &series, number, &bytes);
+    let item = series.item_of(&entry(number)).to_string();
+    let read = backend.read(
+      &series.session,
+      series.item(&checkpoint(number), Encoding::Json),
+      u64::MAX,
+    );
+    assert_eq!(read.unwrap().unwrap(), bytes, "{item}");
+    for (head, tail) in [(0, 0), (2048, 1024), (2049, 1), (1, 1025), (200_000, 200_000)] {
+      let peeked = backend.peek(&series, &[entry(number)], head, tail).unwrap().remove(0);
+      assert_eq!(
+        peeked.unwrap().unwrap(),
+        Peek::of(&bytes, head, tail),
+        "{item}: {head}, {tail}"
+      );
+    }
+  }
+}
+
+#[test]
+fn more_than_the_limit_is_not_read() {
+  let (_root, backend) = backend();
+  let (s, series) = (session("s"), Series::from(session("s")));
+  write_checkpoint(&backend, &series, 1, &[b'x'; 5000]);
+  backend.write(&s, Item::SESSION, &[b'x'; 5000]).unwrap();
+  let id = checkpoint(1);
+  for item in [Item::SESSION, series.item(&id, Encoding::Json)] {
+    let error = backend.read(&s, item, 4999).unwrap_err();
+    assert_eq!(error.code, Code::TooLarge);
+    assert!(error.message.contains("5000 bytes"), "{error}");
+    assert_eq!(backend.read(&s, item, 5000).unwrap().unwrap().len(), 5000);
+  }
+  let updated = backend.update(&s, Document::Session, 4999, &mut |_| unreachable!());
+  assert_eq!(updated.unwrap_err().code, Code::TooLarge);
+}
+
+#[test]
+fn versions_beyond_those_that_are_wanted_go_with_the_next_write() {
+  let root = tempfile::tempdir().unwrap();
+  let s = session("s");
+  let versions = |keep_previous: u32, content: &[u8]| {
+    let settings = Settings {
+      keep_previous,
+      ..Settings::default()
+    };
+    let backend = SqliteBackend::new(file_in(&root), settings);
+    backend.initialize().unwrap();
+    backend.write(&s, Item::SESSION, &content).unwrap();
+    let read = |back| backend.read(&s, Item::version(Document::Session, back), 9).unwrap();
+    let there: Vec<_> = (0..9).map_while(read).collect();
+    assert_eq!(backend.usage(&s).unwrap().total_bytes, there.len() as u64);
+    String::from_utf8(there.concat()).unwrap()
+  };
+  assert_eq!(versions(3, b"a"), "a");
+  assert_eq!(versions(3, b"b"), "ba");
+  assert_eq!(versions(3, b"c"), "cba");
+  assert_eq!(versions(3, b"d"), "dcba");
+  assert_eq!(versions(3, b"e"), "edcb");
+  assert_eq!(versions(1, b"f"), "fe");
+  assert_eq!(versions(2, b"g"), "gfe");
+  assert_eq!(versions(0, b"h"), "h");
+  assert_eq!(versions(2, b"i"), "ih");
+}
+
+#[test]
+fn lists_and_sums_are_answered_by_indexes_alone() {
+  let (_root, backend) = backend();
+  let plan = |sql: &str| {
+    let plan = backend.readers.read(|connection| {
+      let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
+      let (mut rows, mut steps) = (statement.raw_query(), String::new());
+      while let Some(row) = rows.next()? {
+        steps = format!("{steps}{}\n", row.get::<_, String>(3)?);
+      }
+      Ok(steps)
+    });
+    plan.unwrap()
+  };
+  for sql in checkpoints::LISTS {
+    let plan = plan(sql);
+    assert!(
+      plan.contains("USING COVERING INDEX") && !plan.contains("TEMP B-TREE"),
+      "{sql}: {plan}"
+    );
+  }
+  let usage = plan(sessions::USAGE);
+  assert!(
+    !usage.contains("SCAN checkpoints") && !usage.contains("SCAN documents"),
+    "{usage}"
+  );
+  assert_eq!(usage.matches("checkpoints USING COVERING INDEX").count(), 4, "{usage}");
+}
+
+#[test]
+fn a_damaged_item_is_moved_to_where_nobody_reads_it_and_still_counts() {
+  let (_root, backend) = backend();
+  let (s, series) = (session("s"), Series::from(session("s")));
+  let id = checkpoint(1);
+  for item in [series.item(&id, Encoding::Json), Item::TASK_TREE] {
+    assert_eq!(backend.quarantine(&s, item).unwrap(), None);
+    for round in 1..=2 {
+      backend.write(&s, item, &[b'x'; 9000]).unwrap();
+      let moved = backend.quarantine(&s, item).unwrap().unwrap();
+      let prefix = backend.name(&s, &format!("damaged/{}.", item.file_name()));
+      assert!(moved.starts_with(&prefix), "{moved}");
+      assert_eq!(backend.read(&s, item, u64::MAX).unwrap(), None);
+      assert_eq!(backend.usage(&s).unwrap().total_bytes % 18_000, 9000 * (round % 2));
+    }
+  }
+  assert_eq!(backend.usage(&s).unwrap().checkpoints, 0);
+  backend.delete_session(&s).unwrap();
+  assert_eq!(backend.usage(&s).unwrap().total_bytes, 0);
+}
+
+#[test]
+fn the_file_shrinks_when_a_session_is_deleted() {
+  let (root, backend) = backend();
+  let keep = Series::from(session("keep"));
+  let go = Series::from(session("go"));
+  for number in 0..20 {
+    write_checkpoint(&backend, &go, number, &vec![b'x'; 200_000]);
+    write_checkpoint(&backend, &keep, number, &vec![b'y'; 2000]);
+  }
+  assert_eq!(
+    backend.delete_session(&go.session).unwrap().map(|error| error.message),
+    None
+  );
+  let size = fs::metadata(file_in(&root)).unwrap().len();
+  assert!(size < 200_000, "{size} bytes are left");
+  assert_eq!(fs::metadata(root.path().join("store.db-wal")).unwrap().len(), 0);
+  assert_eq!(backend.checkpoints(&keep).unwrap().len(), 20);
+}
+
+#[test]
+fn the_log_does_not_grow_without_end() {
+  let (root, backend) = backend();
+  let series = Series::from(session("s"));
+  for number in 0..60 {
+    write_checkpoint(&backend, &series, number, &vec![b'x'; 1_000_000]);
+  }
+  let log = fs::metadata(root.path().join("store.db-wal")).unwrap().len();
+  assert!(log < 20_000_000, "{log} bytes");
+}
+
+#[test]
+fn what_retention_frees_is_given_back_bit_by_bit() {
+  let (root, backend) = backend();
+  let series = Series::from(session("s"));
+  for number in 0..100 {
+    write_checkpoint(&backend, &series, number, &vec![b'x'; 100_000]);
+  }
+  for number in 0..99 {
+    backend.retire(&series, &entry(number)).unwrap();
+  }
+  for _ in 0..50 {
+    write_checkpoint(&backend, &series, 100, b"x");
+  }
+  backend
+    .queue
+    .exclusively(|writer| writer.as_mut().unwrap().shorten_files())
+    .unwrap();
+  let size = fs::metadata(file_in(&root)).unwrap().len();
+  assert!(size < 6_000_000, "{size} bytes are left");
+}

@@ -1,0 +1,198 @@
+//! What is refused, and in which words.
+
+use std::error::Error as _;
+
+use rusqlite::TransactionBehavior;
+
+use super::*;
+use crate::error::system_code;
+
+/// A file with some content, and what opening it as a store says.
+fn refusal(content: impl FnOnce(&Path)) -> (TempDir, Error) {
+  let root = tempfile::tempdir().unwrap();
+  let path = file_in(&root);
+  content(&path);
+  let error = SqliteBackend::new(path, Settings::default()).initialize().unwrap_err();
+  assert!(error.message.contains(&*file_in(&root).to_string_lossy()), "{error}");
+  (root, error)
+}
+
+fn name_of_cause(error: &Error) -> Option<&'static str> {
+  error.source()?.downcast_ref().and_then(system_code)
+}
+
+#[test]
+fn a_database_with_a_newer_schema_is_refused() {
+  let (root, error) = refusal(|path| {
+    let backend = SqliteBackend::new(path.to_owned(), Settings::default());
+    backend.initialize().unwrap();
+    drop(backend);
+    let connection = Connection::open(path).unwrap();
+    connection
+      .pragma_update(None, "user_version", schema::VERSION + 1)
+      .unwrap();
+  });
+  assert_eq!(error.code, Code::NewerVersion);
+  assert!(error.message.contains("Update waymark"), "{error}");
+  let connection = Connection::open(file_in(&root)).unwrap();
+  connection.pragma_update(None, "user_version", schema::VERSION).unwrap();
+  drop(connection);
+  open(&root);
+}
+
+#[test]
+fn the_database_of_another_application_is_refused_and_left_as_it_is() {
+  for sql in [
+    "CREATE TABLE notes (text)",
+    "PRAGMA application_id = 7",
+    "PRAGMA user_version = 7",
+    "CREATE TABLE notes (text); PRAGMA application_id = 7; PRAGMA user_version = 1",
+  ] {
+    let mut before = Vec::new();
+    let (root, error) = refusal(|path| {
+      Connection::open(path).unwrap().execute_batch(sql).unwrap();
+      before = fs::read(path).unwrap();
+    });
+    assert_eq!(error.code, Code::Corrupt, "{sql}");
+    assert!(error.message.contains("another application"), "{error}");
+    assert_eq!(fs::read(file_in(&root)).unwrap(), before, "{sql}");
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1, "{sql}");
+  }
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused_and_left_as_it_is() {
+  let text = b"{ \"this\": \"is a document\" }".repeat(100);
+  let (root, error) = refusal(|path| fs::write(path, &text).unwrap());
+  assert_eq!(
+    (error.code, name_of_cause(&error)),
+    (Code::Corrupt, Some("SQLITE_NOTADB"))
+  );
+  assert_eq!(fs::read(file_in(&root)).unwrap(), text);
+  let (_root, error) = refusal(|path| fs::create_dir(path).unwrap());
+  assert_eq!(error.code, Code::Corrupt);
+  assert!(
+    error.message.ends_with("is not a file, so it is no database"),
+    "{error}"
+  );
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_a_refusal_of_the_system() {
+  let root = tempfile::tempdir().unwrap();
+  fs::write(root.path().join("file"), "").unwrap();
+  let backend = SqliteBackend::new(root.path().join("file/below/store.db"), Settings::default());
+  assert_eq!(backend.initialize().unwrap_err().code, Code::Io);
+}
+
+#[test]
+fn a_database_whose_pages_are_overwritten_is_corrupt() {
+  let (root, backend) = backend();
+  let (s, series) = (session("s"), Series::from(session("s")));
+  write_checkpoint(&backend, &series, 1, &[b'x'; 100]);
+  drop(backend);
+  let path = file_in(&root);
+  let mut bytes = fs::read(&path).unwrap();
+  bytes[4096..].fill(0x5a);
+  fs::write(&path, bytes).unwrap();
+  let backend = open(&root);
+  let error = backend.checkpoints(&series).unwrap_err();
+  assert_eq!(
+    (error.code, name_of_cause(&error)),
+    (Code::Corrupt, Some("SQLITE_CORRUPT"))
+  );
+  let error = backend.write(&s, Item::SESSION, b"{}").unwrap_err();
+  assert_eq!(
+    (error.code, name_of_cause(&error)),
+    (Code::Corrupt, Some("SQLITE_CORRUPT"))
+  );
+}
+
+#[test]
+fn a_lock_that_another_process_keeps_is_waited_for_and_then_reported() {
+  let root = tempfile::tempdir().unwrap();
+  let backend = SqliteBackend::with_patience(file_in(&root), Settings::default(), Duration::from_millis(50));
+  backend.initialize().unwrap();
+  let mut other = Connection::open(file_in(&root)).unwrap();
+  let transaction = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+  let s = session("s");
+  let error = backend.write(&s, Item::SESSION, b"{}").unwrap_err();
+  assert_eq!((error.code, name_of_cause(&error)), (Code::Io, Some("SQLITE_BUSY")));
+  assert!(
+    error.message.contains("SQLITE_BUSY") && error.message.contains("Try again"),
+    "{error}"
+  );
+  assert_eq!(backend.read(&s, Item::SESSION, 9).unwrap(), None, "readers do not wait");
+  let updated = backend.update(&s, Document::Session, 9, &mut |_| unreachable!());
+  assert_eq!(name_of_cause(&updated.unwrap_err()), Some("SQLITE_BUSY"));
+  drop(transaction);
+  backend.write(&s, Item::SESSION, b"{}").unwrap();
+}
+
+#[test]
+fn a_full_disk_fails_the_write_and_leaves_what_was_there() {
+  let (_root, backend) = backend();
+  let (s, series) = (session("s"), Series::from(session("s")));
+  backend.write(&s, Item::SESSION, b"old").unwrap();
+  let set_limit = |pages: u32| {
+    let label = backend.label("limit", &s, Item::SESSION);
+    let limit = move |connection: &Connection| {
+      let sql = format!("PRAGMA max_page_count = {pages}");
+      Ok(connection.query_row(&sql, [], |row| row.get::<_, u32>(0))? == pages)
+    };
+    backend.queue.submit(label, true, limit).unwrap()
+  };
+  assert!(set_limit(40));
+  for content in [vec![b'x'; 1 << 20], vec![b'x'; 100 << 20]] {
+    let error = backend.write(&s, Item::SESSION, &content).unwrap_err();
+    assert_eq!(
+      (error.code, name_of_cause(&error)),
+      (Code::Io, Some("SQLITE_FULL")),
+      "{error}"
+    );
+    assert_eq!(backend.read(&s, Item::SESSION, 9).unwrap().unwrap(), b"old");
+  }
+  write_checkpoint(&backend, &series, 1, b"small ones still fit");
+  assert!(set_limit(10_000));
+  backend.write(&s, Item::SESSION, &vec![b'x'; 1 << 20]).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_was_removed_or_replaced_is_not_written_to() {
+  let (root, backend) = backend();
+  let s = session("s");
+  backend.write(&s, Item::SESSION, b"first").unwrap();
+  for round in 0..2 {
+    if round == 0 {
+      fs::remove_file(file_in(&root)).unwrap();
+    } else {
+      let copy = root.path().join("copy.db");
+      fs::copy(file_in(&root), &copy).unwrap();
+      fs::rename(&copy, file_in(&root)).unwrap();
+    }
+    let error = backend.write(&s, Item::SESSION, b"lost").unwrap_err();
+    assert_eq!((error.code, name_of_cause(&error)), (Code::Io, Some("SQLITE_READONLY")));
+    assert!(error.message.contains("initialize()"), "{error}");
+    backend.initialize().unwrap();
+    backend.write(&s, Item::SESSION, b"second").unwrap();
+    assert_eq!(backend.read(&s, Item::SESSION, 9).unwrap().unwrap(), b"second");
+    assert_eq!(open(&root).read(&s, Item::SESSION, 9).unwrap().unwrap(), b"second");
+    backend.delete_session(&s).unwrap();
+  }
+}
+
+#[test]
+fn nothing_is_touched_before_it_is_opened() {
+  let root = tempfile::tempdir().unwrap();
+  let backend = SqliteBackend::new(file_in(&root), Settings::default());
+  let s = session("s");
+  assert_eq!(
+    backend.write(&s, Item::SESSION, b"{}").unwrap_err().code,
+    Code::NotInitialized
+  );
+  let updated = backend.update(&s, Document::Session, 9, &mut |_| unreachable!());
+  assert_eq!(updated.unwrap_err().code, Code::NotInitialized);
+  assert_eq!(backend.read(&s, Item::SESSION, 9).unwrap_err().code, Code::Io);
+  assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+}

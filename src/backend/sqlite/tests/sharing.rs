@@ -1,0 +1,103 @@
+//! Several who have the same file, and who may read it.
+
+use std::thread;
+
+use super::*;
+
+#[cfg(unix)]
+#[test]
+fn files_and_directories_are_for_their_owner_only() {
+  use std::os::unix::fs::PermissionsExt;
+  let root = tempfile::tempdir().unwrap();
+  let directory = root.path().join("new/and below");
+  let backend = SqliteBackend::new(directory.join("store.db"), Settings::default());
+  backend.initialize().unwrap();
+  backend.write(&session("s"), Item::SESSION, b"{}").unwrap();
+  let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+  for name in ["store.db", "store.db-wal", "store.db-shm"] {
+    assert_eq!(mode(directory.join(name)), 0o600, "{name}");
+  }
+  assert_eq!(mode(directory.clone()), 0o700);
+  assert_eq!(mode(root.path().join("new")), 0o700);
+}
+
+#[test]
+fn two_on_one_file_see_what_the_other_does() {
+  let (root, one) = backend();
+  let two = open(&root);
+  let (s, series) = (session("s"), Series::from(session("s")));
+  for number in 0..6 {
+    write_checkpoint(if number % 2 == 0 { &one } else { &two }, &series, number, b"{}");
+  }
+  let numbers = |entries: Vec<CheckpointEntry>| entries.into_iter().map(|entry| entry.made_at).collect::<Vec<_>>();
+  for backend in [&one, &two] {
+    assert_eq!(numbers(backend.checkpoints(&series).unwrap()), [5, 4, 3, 2, 1, 0]);
+    let surplus = backend.surplus(&series, 4).unwrap();
+    assert_eq!(surplus.newest, Some(entry(5)));
+    assert_eq!(numbers(surplus.entries), [1, 0]);
+  }
+  one.retire(&series, &entry(0)).unwrap();
+  assert_eq!(numbers(two.surplus(&series, 4).unwrap().entries), [1]);
+  two.set_pinned(&series, &checkpoint(1), true).unwrap();
+  one.retire(&series, &entry(1)).unwrap();
+  assert_eq!(one.checkpoints(&series).unwrap().len(), 5);
+  assert!(one.surplus(&series, 4).unwrap().entries.is_empty());
+  two.delete_session(&s).unwrap();
+  assert!(one.places().unwrap().is_empty());
+}
+
+#[test]
+fn many_on_one_file_write_at_once() {
+  let root = tempfile::tempdir().unwrap();
+  let s = session("s");
+  thread::scope(|scope| {
+    for writer in 0..4 {
+      let (root, s) = (&root, &s);
+      scope.spawn(move || {
+        let backend = open(root);
+        for number in 0..25 {
+          write_checkpoint(&backend, &s.into(), writer * 100 + number, &[b'x'; 3000]);
+          let longer = |old: Option<Vec<u8>>| Ok(Some([old.unwrap_or_default(), b"x".to_vec()].concat()));
+          backend.update(s, Document::Labels, u64::MAX, &mut { longer }).unwrap();
+        }
+      });
+    }
+  });
+  let backend = open(&root);
+  assert_eq!(backend.checkpoints(&(&s).into()).unwrap().len(), 100);
+  assert_eq!(backend.read(&s, Item::LABELS, u64::MAX).unwrap().unwrap().len(), 100);
+}
+
+#[test]
+fn many_may_make_the_file_at_once() {
+  for _ in 0..20 {
+    let root = tempfile::tempdir().unwrap();
+    thread::scope(|scope| {
+      for writer in 0..4 {
+        let root = &root;
+        scope.spawn(move || open(root).create_session(&session(&writer.to_string())).unwrap());
+      }
+    });
+    assert_eq!(open(&root).places().unwrap().len(), 4);
+  }
+}
+
+#[test]
+fn a_reader_keeps_nobody_from_writing() {
+  let (root, backend) = backend();
+  let (s, other) = (session("s"), open(&root));
+  backend.write(&s, Item::SESSION, b"old").unwrap();
+  let place = Place::of(&s, Item::SESSION);
+  let read = |connection: &Connection| match place.read(connection, 9) {
+    Ok(Some(Contents::Bytes(bytes))) => bytes,
+    _ => Vec::new(),
+  };
+  let read = other.readers.read(|connection| {
+    let snapshot = connection.unchecked_transaction()?;
+    let before = read(&snapshot);
+    backend.write(&s, Item::SESSION, b"new").unwrap();
+    Ok((before, read(&snapshot)))
+  });
+  assert_eq!(read.unwrap(), (b"old".to_vec(), b"old".to_vec()));
+  assert_eq!(other.read(&s, Item::SESSION, 9).unwrap().unwrap(), b"new");
+}
