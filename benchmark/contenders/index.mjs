@@ -8,6 +8,7 @@ import { openWaymark } from './waymark.mjs'
 
 export const CONTENDERS = {
   waymark: openWaymark,
+  'waymark in SQLite': (directory, options) => openWaymark(`sqlite:${directory}/store.db`, options),
   floor: openFloor,
   'plain JavaScript': async (directory, { keep }) => new PlainStore(directory, keep),
   ...Object.fromEntries(PEERS.map(({ name, open }) => [name, open])),

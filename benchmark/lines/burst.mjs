@@ -17,8 +17,10 @@ export async function burst() {
       missing.push({ name, reason: error.message })
     }
   }
-  // What a file for each checkpoint costs: with the same syncs and nothing else, and without a single sync.
+  // What a file for each checkpoint costs: against rows in one file, with the same syncs and nothing else, and without a
+  // single sync.
   const bounds = [
+    { name: 'ours in one SQLite file', worker: await start('waymark in SQLite', { options: { keep } }) },
     { name: 'the floor, which removes nothing', worker: await start('floor') },
     {
       name: 'the same files with nothing synced',
