@@ -30,12 +30,7 @@ impl CheckpointStore {
     self.call(
       env,
       Failure::Rejects,
-      |arguments| {
-        Ok((
-          arguments.session_id(session_id)?,
-          arguments.checkpoint_id(checkpoint_id)?,
-        ))
-      },
+      |arguments| arguments.names(session_id, checkpoint_id),
       |store, (session, checkpoint)| store.verify_checkpoint(&session.into(), &checkpoint),
       settle::verdict,
     )

@@ -150,12 +150,7 @@ impl CheckpointStore {
     self.call(
       env,
       Failure::IsReported,
-      |arguments| {
-        Ok((
-          arguments.session_id(session_id)?,
-          arguments.checkpoint_id(checkpoint_id)?,
-        ))
-      },
+      |arguments| arguments.names(session_id, checkpoint_id),
       move |store, (session, checkpoint)| store.pin_checkpoint(&session, &checkpoint, is_pinned),
       settle::done,
     )

@@ -259,12 +259,7 @@ impl CheckpointStore {
     self.call_with(
       env,
       Failure::Rejects,
-      |arguments| {
-        Ok((
-          arguments.session_id(session_id)?,
-          arguments.checkpoint_id(checkpoint_id)?,
-        ))
-      },
+      |arguments| arguments.names(session_id, checkpoint_id),
       |store, (session, checkpoint)| Ok(store.checkpoint(&session.into(), &checkpoint)?.map(turns::readable)),
       turns::checkpoint,
     )
@@ -335,12 +330,7 @@ impl CheckpointStore {
     self.call(
       env,
       Failure::IsReported,
-      |arguments| {
-        Ok((
-          arguments.session_id(session_id)?,
-          arguments.checkpoint_id(checkpoint_id)?,
-        ))
-      },
+      |arguments| arguments.names(session_id, checkpoint_id),
       |store, (session, checkpoint)| store.delete_checkpoint(&session.into(), &checkpoint),
       settle::done,
     )

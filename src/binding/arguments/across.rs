@@ -10,8 +10,7 @@ use crate::store::{AllRequest, Expiry, ForkRequest, Label, LabelRequest};
 
 impl Arguments<'_> {
   pub fn label_request(self, session: Value, checkpoint: Value, label: Value, options: Value) -> Result<LabelRequest> {
-    let session = self.session_id(session)?;
-    let checkpoint = self.checkpoint_id(checkpoint)?;
+    let (session, checkpoint) = self.names(session, checkpoint)?;
     if is_undefined(label) {
       return Err(self.wrong("label", "a string, or null", label));
     }

@@ -42,6 +42,11 @@ impl<'env> Arguments<'env> {
     CheckpointId::parse(&self.string(value, "checkpointId")?)
   }
 
+  /// A checkpoint, named by its session and itself.
+  pub fn names(self, session: Value, checkpoint: Value) -> Result<(SessionId, CheckpointId)> {
+    Ok((self.session_id(session)?, self.checkpoint_id(checkpoint)?))
+  }
+
   /// A whole number that is not negative; 0 if it is absent.
   pub fn count(self, value: Value, name: &str) -> Result<usize> {
     if is_absent(value) {
