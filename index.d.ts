@@ -987,8 +987,9 @@ export declare class CheckpointStore {
   /**
    * Names a place; touches nothing yet.
    *
-   * `baseDir` is a directory (`~` is the home directory, a relative path is resolved now), `sqlite:` and the path of a database
-   * file, or `memory:` for a store that lives and dies with this object. A number as the second argument means `maxCheckpointsPerSession`.
+   * `baseDir` is a directory (`~` is the home directory, a relative path is resolved now), `sqlite:` and the path of a
+   * database file, or `memory:` for a store that lives and dies with this object. A number as the second argument means
+   * `maxCheckpointsPerSession`.
    */
   constructor(baseDir?: string, options?: number | CheckpointStoreOptions)
   /** Opens the store, creating the base directory if need be. Safe to call again. */

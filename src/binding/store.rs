@@ -31,8 +31,9 @@ pub struct CheckpointStore {
 impl CheckpointStore {
   /// Names a place; touches nothing yet.
   ///
-  /// `baseDir` is a directory (`~` is the home directory, a relative path is resolved now), `sqlite:` and the path of a database
-  /// file, or `memory:` for a store that lives and dies with this object. A number as the second argument means `maxCheckpointsPerSession`.
+  /// `baseDir` is a directory (`~` is the home directory, a relative path is resolved now), `sqlite:` and the path of a
+  /// database file, or `memory:` for a store that lives and dies with this object. A number as the second argument means
+  /// `maxCheckpointsPerSession`.
   #[napi(
     constructor,
     ts_args_type = "baseDir?: string, options?: number | CheckpointStoreOptions"

@@ -6,7 +6,9 @@ use super::checkpoints::Key;
 use super::failure::Refusal;
 use super::writer::{Operation, Writer, give_back_pages};
 use super::{Contents, Label, Place, SqliteBackend, checkpoints, documents, queue, sessions};
-use crate::backend::{Backend, Change, CheckpointEntry, Content, Document, Item, Peeked, Series, Surplus, Usage};
+use crate::backend::{
+  Backend, Change, CheckpointEntry, Content, Document, Encoding, Item, Peeked, Series, Surplus, Usage,
+};
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
 
@@ -186,10 +188,8 @@ impl Backend for SqliteBackend {
     self.read_with(
       || self.name_of_session(&series.session),
       |connection| {
-        // One snapshot for all costs less than one for each.
-        let snapshot = connection.unchecked_transaction()?;
         let peek = |entry: &CheckpointEntry| {
-          let peeked = checkpoints::peek(&snapshot, &Key::of(series, entry), head, tail);
+          let peeked = checkpoints::peek(connection, &Key::of(series, entry), head, tail);
           let name = || self.name_of(&series.session, series.item_of(entry));
           peeked.map_err(|error| Refusal::from(error).to_error("read", &name()))
         };
@@ -221,10 +221,7 @@ impl Backend for SqliteBackend {
   }
 
   fn set_pinned(&self, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool> {
-    let label = Label {
-      doing: "pin",
-      name: self.name(&series.session, id.as_str()),
-    };
+    let label = self.label("pin", &series.session, series.item(id, Encoding::Json));
     let (series, id) = (series.clone(), id.clone());
     self.queue.submit(label, true, move |connection| {
       Ok(checkpoints::set_pinned(connection, &series, &id, is_pinned)?)
@@ -253,13 +250,7 @@ impl Backend for SqliteBackend {
   fn surplus(&self, series: &Series, keep: usize) -> Result<Surplus> {
     self.read_with(
       || self.name_of_session(&series.session),
-      |connection| {
-        Ok(checkpoints::surplus(
-          &*connection.unchecked_transaction()?,
-          series,
-          keep,
-        )?)
-      },
+      |connection| Ok(checkpoints::surplus(connection, series, keep)?),
     )
   }
 

@@ -140,6 +140,7 @@ impl Readers {
     }
   }
 
+  /// Everything that `read` sees is of one instant.
   pub fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Failure>) -> Result<T, Failure> {
     let (idle, generation) = {
       let mut idle = self.idle();
@@ -149,9 +150,9 @@ impl Readers {
       Some(connection) => connection,
       None => open(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY, self.patience)?,
     };
-    let answer = read(&connection);
+    let answer = read(&*connection.unchecked_transaction()?);
     let mut idle = self.idle();
-    if idle.generation == generation && idle.connections.len() < IDLE_READERS {
+    if idle.generation == generation && idle.connections.len() < IDLE_READERS && connection.is_autocommit() {
       idle.connections.push(connection);
     }
     answer

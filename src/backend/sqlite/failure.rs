@@ -22,6 +22,9 @@ pub struct Refusal {
   message: String,
 }
 
+const LOCKED: &str = "the database is locked: another process has kept it locked for longer than this one waits. Try \
+  again when it is done, or end it if it hangs";
+
 impl Failure {
   /// `doing` is a verb phrase without its object.
   pub fn into_error(self, doing: &str, name: &str) -> Error {
@@ -62,11 +65,7 @@ impl From<rusqlite::Error> for Refusal {
       other => other.sqlite_error_code().unwrap_or(ErrorCode::TypeMismatch),
     };
     let message = match (code, error.sqlite_extended_error_code()) {
-      (ErrorCode::DatabaseBusy, _) => {
-        "the database is locked: another process has kept it locked for longer than this \
-                                       one waits. Try again when it is done, or end it if it hangs"
-          .to_owned()
-      }
+      (ErrorCode::DatabaseBusy, _) => LOCKED.to_owned(),
       // The kinds of this one have no words of their own.
       (ErrorCode::SystemIoFailure, Some(number)) => format!("{error} (extended code {number})"),
       _ => error.to_string(),

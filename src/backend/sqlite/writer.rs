@@ -203,18 +203,21 @@ impl Writer {
             Failure::Ours(_) => Err(Refusal::new(ErrorCode::OperationAborted, "the transaction was ended")),
           };
         }
-        self.execute(if has_savepoints {
+        let undo = if has_savepoints {
           "ROLLBACK TO operation"
         } else {
           "ROLLBACK"
-        })?;
+        };
+        self.execute(undo)?;
       }
       if has_savepoints {
         self.execute("RELEASE operation")?;
       }
       outcomes.push(outcome);
     }
-    self.give_back()?;
+    if !self.connection.is_autocommit() {
+      self.give_back()?;
+    }
     Ok(outcomes)
   }
 

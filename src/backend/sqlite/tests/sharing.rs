@@ -93,10 +93,9 @@ fn a_reader_keeps_nobody_from_writing() {
     _ => Vec::new(),
   };
   let read = other.readers.read(|connection| {
-    let snapshot = connection.unchecked_transaction()?;
-    let before = read(&snapshot);
+    let before = read(connection);
     backend.write(&s, Item::SESSION, b"new").unwrap();
-    Ok((before, read(&snapshot)))
+    Ok((before, read(connection)))
   });
   assert_eq!(read.unwrap(), (b"old".to_vec(), b"old".to_vec()));
   assert_eq!(other.read(&s, Item::SESSION, 9).unwrap().unwrap(), b"new");
