@@ -1,6 +1,6 @@
 //! Checkpoints as rows.
 
-use rusqlite::{Connection, OptionalExtension, Params, Result, Row, params};
+use rusqlite::{Connection, OptionalExtension, Params, Result, Row, ToSql, params};
 
 use super::contents::Contents;
 use super::sessions::{self, ids};
@@ -35,6 +35,12 @@ impl Key {
     }
   }
 
+  /// The parameters of a statement that begins with a key.
+  fn with<'a>(&'a self, more: &[&'a dyn ToSql]) -> Vec<&'a dyn ToSql> {
+    let key: [&dyn ToSql; 4] = [&self.id, &self.session, &self.agent, &self.encoding];
+    key.into_iter().chain(more.iter().copied()).collect()
+  }
+
   pub fn of(series: &Series, entry: &CheckpointEntry) -> Self {
     Self::new(&series.session, series.agent.as_ref(), &entry.id, entry.encoding)
   }
@@ -63,32 +69,20 @@ pub fn put(connection: &Connection, key: &Key, bytes: &[u8]) -> Result<()> {
       ?6, ?7, ?8, ?9)
     ON CONFLICT DO UPDATE SET made_at = excluded.made_at, size = excluded.size,
       head = excluded.head, tail = excluded.tail, middle = excluded.middle";
-  let Key {
-    session,
-    agent,
-    id,
-    encoding,
-  } = key;
-  let made_at = time_in_id(id).unwrap_or_else(now_ms);
+  let made_at = time_in_id(&key.id).unwrap_or_else(now_ms);
   let size = bytes.len();
   connection
     .prepare_cached(sql)?
-    .execute(params![id, session, agent, encoding, made_at, size, head, tail, middle])?;
+    .execute(&*key.with(&[&made_at, &size, &head, &tail, &middle]))?;
   Ok(())
 }
 
 pub fn read(connection: &Connection, key: &Key, limit: u64) -> Result<Option<Contents>> {
   // What is too large is not even loaded.
   let sql = where_key!("SELECT size, head, tail, CASE WHEN size <= ?5 THEN middle END FROM checkpoints");
-  let Key {
-    session,
-    agent,
-    id,
-    encoding,
-  } = key;
   let limit = i64::try_from(limit).unwrap_or(i64::MAX);
   let mut statement = connection.prepare_cached(sql)?;
-  let read = statement.query_row(params![id, session, agent, encoding, limit], |row| {
+  let read = statement.query_row(&*key.with(&[&limit]), |row| {
     let Some(middle) = row.get_ref(3)?.as_blob_or_null()? else {
       return Ok(Contents::TooLarge(row.get(0)?));
     };
@@ -101,14 +95,8 @@ pub fn read(connection: &Connection, key: &Key, limit: u64) -> Result<Option<Con
 /// Both ends of a checkpoint, without the rest of it, as long as no more is asked for than is stored apart.
 pub fn peek(connection: &Connection, key: &Key, head: usize, tail: usize) -> Result<Option<Peek>> {
   let sql = where_key!("SELECT size, head, tail FROM checkpoints");
-  let Key {
-    session,
-    agent,
-    id,
-    encoding,
-  } = key;
   let mut statement = connection.prepare_cached(sql)?;
-  let near = statement.query_row(params![id, session, agent, encoding], |row| {
+  let near = statement.query_row(&*key.with(&[]), |row| {
     let size: u64 = row.get(0)?;
     let (first, last) = (row.get_ref(1)?.as_blob()?, row.get_ref(2)?.as_blob()?);
     if (first.len() + last.len()) as u64 == size {
@@ -131,42 +119,19 @@ pub fn peek(connection: &Connection, key: &Key, head: usize, tail: usize) -> Res
 }
 
 pub fn remove(connection: &Connection, key: &Key) -> Result<bool> {
-  let Key {
-    session,
-    agent,
-    id,
-    encoding,
-  } = key;
   let mut statement = connection.prepare_cached(where_key!("DELETE FROM checkpoints"))?;
-  Ok(statement.execute(params![id, session, agent, encoding])? > 0)
+  Ok(statement.execute(&*key.with(&[]))? > 0)
 }
 
 /// Removes it unless it is pinned.
 pub fn retire(connection: &Connection, key: &Key) -> Result<bool> {
-  let Key {
-    session,
-    agent,
-    id,
-    encoding,
-  } = key;
   let sql = concat!(where_key!("DELETE FROM checkpoints"), " AND NOT pinned");
-  Ok(
-    connection
-      .prepare_cached(sql)?
-      .execute(params![id, session, agent, encoding])?
-      > 0,
-  )
+  Ok(connection.prepare_cached(sql)?.execute(&*key.with(&[]))? > 0)
 }
 
 pub fn set_made_at(connection: &Connection, key: &Key, made_at: u64) -> Result<bool> {
-  let Key {
-    session,
-    agent,
-    id,
-    encoding,
-  } = key;
   let mut statement = connection.prepare_cached(where_key!("UPDATE checkpoints SET made_at = ?5"))?;
-  Ok(statement.execute(params![id, session, agent, encoding, made_at])? > 0)
+  Ok(statement.execute(&*key.with(&[&made_at]))? > 0)
 }
 
 pub fn set_pinned(connection: &Connection, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool> {
@@ -177,18 +142,12 @@ pub fn set_pinned(connection: &Connection, series: &Series, id: &CheckpointId, i
 }
 
 pub fn set_aside(connection: &Connection, key: &Key, new_name: &str) -> Result<bool> {
-  let Key {
-    session,
-    agent,
-    id,
-    encoding,
-  } = key;
   let sql = where_key!(
     "INSERT INTO damaged (session, name, size, head, tail, middle)
       SELECT session, ?5, size, head, tail, middle FROM checkpoints"
   );
   let mut statement = connection.prepare_cached(sql)?;
-  statement.execute(params![id, session, agent, encoding, new_name])?;
+  statement.execute(&*key.with(&[&new_name]))?;
   remove(connection, key)
 }
 
