@@ -119,7 +119,7 @@ impl<D: Disk> FileBackend<D> {
       let directory = self.directories.ensure(&self.disk, path, self.settings.durability);
       let directory = directory.map_err(|error| Error::io("create directory", &self.shown(path), error));
       match directory.and_then(|directory| write(&directory)) {
-        Err(error) if is_missing(&error) && attempts < ATTEMPTS => {}
+        Err(error) if is_swept_away(&error) && attempts < ATTEMPTS => {}
         answer => return answer,
       }
     }
@@ -281,9 +281,12 @@ fn is_absence(error: &io::Error) -> bool {
   matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn is_missing(error: &Error) -> bool {
+/// Whether a directory went away in the middle of a step: a name in it is missing, or its lock went before it did and
+/// somebody else was let in.
+fn is_swept_away(error: &Error) -> bool {
+  use io::ErrorKind as Kind;
   let cause = error.cause.as_ref().and_then(|cause| cause.downcast_ref::<io::Error>());
-  cause.is_some_and(|cause| cause.kind() == io::ErrorKind::NotFound)
+  cause.is_some_and(|cause| matches!(cause.kind(), Kind::NotFound | Kind::DirectoryNotEmpty))
 }
 
 #[cfg(test)]
