@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
-import { readdirSync } from 'node:fs'
-import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
 import { makeState, saved } from './support/agents.mjs'
+import { HOSTILE_IDS, NOT_STRINGS, UNSTORABLE, emptyStore } from './support/hostile.mjs'
 import { makeSession } from './support/sessions.mjs'
 import { CheckpointStore, checkpointOf, openStore, scratchDirectory } from './support/stores.mjs'
 
@@ -19,52 +18,6 @@ const METHODS = {
   clear: [],
   delete: ['cp-1'],
   verify: ['cp-1'],
-}
-
-const NOT_STRINGS = [
-  [undefined, 'undefined'],
-  [null, 'null'],
-  [42, '42'],
-  [{}, 'an object'],
-  [['a'], 'an array'],
-  [Symbol('s'), 'a symbol'],
-  [10n, 'a BigInt'],
-]
-
-const HOSTILE_IDS = ['', '.', '..', '../up', 'a/b', 'a\\b', '/abs', 'nul\0byte', 'a\nb', '.hidden', 'dot.', ' lead']
-HOSTILE_IDS.push('trail ', 'CON', 'nul.txt', '\ud800', 'x'.repeat(201), 'é'.repeat(101))
-
-const circular = {}
-circular.self = circular
-
-const UNSTORABLE = {
-  'a cycle': circular,
-  'a BigInt': { n: 1n },
-  'a getter that throws': {
-    get trap() {
-      throw new RangeError('no entry')
-    },
-  },
-  'a toJSON that throws a symbol': {
-    toJSON() {
-      throw Symbol('no text')
-    },
-  },
-  'a proxy that refuses': new Proxy(
-    {},
-    {
-      get() {
-        throw new Error('refused')
-      },
-    },
-  ),
-}
-
-/** A store on an empty directory, and the proof that nothing was written there. */
-async function emptyStore() {
-  const base = join(scratchDirectory(), 'base')
-  const store = await openStore(base)
-  return { store, isUntouched: () => assert.deepEqual(readdirSync(base), []) }
 }
 
 /** Calls a method that must fail in the way that is its own; gives the error or the result. */

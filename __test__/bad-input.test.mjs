@@ -1,96 +1,10 @@
 import assert from 'node:assert/strict'
-import { readdirSync } from 'node:fs'
-import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 
+import { HOSTILE_IDS, NOT_STRINGS, UNSTORABLE, emptyStore } from './support/hostile.mjs'
 import { ALL_METHODS, REPORTING } from './support/methods.mjs'
 import { makeSession } from './support/sessions.mjs'
 import { CheckpointStore, OPTIONS, openStore, scratchDirectory } from './support/stores.mjs'
-
-const NOT_STRINGS = [
-  [undefined, 'undefined'],
-  [null, 'null'],
-  [42, '42'],
-  [true, 'true'],
-  [{}, 'an object'],
-  [[], 'an array'],
-  [() => {}, 'a function'],
-  [Symbol('s'), 'a symbol'],
-  [10n, 'a BigInt'],
-  [new Map(), 'a Map'],
-]
-
-const HOSTILE_IDS = [
-  '',
-  '.',
-  '..',
-  '../escaped',
-  'a/b',
-  'a\\b',
-  '/abs',
-  'C:\\x',
-  'nul\0byte',
-  'line\nbreak',
-  '\u0007',
-  '.hidden',
-  'dot.',
-  ' lead',
-  'trail ',
-  'CON',
-  'nul',
-  'com1.txt',
-  '\ud800',
-  'a\udc00b',
-  'x'.repeat(201),
-  'é'.repeat(101),
-]
-
-const circular = {}
-circular.self = circular
-
-const UNSTORABLE = {
-  'a cycle': circular,
-  'a BigInt': { n: 1n },
-  'a getter that throws': {
-    get trap() {
-      throw new RangeError('no entry')
-    },
-  },
-  'a toJSON that throws a symbol': {
-    toJSON() {
-      throw Symbol('no text')
-    },
-  },
-  'a toJSON that throws a string': {
-    toJSON() {
-      throw 'no error'
-    },
-  },
-  'a proxy that refuses': new Proxy(
-    {},
-    {
-      get() {
-        throw new Error('refused')
-      },
-    },
-  ),
-  'a toJSON that throws': {
-    toJSON() {
-      throw new Error('not today')
-    },
-  },
-}
-
-/** A store on an empty directory, and the proof that nothing was written there. */
-async function emptyStore() {
-  const base = join(scratchDirectory(), 'base')
-  const store = await openStore(base)
-  const isUntouched = () => {
-    assert.deepEqual(readdirSync(base), [])
-    assert.deepEqual(readdirSync(dirname(base)), ['base'])
-  }
-  return { store, isUntouched }
-}
 
 /** Calls a method that must fail in the way that is its own; gives the error or the result. */
 async function failureOf(store, name, args) {

@@ -109,7 +109,7 @@ impl AgentCheckpoints {
       env,
       Failure::Rejects,
       |arguments| arguments.checkpoint_id(checkpoint_id),
-      |store, series, id| store.agent_checkpoint(series, &id),
+      |store, series, id| store.verified_anyhow(series, &id),
       |engine, _, stored| match stored {
         Some(mut stored) => settle::checkpoint(engine, &mut stored, None),
         None => settle::null(engine),

@@ -7,7 +7,7 @@ use memchr::memmem;
 
 use super::checkpoint::{Document, EXPIRES_AT, Kind, LABEL};
 use super::object::ObjectWriter;
-use super::scan::{Member, SyntaxError, find, items, members, unescape};
+use super::scan::{Member, SyntaxError, find, items, members, text_of};
 
 /// How much of a file's beginning and end [`Info::peek`] needs. A longer description means that the whole is read.
 pub const HEAD_BYTES: usize = 2048;
@@ -155,8 +155,7 @@ fn is_number(text: &str) -> bool {
 
 /// Whether a string literal means `text`.
 fn is_text(literal: Option<&str>, text: &str) -> bool {
-  let inside = literal.and_then(|literal| literal.strip_prefix('"')?.strip_suffix('"'));
-  inside.is_some_and(|inside| unescape(inside) == text)
+  literal.and_then(text_of).is_some_and(|meant| meant == text)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use memchr::memmem::Finder;
 
 use super::object::{Edit, ObjectWriter, edit_members};
-use super::scan::{Member, SyntaxError, find, members, unescape};
+use super::scan::{Member, SyntaxError, find, members, text_of};
 
 /// Which tasks a restore sends back to `pending`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -88,9 +88,7 @@ fn fields<'a>(task: &Member<'a>) -> Result<Vec<Member<'a>>, SyntaxError> {
 }
 
 fn status(fields: &[Member<'_>]) -> Option<String> {
-  let value = find(fields, "status")?.value;
-  let inside = value.strip_prefix('"')?.strip_suffix('"')?;
-  Some(unescape(inside).into_owned())
+  text_of(find(fields, "status")?.value).map(Cow::into_owned)
 }
 
 fn warnings(failed: &[&str], in_progress: &[&str]) -> String {

@@ -120,6 +120,12 @@ pub fn validate(text: &str) -> Result<(), SyntaxError> {
   scanner.end()
 }
 
+/// What a string literal means; `None` for every other value.
+#[must_use]
+pub fn text_of(literal: &str) -> Option<Cow<'_, str>> {
+  Some(unescape(literal.strip_prefix('"')?.strip_suffix('"')?))
+}
+
 /// What the inside of a string literal means. Lone surrogates become U+FFFD: good enough to compare, not to store.
 #[must_use]
 pub fn unescape(raw: &str) -> Cow<'_, str> {

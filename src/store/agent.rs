@@ -4,13 +4,13 @@ use std::cmp::Ordering;
 
 use super::checkpoint::Encoded;
 use super::info::{Filter, InfoPage, Row, to_json};
-use super::{CheckpointList, Created, Damaged, Iteration, Stamp, Store, StoredCheckpoint};
+use super::{CheckpointList, Created, Damaged, Iteration, Stamp, Store};
 use crate::backend::{CheckpointEntry, Encoding, Item, Series};
 use crate::clock::now_ms;
 use crate::error::{Code, Error, Result};
 use crate::format::agent::AgentState;
 use crate::format::compose::NewCheckpoint;
-use crate::id::{AgentId, CheckpointId, SessionId};
+use crate::id::{AgentId, SessionId};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Order {
@@ -53,16 +53,6 @@ impl From<AgentPage> for InfoPage {
 }
 
 impl Store {
-  /// One checkpoint, checked as far as its bytes allow.
-  pub fn agent_checkpoint(&self, series: &Series, id: &CheckpointId) -> Result<Option<StoredCheckpoint>> {
-    for encoding in Encoding::ALL {
-      if let Some(found) = self.verified(series, id, encoding)? {
-        return Ok(Some(found));
-      }
-    }
-    Ok(None)
-  }
-
   /// The agents of a session that have checkpoints.
   pub fn agents(&self, session: &SessionId) -> Result<Vec<AgentId>> {
     let mut with_checkpoints = Vec::new();

@@ -12,7 +12,7 @@ use crate::error::{Code, Error, Result};
 use crate::format::compose::{NewCheckpoint, Parts};
 use crate::format::object::{Edit, ObjectWriter, edit, quoted};
 use crate::format::reset::{Resets, reset_tasks};
-use crate::format::scan::{SyntaxError, find, members, unescape};
+use crate::format::scan::{SyntaxError, find, members, text_of};
 use crate::id::{CheckpointId, SessionId};
 
 /// The member of a session that says where it was forked from: `{sessionId, checkpointId}`.
@@ -49,18 +49,14 @@ pub enum ForkOutcome {
 impl Store {
   pub fn fork(&self, request: &ForkRequest, stamp: Stamp) -> Result<ForkOutcome> {
     let source = Series::from(&request.session);
-    for encoding in Encoding::ALL {
-      match self.verified(&source, &request.checkpoint, encoding)? {
-        None => {}
-        Some(stored) if stored.spelling == Spelling::Suspect => return Ok(ForkOutcome::NeedsRespelling(stored)),
-        Some(stored) => {
-          return self
-            .fork_whole(request, stamp, &stored, &stored.text)
-            .map(ForkOutcome::Forked);
-        }
-      }
+    let Some(stored) = self.verified_anyhow(&source, &request.checkpoint)? else {
+      return Err(not_found(&source, &request.checkpoint));
+    };
+    if stored.spelling == Spelling::Suspect {
+      return Ok(ForkOutcome::NeedsRespelling(stored));
     }
-    Err(not_found(&source, &request.checkpoint))
+    let forked = self.fork_whole(request, stamp, &stored, &stored.text)?;
+    Ok(ForkOutcome::Forked(forked))
   }
 
   /// Goes on with `text`: the same checkpoint as the engine spells it, compact.
@@ -143,19 +139,8 @@ impl Store {
     if entries.is_empty() && document.is_none() {
       return Err(Error::new(Code::NotFound, format!("Session not found: {session}")));
     }
-    let labels = self.labels_of(&series);
-    let (mut rows, mut damaged) = (Vec::new(), Vec::new());
-    for (entry, found) in entries.iter().zip(self.infos(&series, &entries)?) {
-      match found {
-        Ok(Some((mut info, size))) => {
-          labels.apply(&entry.id, &mut info);
-          let entry = entry.clone();
-          rows.push(Row { entry, info, size });
-        }
-        Ok(None) => {}
-        Err(_) => damaged.push(quoted(entry.id.as_str())),
-      }
-    }
+    let (rows, damaged) = self.rows(&series, &entries)?;
+    let damaged: Vec<_> = damaged.iter().map(|damaged| quoted(damaged.id.as_str())).collect();
     let forks = self.forks_of(session)?;
     let mut out = ObjectWriter::with_capacity(400 * rows.len() + 128);
     out.push("sessionId", &quoted(session.as_str()));
@@ -209,13 +194,9 @@ fn origin(session: &SessionId, checkpoint: &CheckpointId) -> String {
 
 /// Where the session of that document was forked from.
 fn origin_in(document: &str) -> Option<(SessionId, CheckpointId)> {
-  let text = |literal: &str| {
-    let inside = literal.strip_prefix('"')?.strip_suffix('"')?;
-    Some(unescape(inside).into_owned())
-  };
   let origin = members(find(&members(document).ok()?, FORKED_FROM)?.value).ok()?;
-  let session = text(find(&origin, "sessionId")?.value)?;
-  let checkpoint = text(find(&origin, "checkpointId")?.value)?;
+  let session = text_of(find(&origin, "sessionId")?.value)?;
+  let checkpoint = text_of(find(&origin, "checkpointId")?.value)?;
   Some((SessionId::parse(&session).ok()?, CheckpointId::parse(&checkpoint).ok()?))
 }
 
@@ -224,8 +205,7 @@ fn nodes(rows: &[Row], forks: &HashMap<CheckpointId, Vec<SessionId>>) -> String 
   let mut children: HashMap<Cow<'_, str>, Vec<&str>> = HashMap::new();
   for row in rows.iter().rev() {
     if let Some(parent) = row.info.get("parent") {
-      let inside = parent.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-      let parent = unescape(inside.unwrap_or_default());
+      let parent = text_of(parent).unwrap_or_default();
       children.entry(parent).or_default().push(row.entry.id.as_str());
     }
   }

@@ -124,26 +124,15 @@ impl Store {
       entries.partition_point(|entry| entry.newest_first(&after).is_le())
     });
     let limit = if request.limit == 0 { usize::MAX } else { request.limit };
-    let labels = self.labels_of(&request.series);
     let (mut rows, mut damaged, mut cursor_of_page) = (Vec::new(), Vec::new(), None);
     let mut waiting = &entries[start..];
     while rows.len() < limit && !waiting.is_empty() {
       // Never more than the page still has room for.
       let (batch, rest) = waiting.split_at(waiting.len().min(limit - rows.len()).min(BATCH));
       waiting = rest;
-      for (entry, found) in batch.iter().zip(self.infos(&request.series, batch)?) {
-        match found {
-          Ok(Some((mut info, size))) => {
-            labels.apply(&entry.id, &mut info);
-            if request.filter.admits(&info) {
-              let entry = entry.clone();
-              rows.push(Row { entry, info, size });
-            }
-          }
-          Ok(None) => {}
-          Err(error) => damaged.push(self.damaged(&request.series, entry, error)),
-        }
-      }
+      let (found, unreadable) = self.rows(&request.series, batch)?;
+      rows.extend(found.into_iter().filter(|row| request.filter.admits(&row.info)));
+      damaged.extend(unreadable);
       cursor_of_page = batch.last().map(cursor);
     }
     let is_last = entries.last().map(cursor) == cursor_of_page;
@@ -203,6 +192,24 @@ impl Store {
       Some(read) => Met::Wanted(Box::new(read)),
       None => Met::Nobody,
     }
+  }
+
+  /// What a list shows of each checkpoint that is there, with the label that it has now; and those that cannot be read.
+  pub(super) fn rows(&self, series: &Series, entries: &[CheckpointEntry]) -> Result<(Vec<Row>, Vec<Damaged>)> {
+    let labels = self.labels_of(series);
+    let (mut rows, mut damaged) = (Vec::new(), Vec::new());
+    for (entry, found) in entries.iter().zip(self.infos(series, entries)?) {
+      match found {
+        Ok(Some((mut info, size))) => {
+          labels.apply(&entry.id, &mut info);
+          let entry = entry.clone();
+          rows.push(Row { entry, info, size });
+        }
+        Ok(None) => {}
+        Err(error) => damaged.push(self.damaged(series, entry, error)),
+      }
+    }
+    Ok((rows, damaged))
   }
 
   pub(super) fn infos(&self, series: &Series, entries: &[CheckpointEntry]) -> Result<Vec<Found>> {

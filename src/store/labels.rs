@@ -3,10 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::PoisonError;
 
-use super::info::{Filter, Row};
+use super::info::Row;
 use super::{Store, StoredCheckpoint, into_text, laid_out};
 use crate::backend::{CheckpointEntry, Document, Encoding, Item, Series};
 use crate::error::{Code, Error, Result};
+use crate::format::checkpoint::LABEL;
 use crate::format::info::Info;
 use crate::format::object::{ObjectWriter, escaped};
 use crate::format::scan::{members, unescape};
@@ -142,22 +143,9 @@ impl Store {
 
   fn rows_with_label(&self, series: &Series, label: &str) -> Result<Vec<Row>> {
     let entries = self.backend.checkpoints(series)?;
-    let labels = self.labels_of(series);
-    let filter = Filter {
-      label: Some(label.to_owned()),
-      ..Filter::default()
-    };
-    let mut rows = Vec::new();
-    for (entry, found) in entries.iter().zip(self.infos(series, &entries)?) {
-      // One that cannot be read has no label that could be known.
-      if let Ok(Some((mut info, size))) = found {
-        labels.apply(&entry.id, &mut info);
-        if filter.admits(&info) {
-          let entry = entry.clone();
-          rows.push(Row { entry, info, size });
-        }
-      }
-    }
+    // One that cannot be read has no label that could be known.
+    let (mut rows, _) = self.rows(series, &entries)?;
+    rows.retain(|row| row.info.has(LABEL, label));
     Ok(rows)
   }
 

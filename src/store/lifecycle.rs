@@ -1,5 +1,6 @@
 //! Sessions that are past their time, and sessions that a dead process left behind.
 
+use std::borrow::Cow;
 use std::slice;
 
 use super::info::Row;
@@ -8,7 +9,7 @@ use crate::backend::{CheckpointEntry, Document, Series};
 use crate::error::{Code, Error, Result};
 use crate::format::layout::compact;
 use crate::format::object::{Edit, ObjectWriter, edit, quoted};
-use crate::format::scan::{find, members, unescape};
+use crate::format::scan::{find, members, text_of};
 use crate::id::SessionId;
 
 /// The parts of a session's life in which an orchestrator works on it.
@@ -56,7 +57,7 @@ pub struct Summary {
 impl Summary {
   fn of(document: &str) -> Option<Self> {
     let found = members(document).ok()?;
-    let text = |name| find(&found, name).and_then(|member| text_of(member.value));
+    let text = |name| find(&found, name).and_then(|member| text_of(member.value).map(Cow::into_owned));
     Some(Self {
       name: text("name"),
       status: text("status")?,
@@ -83,7 +84,7 @@ impl Life {
     let found = members(document).ok()?;
     let status = find(&found, "status").map_or("null", |member| member.value);
     Some(Self {
-      status: text_of(status),
+      status: text_of(status).map(Cow::into_owned),
       status_literal: status.to_owned(),
       expires_at: find(&found, "expiresAt")
         .and_then(|member| member.value.parse().ok())
@@ -186,7 +187,7 @@ impl Store {
         None => {}
         Some(Err(damage)) => candidates.push(Candidate::Damaged(damage)),
         Some(Ok(stored)) => {
-          let Some(info) = self.info_of(&series, entry)? else {
+          let Some(info) = self.info_of(&series, &entry)? else {
             continue;
           };
           let summary = session_of(&stored).as_deref().and_then(Summary::of);
@@ -209,12 +210,9 @@ impl Store {
 
 impl Store {
   /// What a list shows of one checkpoint, as JSON.
-  fn info_of(&self, series: &Series, entry: CheckpointEntry) -> Result<Option<String>> {
-    let found = self.infos(series, slice::from_ref(&entry))?.pop().unwrap_or(Ok(None))?;
-    Ok(found.map(|(mut info, size)| {
-      self.labels_of(series).apply(&entry.id, &mut info);
-      Row { entry, info, size }.to_json()
-    }))
+  fn info_of(&self, series: &Series, entry: &CheckpointEntry) -> Result<Option<String>> {
+    let (rows, _) = self.rows(series, slice::from_ref(entry))?;
+    Ok(rows.first().map(Row::to_json))
   }
 }
 
@@ -236,9 +234,4 @@ fn session_of(stored: &StoredCheckpoint) -> Option<String> {
   let text = stored.compact_text();
   let found = members(&text).ok()?;
   find(&found, "session").map(|member| member.value.to_owned())
-}
-
-fn text_of(literal: &str) -> Option<String> {
-  let inside = literal.strip_prefix('"')?.strip_suffix('"')?;
-  Some(unescape(inside).into_owned())
 }

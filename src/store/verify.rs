@@ -122,7 +122,17 @@ impl Store {
     stored.map(StoredCheckpoint::checked).transpose()
   }
 
-  /// The same, but a large one is left for the caller to check: that takes about as long as parsing it, and can be done
+  /// The same, in whatever encoding it is stored.
+  pub fn verified_anyhow(&self, series: &Series, id: &CheckpointId) -> Result<Option<StoredCheckpoint>> {
+    for encoding in Encoding::ALL {
+      if let Some(found) = self.verified(series, id, encoding)? {
+        return Ok(Some(found));
+      }
+    }
+    Ok(None)
+  }
+
+  /// The same as the first, but a large one is left for the caller to check: that takes about as long as parsing it, and can be done
   /// at the same time.
   pub(super) fn verified_if_small(
     &self,
