@@ -13,9 +13,9 @@ use serde_json::Value;
 use waymark::Options;
 use waymark::backend::{Backend, Encoding, Item, MemoryBackend, Series};
 use waymark::format::compose::Parts;
-use waymark::format::gzip;
 use waymark::format::reset::Resets;
 use waymark::format::scan::validate;
+use waymark::format::{gzip, zstd};
 use waymark::id::{CheckpointId, SessionId, TaskId};
 use waymark::store::{Filter, InfoRequest, OpenStore, RecoverRequest, RestoreRequest, Spelling, Store};
 
@@ -136,11 +136,12 @@ fn read_everything(store: &OpenStore, session: &SessionId, id: &CheckpointId, ta
   });
 }
 
-/// The value of a checkpoint, if it is one.
-fn value_of(encoding: Encoding, bytes: &[u8]) -> Option<Value> {
+/// The value of a checkpoint, if it is one; `known` is the text that a delta differs from.
+fn value_of(encoding: Encoding, bytes: &[u8], known: &[u8]) -> Option<Value> {
   let json = match encoding {
     Encoding::Json => bytes.to_vec(),
     Encoding::Gzip => gzip::decompress(bytes, 1 << 20).ok()?,
+    Encoding::Zstd | Encoding::Delta => zstd::text_of(bytes, known, 1 << 20).ok()?.0,
   };
   serde_json::from_slice(&json).ok()
 }
@@ -159,8 +160,10 @@ fn no_mutation_crashes_a_reader_and_none_that_changes_a_checkpoint_passes_for_wh
   store
     .save_task_result(&session, &task, r#"[1,"two",{"three":null}]"#)
     .unwrap();
-  let made: Vec<_> = [Encoding::Json, Encoding::Gzip, Encoding::Json, Encoding::Gzip]
+  // Twice, so that one delta begins a key and another stands on it.
+  let made: Vec<_> = Encoding::ALL
     .into_iter()
+    .chain(Encoding::ALL)
     .map(|encoding| {
       let created = store
         .create_checkpoint(&session, store.stamp(), &parts(), encoding)
@@ -169,10 +172,21 @@ fn no_mutation_crashes_a_reader_and_none_that_changes_a_checkpoint_passes_for_wh
     })
     .collect();
   let checkpoints = made.iter().map(|(id, encoding)| Item::Checkpoint(None, id, *encoding));
-  let items: Vec<_> = [Item::SESSION, Item::TASK_TREE, Item::TaskResult(&task)]
-    .into_iter()
-    .chain(checkpoints)
-    .collect();
+  let (key, _) = backend.keys(&(&session).into()).unwrap().remove(0);
+  let items: Vec<_> = [
+    Item::SESSION,
+    Item::TASK_TREE,
+    Item::TaskResult(&task),
+    Item::Key(None, &key),
+  ]
+  .into_iter()
+  .chain(checkpoints)
+  .collect();
+  let known = backend
+    .read(&session, Item::Key(None, &key), u64::MAX)
+    .unwrap()
+    .unwrap();
+  let (known, _) = zstd::text_of(&known, b"", u64::MAX).unwrap();
   let originals: Vec<Vec<u8>> = items
     .iter()
     .map(|item| backend.read(&session, *item, u64::MAX).unwrap().unwrap())
@@ -190,8 +204,8 @@ fn no_mutation_crashes_a_reader_and_none_that_changes_a_checkpoint_passes_for_wh
       match store.checkpoint(&(&session).into(), id) {
         Ok(Some(stored)) if stored.spelling == Spelling::Fits => {
           assert_eq!(
-            value_of(encoding, &bytes),
-            value_of(encoding, &originals[chosen]),
+            value_of(encoding, &bytes, &known),
+            value_of(encoding, &originals[chosen], &known),
             "{bytes:?}"
           );
           harmless += 1;

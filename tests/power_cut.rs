@@ -9,7 +9,8 @@
 mod support;
 
 use support::disk::{FaultyDisk, Plan, Survival, Syncs};
-use support::scenario::{Ending, METHODS, Method, complaints, open, prepare, run};
+use support::scenario::{ENCODINGS, Ending, METHODS, Method, complaints, open, prepare, run};
+use waymark::backend::Encoding;
 
 /// Random choices of what survives, beside «nothing» and «everything».
 const SEEDS: u64 = 20;
@@ -18,9 +19,12 @@ const SEEDS: u64 = 20;
 fn cut_everywhere(syncs: Syncs) -> (Vec<String>, usize) {
   let mut lost = Vec::new();
   let mut cuts = 0;
-  for method in METHODS {
+  for (method, encoding) in METHODS
+    .into_iter()
+    .flat_map(|method| ENCODINGS.map(|encoding| (method, encoding)))
+  {
     let prepared = FaultyDisk::new(syncs);
-    let before = prepare(&prepared);
+    let before = prepare(&prepared, encoding);
     let mut call = 1;
     loop {
       let disk = prepared.fork();
@@ -40,7 +44,9 @@ fn cut_everywhere(syncs: Syncs) -> (Vec<String>, usize) {
         cuts += 1;
         let after = disk.after_power_cut(survival);
         for complaint in complaints(&after, method, &before, ending, made.as_ref()) {
-          lost.push(format!("{method:?}, call {call}, {survival:?}: {complaint}"));
+          lost.push(format!(
+            "{method:?} on {encoding:?}, call {call}, {survival:?}: {complaint}"
+          ));
         }
       }
       if disk.calls() < call {
@@ -79,7 +85,7 @@ fn the_test_notices_when_directories_are_not_synced() {
 fn the_test_covers_every_way_to_write() {
   for method in METHODS {
     let disk = FaultyDisk::new(Syncs::Honest);
-    let before = prepare(&disk);
+    let before = prepare(&disk, Encoding::Json);
     let store = open(&disk);
     disk.plan(Plan::Nothing);
     run(&store, method, &before).unwrap();

@@ -11,7 +11,7 @@ mod support;
 use std::io::ErrorKind;
 
 use support::disk::{FaultyDisk, Plan, Syncs};
-use support::scenario::{Ending, METHODS, Method, complaints, open, prepare, run};
+use support::scenario::{ENCODINGS, Ending, METHODS, Method, complaints, open, prepare, run};
 use waymark::Code;
 
 const REASONS: [ErrorKind; 5] = [
@@ -26,9 +26,12 @@ const REASONS: [ErrorKind; 5] = [
 fn refuse_everything(plan: impl Fn(usize) -> Vec<Plan>) -> (Vec<String>, usize) {
   let mut found = Vec::new();
   let mut refused = 0;
-  for method in METHODS {
+  for (method, encoding) in METHODS
+    .into_iter()
+    .flat_map(|method| ENCODINGS.map(|encoding| (method, encoding)))
+  {
     let prepared = FaultyDisk::new(Syncs::Honest);
-    let before = prepare(&prepared);
+    let before = prepare(&prepared, encoding);
     let mut call = 1;
     loop {
       let mut is_over = false;
@@ -51,16 +54,20 @@ fn refuse_everything(plan: impl Fn(usize) -> Vec<Plan>) -> (Vec<String>, usize) 
         if let Err(error) = &outcome {
           let is_told = matches!(error.code, Code::Io | Code::OutcomeUnknown) && error.cause.is_some();
           if !is_told {
-            found.push(format!("{method:?}, call {call}, {plan:?}: {error:?}"));
+            found.push(format!("{method:?} on {encoding:?}, call {call}, {plan:?}: {error:?}"));
           }
           let left = disk.temporaries();
           if !left.is_empty() {
-            found.push(format!("{method:?}, call {call}, {plan:?}: left over {left:?}"));
+            found.push(format!(
+              "{method:?} on {encoding:?}, call {call}, {plan:?}: left over {left:?}"
+            ));
           }
         }
         let made = outcome.ok().flatten();
         for complaint in complaints(&disk, method, &before, ending, made.as_ref()) {
-          found.push(format!("{method:?}, call {call}, {plan:?}, {ending:?}: {complaint}"));
+          found.push(format!(
+            "{method:?} on {encoding:?}, call {call}, {plan:?}, {ending:?}: {complaint}"
+          ));
         }
       }
       if is_over {

@@ -2,8 +2,9 @@
 
 use std::thread;
 
-use super::{Backend, Change, CheckpointEntry, Content, Document, Encoding, Item, Peek, Series, Surplus};
+use super::{Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peek, Series, Surplus};
 use crate::error::{Code, Error};
+use crate::format::delta::{self, Reference};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
 
 type Factory<'a> = &'a dyn Fn(u32) -> Box<dyn Backend>;
@@ -25,6 +26,7 @@ pub fn run(new_backend: impl Fn(u32) -> Box<dyn Backend>) {
   an_update_sees_what_is_there_and_no_other_comes_between(new_backend);
   as_many_earlier_versions_stay_as_are_wanted(new_backend);
   a_session_is_founded_whole_or_not_at_all(new_backend);
+  a_delta_needs_its_key_and_the_key_goes_with_the_last_one(new_backend);
   simultaneous_writers_never_mix(new_backend);
 }
 
@@ -420,6 +422,69 @@ fn a_session_is_founded_whole_or_not_at_all(new_backend: Factory<'_>) {
       .count()
   });
   assert_eq!(founders, 1);
+}
+
+fn a_delta_needs_its_key_and_the_key_goes_with_the_last_one(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  let s = session("s");
+  let agent = AgentId::parse("a").unwrap();
+  for series in [
+    Series::from(&s),
+    Series {
+      session: s.clone(),
+      agent: Some(agent),
+    },
+  ] {
+    let ids: Vec<_> = (0..4)
+      .map(|number| checkpoint(&format!("cp-1-00000{number}")))
+      .collect();
+    let (key, other_key) = (&ids[0], &ids[3]);
+    let bytes = |key: &CheckpointId| {
+      let reference = Reference {
+        key: key.clone(),
+        bytes: 4,
+        checksum: 0,
+      };
+      delta::compose(&reference, "{}", b"")
+    };
+    let write = |id: &CheckpointId, key: &CheckpointId, known, added| {
+      let footing = Footing { key, known, added };
+      backend.write_delta(&series, id, footing, &bytes(key)).unwrap()
+    };
+    let read = |key| backend.read(&s, series.key(key), u64::MAX).unwrap();
+
+    assert_eq!(write(&ids[1], key, 4, b""), None, "there is no key");
+    assert!(backend.checkpoints(&series).unwrap().is_empty());
+    assert_eq!(write(&ids[0], key, 0, b"key!"), Some(bytes(key).len() as u64));
+    assert_eq!(write(&ids[1], key, 5, b"more"), None, "the key is shorter");
+    assert!(write(&ids[1], key, 4, b" and more").is_some());
+    assert_eq!(read(key).unwrap(), b"key! and more");
+    assert!(write(&ids[2], key, 4, b"").is_some());
+    assert_eq!(backend.keys(&series).unwrap(), [(key.clone(), 13)]);
+    assert_eq!(backend.checkpoints(&series).unwrap().len(), 3);
+    assert_eq!(backend.remove_unused_keys(&series).unwrap(), 0);
+
+    // The one that it was made for is not needed for it.
+    assert!(backend.remove(&s, series.item(&ids[0], Encoding::Delta)).unwrap());
+    assert!(read(key).is_some());
+    let retired = CheckpointEntry::new(ids[1].clone(), Encoding::Delta, || 0);
+    backend.retire(&series, &retired).unwrap();
+    assert!(read(key).is_some());
+    assert!(write(&ids[3], other_key, 0, b"other").is_some());
+    assert!(backend.remove(&s, series.item(&ids[2], Encoding::Delta)).unwrap());
+    assert_eq!((read(key), read(other_key).is_some()), (None, true));
+    assert_eq!(write(&ids[2], key, 4, b""), None, "it is gone");
+
+    // What an interruption may leave.
+    backend.write(&s, series.key(key), b"orphan").unwrap();
+    assert_eq!(backend.remove_unused_keys(&series).unwrap(), 6);
+    assert_eq!(backend.keys(&series).unwrap(), [(other_key.clone(), 5)]);
+    let usage = backend.usage(&s).unwrap();
+    assert!(usage.total_bytes >= 5 + bytes(other_key).len() as u64);
+  }
+  backend.delete_session(&s).unwrap();
+  assert_eq!(backend.usage(&s).unwrap(), super::Usage::default());
+  assert!(backend.keys(&s.into()).unwrap().is_empty());
 }
 
 fn simultaneous_writers_never_mix(new_backend: Factory<'_>) {

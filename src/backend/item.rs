@@ -10,11 +10,14 @@ use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
 pub enum Encoding {
   Json,
   Gzip,
+  Zstd,
+  /// The difference from a text in a key that it shares with others.
+  Delta,
 }
 
 impl Encoding {
   /// In the order in which a reader looks for them.
-  pub const ALL: [Self; 2] = [Self::Json, Self::Gzip];
+  pub const ALL: [Self; 4] = [Self::Json, Self::Gzip, Self::Zstd, Self::Delta];
 
   /// As callers know it.
   #[must_use]
@@ -22,7 +25,14 @@ impl Encoding {
     match self {
       Self::Json => "json",
       Self::Gzip => "gzip",
+      Self::Zstd => "zstd",
+      Self::Delta => "delta",
     }
+  }
+
+  #[must_use]
+  pub fn named(name: &str) -> Option<Self> {
+    Self::ALL.into_iter().find(|encoding| encoding.name() == name)
   }
 
   #[must_use]
@@ -30,6 +40,8 @@ impl Encoding {
     match self {
       Self::Json => ".json",
       Self::Gzip => ".json.gz",
+      Self::Zstd => ".json.zst",
+      Self::Delta => ".delta.zst",
     }
   }
 }
@@ -45,6 +57,11 @@ impl Series {
   #[must_use]
   pub fn item<'a>(&'a self, id: &'a CheckpointId, encoding: Encoding) -> Item<'a> {
     Item::Checkpoint(self.agent.as_ref(), id, encoding)
+  }
+
+  #[must_use]
+  pub fn key<'a>(&'a self, id: &'a CheckpointId) -> Item<'a> {
+    Item::Key(self.agent.as_ref(), id)
   }
 
   #[must_use]
@@ -111,6 +128,8 @@ pub enum Item<'a> {
   Previous(Document, u32),
   /// Of the session, or of one of its agents.
   Checkpoint(Option<&'a AgentId>, &'a CheckpointId, Encoding),
+  /// What deltas stand on, under the id of the checkpoint that it was made for.
+  Key(Option<&'a AgentId>, &'a CheckpointId),
   TaskResult(&'a TaskId),
 }
 
@@ -118,6 +137,13 @@ pub enum Item<'a> {
 pub(super) const CHECKPOINTS: &str = "checkpoints";
 pub(super) const AGENTS: &str = "agents";
 pub(super) const RESULTS: &str = "results";
+
+const KEY_ENDING: &str = ".key.zst";
+
+/// The id of a key, from the name of its file.
+pub(super) fn key_of_file(name: &str) -> Option<CheckpointId> {
+  CheckpointId::parse(name.strip_suffix(KEY_ENDING)?).ok()
+}
 
 fn folders(agent: Option<&AgentId>) -> Vec<&str> {
   match agent {
@@ -145,7 +171,7 @@ impl<'a> Item<'a> {
   pub fn folders(self) -> Vec<&'a str> {
     match self {
       Self::Document(_) | Self::Previous(..) => Vec::new(),
-      Self::Checkpoint(agent, ..) => folders(agent),
+      Self::Checkpoint(agent, ..) | Self::Key(agent, _) => folders(agent),
       Self::TaskResult(_) => vec![RESULTS],
     }
   }
@@ -157,6 +183,7 @@ impl<'a> Item<'a> {
       Self::Document(document) => format!("{}.json", document.stem()),
       Self::Previous(document, back) => format!("{}.{back}.json", document.stem()),
       Self::Checkpoint(_, id, encoding) => format!("{id}{}", encoding.ending()),
+      Self::Key(_, id) => format!("{id}{KEY_ENDING}"),
       Self::TaskResult(id) => format!("{id}.json"),
     }
   }
@@ -197,13 +224,10 @@ impl CheckpointEntry {
 
   /// From the name of its file; `None` if it is the name of something else.
   pub fn of_file(name: &str, fallback_time: impl FnOnce() -> u64) -> Option<Self> {
-    // The longer ending first: `.json` alone would take `x.json.gz` for nothing, never for `x.json`.
-    for encoding in [Encoding::Gzip, Encoding::Json] {
-      if let Some(id) = name.strip_suffix(encoding.ending()) {
-        return Some(Self::new(CheckpointId::parse(id).ok()?, encoding, fallback_time));
-      }
-    }
-    None
+    // No ending is the end of another.
+    let mut endings = Encoding::ALL.into_iter();
+    let (id, encoding) = endings.find_map(|encoding| Some((name.strip_suffix(encoding.ending())?, encoding)))?;
+    Some(Self::new(CheckpointId::parse(id).ok()?, encoding, fallback_time))
   }
 
   /// Newest first.

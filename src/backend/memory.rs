@@ -5,9 +5,12 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::item::RESULTS;
-use super::{Backend, Change, CheckpointEntry, Content, Document, Encoding, Item, Peek, Peeked, Series, Usage};
+use super::{
+  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peek, Peeked, Series, Usage,
+};
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
+use crate::format::delta::Reference;
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
 
 #[derive(Debug, Default)]
@@ -21,6 +24,8 @@ struct Contents {
   /// Items other than checkpoints, by their names.
   documents: BTreeMap<String, Vec<u8>>,
   checkpoints: BTreeMap<Key, StoredCheckpoint>,
+  /// What deltas stand on.
+  keys: BTreeMap<(Option<AgentId>, CheckpointId), Vec<u8>>,
   damaged: Vec<Vec<u8>>,
 }
 
@@ -46,9 +51,30 @@ impl Contents {
         is_pinned: self.is_pinned(agent, id),
       };
       self.checkpoints.insert(key(agent, id, encoding), stored);
+    } else if let Item::Key(agent, id) = item {
+      self.keys.insert((agent.cloned(), id.clone()), bytes);
     } else {
       self.documents.insert(item.to_string(), bytes);
     }
+  }
+
+  /// Removes a checkpoint, and the key that it was the last one to stand on.
+  fn remove(&mut self, item: Item<'_>) -> Option<Vec<u8>> {
+    let bytes = self.take(item)?;
+    if let Item::Checkpoint(agent, _, Encoding::Delta) = item
+      && let Some(reference) = Reference::of(&bytes)
+      && !self.keys_in_use(agent).contains(&reference.key)
+    {
+      self.keys.remove(&(agent.cloned(), reference.key));
+    }
+    Some(bytes)
+  }
+
+  fn keys_in_use(&self, of: Option<&AgentId>) -> BTreeSet<CheckpointId> {
+    let own = self.checkpoints.iter().filter(|((agent, ..), _)| agent.as_ref() == of);
+    own
+      .filter_map(|(_, stored)| Some(Reference::of(&stored.bytes)?.key))
+      .collect()
   }
 
   fn is_empty(&self) -> bool {
@@ -87,6 +113,7 @@ impl Contents {
 
   fn get(&self, item: Item<'_>) -> Option<&Vec<u8>> {
     match item {
+      Item::Key(agent, id) => self.keys.get(&(agent.cloned(), id.clone())),
       Item::Checkpoint(agent, id, encoding) => {
         let stored = self.checkpoints.get(&key(agent, id, encoding))?;
         Some(&stored.bytes)
@@ -101,6 +128,7 @@ impl Contents {
         let stored = self.checkpoints.remove(&key(agent, id, encoding))?;
         Some(stored.bytes)
       }
+      Item::Key(agent, id) => self.keys.remove(&(agent.cloned(), id.clone())),
       _ => self.documents.remove(&item.to_string()),
     }
   }
@@ -211,6 +239,60 @@ impl Backend for MemoryBackend {
     Ok(size)
   }
 
+  fn write_delta(
+    &self,
+    series: &Series,
+    id: &CheckpointId,
+    footing: Footing<'_>,
+    content: &dyn Content,
+  ) -> Result<Option<u64>> {
+    let item = series.item(id, Encoding::Delta);
+    let bytes = self.bytes(&series.session, item, content)?;
+    let size = bytes.len() as u64;
+    let mut sessions = self.lock();
+    let contents = sessions.entry(series.session.clone()).or_default();
+    let key = (series.agent.clone(), footing.key.clone());
+    if footing.known == 0 {
+      contents.keys.insert(key, footing.added.to_vec());
+    } else {
+      let known = usize::try_from(footing.known).unwrap_or(usize::MAX);
+      let Some(key) = contents.keys.get_mut(&key).filter(|key| key.len() >= known) else {
+        return Ok(None);
+      };
+      if !footing.added.is_empty() {
+        key.truncate(known);
+        key.extend_from_slice(footing.added);
+      }
+    }
+    contents.put(item, bytes);
+    Ok(Some(size))
+  }
+
+  fn keys(&self, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {
+    let sessions = self.lock();
+    let keys = sessions
+      .get(&series.session)
+      .into_iter()
+      .flat_map(|contents| &contents.keys);
+    let own = keys.filter(|((agent, _), _)| *agent == series.agent);
+    Ok(own.map(|((_, id), bytes)| (id.clone(), bytes.len() as u64)).collect())
+  }
+
+  fn remove_unused_keys(&self, series: &Series) -> Result<u64> {
+    let mut sessions = self.lock();
+    let Some(contents) = sessions.get_mut(&series.session) else {
+      return Ok(0);
+    };
+    let in_use = contents.keys_in_use(series.agent.as_ref());
+    let mut freed = 0;
+    contents.keys.retain(|(agent, id), bytes| {
+      let stays = *agent != series.agent || in_use.contains(id);
+      freed += if stays { 0 } else { bytes.len() as u64 };
+      stays
+    });
+    Ok(freed)
+  }
+
   fn write_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
     let document = self.bytes(session, Item::SESSION, session_document)?;
     let tree = self.bytes(session, Item::TASK_TREE, task_tree)?;
@@ -258,7 +340,7 @@ impl Backend for MemoryBackend {
 
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
     let mut sessions = self.lock();
-    let taken = sessions.get_mut(session).and_then(|contents| contents.take(item));
+    let taken = sessions.get_mut(session).and_then(|contents| contents.remove(item));
     Ok(taken.is_some())
   }
 
@@ -280,7 +362,7 @@ impl Backend for MemoryBackend {
     if let Some(contents) = sessions.get_mut(&series.session)
       && !contents.is_pinned(series.agent.as_ref(), &entry.id)
     {
-      contents.take(series.item_of(entry));
+      contents.remove(series.item_of(entry));
     }
     Ok(())
   }
@@ -353,6 +435,7 @@ impl Backend for MemoryBackend {
     Ok(Usage {
       total_bytes: documents
         .chain(checkpoints)
+        .chain(contents.keys.values().map(Vec::len))
         .chain(contents.damaged.iter().map(Vec::len))
         .map(|size| size as u64)
         .sum(),

@@ -71,6 +71,21 @@ impl<T: AsRef<[u8]>> Content for T {
   }
 }
 
+/// What a delta needs to be there: so many bytes of a key, and those that are added to them.
+#[derive(Debug, Clone, Copy)]
+pub struct Footing<'a> {
+  pub key: &'a CheckpointId,
+  /// 0 for a key that is made now.
+  pub known: u64,
+  pub added: &'a [u8],
+}
+
+impl Footing<'_> {
+  fn bytes(&self) -> u64 {
+    self.known + self.added.len() as u64
+  }
+}
+
 /// The beginning and the end of an item; they overlap if it is short.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peek {
@@ -144,6 +159,23 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// returns, they are as durable as the place can make them. The answer is how many they are.
   fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64>;
 
+  /// Stores a checkpoint in the encoding that needs a key, and what it adds to the key, as durable as [`Backend::write`] would.
+  /// The answer is `None`, and nothing is stored, if the key is not there any more, or if this place cannot make sure that it
+  /// stays. Only who made a key may add to it.
+  fn write_delta(
+    &self,
+    series: &Series,
+    id: &CheckpointId,
+    footing: Footing<'_>,
+    content: &dyn Content,
+  ) -> Result<Option<u64>>;
+
+  /// The keys of a series, in the order of their ids, and how many bytes each has.
+  fn keys(&self, series: &Series) -> Result<Vec<(CheckpointId, u64)>>;
+
+  /// Removes keys that no checkpoint stands on, such as an interruption may leave. The answer is how many bytes they had.
+  fn remove_unused_keys(&self, series: &Series) -> Result<u64>;
+
   /// Replaces the session document and the task tree as one step: whatever happens, both are old or both are new.
   fn write_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()>;
 
@@ -158,10 +190,11 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// missing.
   fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<Peeked>>;
 
-  /// Removes an item, and says whether it was there.
+  /// Removes an item, and says whether it was there. With the last checkpoint that stands on a key, the key goes too.
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool>;
 
-  /// Removes a checkpoint that nobody will miss, unless it has been pinned meanwhile: after a power cut it may be back.
+  /// Removes a checkpoint that nobody will miss, unless it has been pinned meanwhile, likewise: after a power cut it may be
+  /// back.
   fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<()>;
 
   /// Gives a checkpoint the place in the order that `entry` has, if its id carries no time of its own.

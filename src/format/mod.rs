@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod checkpoint;
 pub mod compose;
+pub mod delta;
 pub mod diff;
 pub mod gzip;
 pub mod info;
@@ -11,3 +12,4 @@ pub mod meaning;
 pub mod object;
 pub mod reset;
 pub mod scan;
+pub mod zstd;

@@ -74,12 +74,19 @@ impl Store {
     Ok(series.collect())
   }
 
-  pub fn save_agent(&self, series: &Series, stamp: Stamp, state: &AgentState, encoding: Encoding) -> Result<Created> {
+  pub fn save_agent(
+    &self,
+    series: &Series,
+    stamp: Stamp,
+    state: &AgentState,
+    encoding: impl Into<Option<Encoding>>,
+  ) -> Result<Created> {
     let Some(agent) = &series.agent else {
       return Err(Error::new(Code::Internal, "a state of an agent needs an agent"));
     };
     let id = self.newer_than_all(series, stamp)?.id()?;
     let checkpoint = NewCheckpoint::of_agent(&series.session, agent, &id, stamp.timestamp, state)?;
+    let encoding = self.encoding_or(encoding);
     self.add(series, id, &Encoded { checkpoint, encoding })
   }
 

@@ -3,11 +3,12 @@
 use std::io::{self, Write};
 use std::sync::PoisonError;
 
-use super::{Spelling, Stamp, Store, into_text};
+use super::{Saved, Spelling, Stamp, Store, into_text};
 use crate::backend::{CheckpointEntry, Content, Encoding, Series};
 use crate::error::{Code, Error, Result};
 use crate::format::compose::{NewCheckpoint, Parts};
 use crate::format::gzip::{self, InflateError};
+use crate::format::zstd::{self, Aside};
 use crate::id::{CheckpointId, SessionId};
 
 /// What a finished `create_checkpoint` tells its caller.
@@ -72,6 +73,12 @@ impl Content for Encoded<'_> {
         let (text, info) = self.checkpoint.compact()?;
         out.write_all(&gzip::compress(text.as_bytes(), &info.to_note()))
       }
+      // Deltas need to know more than what they are made of: whoever cannot tell them gets it whole.
+      Encoding::Zstd | Encoding::Delta => {
+        let (text, info) = self.checkpoint.compact()?;
+        out.write_all(&Aside::Note.frame(&info.to_note()))?;
+        out.write_all(&zstd::whole(text.as_bytes()))
+      }
     }
   }
 }
@@ -89,17 +96,23 @@ impl Store {
     session: &SessionId,
     stamp: Stamp,
     parts: &Parts,
-    encoding: Encoding,
+    encoding: impl Into<Option<Encoding>>,
   ) -> Result<Created> {
     let series = session.into();
     let id = self.newer_than_all(&series, stamp)?.id()?;
     let checkpoint = NewCheckpoint::compose(&id, stamp.timestamp, parts)?;
+    let encoding = self.encoding_or(encoding);
     self.add(&series, id, &Encoded { checkpoint, encoding })
+  }
+
+  /// The encoding that was asked for, or the store's own.
+  pub(super) fn encoding_or(&self, encoding: impl Into<Option<Encoding>>) -> Encoding {
+    encoding.into().unwrap_or(self.options.encoding)
   }
 
   /// Stores a checkpoint that is composed already, then applies retention.
   pub(super) fn add(&self, series: &Series, id: CheckpointId, encoded: &Encoded<'_>) -> Result<Created> {
-    let saved = self.write(&series.session, series.item(&id, encoded.encoding), encoded)?;
+    let saved = self.save(series, &id, encoded)?;
     let warnings = self.apply_retention(series, &id);
     Ok(Created {
       id,
@@ -107,6 +120,20 @@ impl Store {
       size_bytes: saved.size_bytes,
       warnings,
     })
+  }
+
+  fn save(&self, series: &Series, id: &CheckpointId, encoded: &Encoded<'_>) -> Result<Saved> {
+    if encoded.encoding != Encoding::Delta {
+      return self.write(&series.session, series.item(id, encoded.encoding), encoded);
+    }
+    let composed = encoded.checkpoint.compact();
+    let (text, info) = composed.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
+    let note = info.to_note();
+    if let Some(saved) = self.write_delta(series, id, &text, &note)? {
+      return Ok(saved);
+    }
+    let whole = [Aside::Note.frame(&note), zstd::whole(text.as_bytes())].concat();
+    self.write(&series.session, series.item(id, Encoding::Zstd), &whole)
   }
 
   /// The stamp, moved ahead if this session already holds a checkpoint from the clock's future. Looks once a process
@@ -125,6 +152,7 @@ impl Store {
   }
 
   pub(super) fn forget_ids(&self, session: &SessionId) {
+    self.deltas.forget(session);
     self
       .known_series
       .lock()
@@ -224,6 +252,14 @@ impl Store {
     let json = match encoding {
       Encoding::Json => bytes,
       Encoding::Gzip => self.inflate(&bytes, &path)?,
+      Encoding::Zstd => {
+        let text = zstd::text_of(&bytes, b"", self.options.max_read_bytes);
+        text.map_err(|error| self.frame_error(&path, error))?.0
+      }
+      Encoding::Delta => match self.text_of_delta(series, id, &bytes, &path)? {
+        Some(text) => text,
+        None => return Ok(None),
+      },
     };
     Ok(Some(StoredCheckpoint {
       id: id.clone(),

@@ -2,8 +2,9 @@
 //! copy that was interrupted goes on where it stopped.
 
 use super::Store;
-use crate::backend::{Document, Item, Series, time_in_id};
+use crate::backend::{CheckpointEntry, Document, Encoding, Footing, Item, Series, time_in_id};
 use crate::error::{Code, Error, Result};
+use crate::format::delta::Reference;
 use crate::id::SessionId;
 
 /// What became of the items of a session.
@@ -53,7 +54,7 @@ impl Store {
     for series in &rows {
       // The oldest first: what retention or a crash leaves of it is a beginning, not a middle.
       for entry in self.backend.checkpoints(series)?.iter().rev() {
-        if self.copy_item(session, series.item_of(entry), to, &mut copied)? {
+        if self.copy_checkpoint(series, entry, to, &mut copied)? {
           copied.checkpoints += 1;
         }
         if time_in_id(entry.id.as_str()).is_none() {
@@ -82,6 +83,49 @@ impl Store {
     Ok(copied)
   }
 
+  /// Whether it was there and had to be copied. What it stands on comes with it.
+  fn copy_checkpoint(&self, series: &Series, entry: &CheckpointEntry, to: &Self, copied: &mut Copied) -> Result<bool> {
+    let (session, item) = (&series.session, series.item_of(entry));
+    if entry.encoding != Encoding::Delta {
+      return self.copy_item(session, item, to, copied);
+    }
+    let Some(bytes) = self.backend.read(session, item, u64::MAX)? else {
+      return Ok(false);
+    };
+    // One that does not say what it stands on, or has lost it, is copied as faithfully as a whole one.
+    let Some(reference) = Reference::of(&bytes) else {
+      return self.copy_item(session, item, to, copied);
+    };
+    let known = Footing {
+      key: &reference.key,
+      known: reference.bytes,
+      added: &[],
+    };
+    if to.backend.read(session, item, u64::MAX)?.as_ref() == Some(&bytes) {
+      copied.unchanged += 1;
+      return Ok(false);
+    }
+    if to.backend.write_delta(series, &entry.id, known, &bytes)?.is_none() {
+      let key = series.key(&reference.key);
+      let key_bytes = self.backend.read(session, key, u64::MAX)?.unwrap_or_default();
+      let new = Footing {
+        known: 0,
+        added: &key_bytes,
+        ..known
+      };
+      copied.bytes += key_bytes.len() as u64;
+      if to.backend.write_delta(series, &entry.id, new, &bytes)?.is_none() {
+        // Where nobody can guard a key, nobody removes one.
+        to.backend.write(session, key, &key_bytes)?;
+        to.backend.write(session, item, &bytes)?;
+      }
+      to.check_copy(session, key, &key_bytes)?;
+    }
+    to.check_copy(session, item, &bytes)?;
+    copied.bytes += bytes.len() as u64;
+    Ok(true)
+  }
+
   /// Whether it was there and had to be copied.
   fn copy_item(&self, session: &SessionId, item: Item<'_>, to: &Self, copied: &mut Copied) -> Result<bool> {
     let Some(bytes) = self.backend.read(session, item, u64::MAX)? else {
@@ -92,11 +136,17 @@ impl Store {
       return Ok(false);
     }
     to.backend.write(session, item, &bytes)?;
-    if to.backend.read(session, item, u64::MAX)?.as_ref() != Some(&bytes) {
-      let name = to.backend.name_of(session, item);
-      return Err(Error::corrupt(&name, "it is not what was just copied there"));
-    }
+    to.check_copy(session, item, &bytes)?;
     copied.bytes += bytes.len() as u64;
     Ok(true)
+  }
+
+  /// Reads back what was copied here.
+  fn check_copy(&self, session: &SessionId, item: Item<'_>, bytes: &[u8]) -> Result<()> {
+    if self.backend.read(session, item, u64::MAX)?.as_deref() == Some(bytes) {
+      return Ok(());
+    }
+    let name = self.backend.name_of(session, item);
+    Err(Error::corrupt(&name, "it is not what was just copied there"))
   }
 }

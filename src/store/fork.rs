@@ -101,11 +101,16 @@ impl Store {
     };
     let series = Series::from(&request.new_session);
     let id = self.newer_than_all(&series, stamp)?.id()?;
+    // There is nothing yet that the first one could be the difference from.
+    let encoding = match self.options.encoding {
+      Encoding::Delta => Encoding::Zstd,
+      other => other,
+    };
     let encoded = Encoded {
       checkpoint: NewCheckpoint::compose(&id, stamp.timestamp, &parts)?,
-      encoding: Encoding::Json,
+      encoding,
     };
-    let item = series.item(&id, Encoding::Json);
+    let item = series.item(&id, encoding);
     let session = LaidOut(encoded.checkpoint.session());
     let tree_text = LaidOut(&tree.text);
     let items: [(Item<'_>, &dyn Content); 3] = [

@@ -11,6 +11,7 @@ use crate::format::checkpoint::{Kind, LABEL};
 use crate::format::gzip;
 use crate::format::info::{HEAD_BYTES, Info, TAIL_BYTES};
 use crate::format::object::{ObjectWriter, quoted};
+use crate::format::zstd::Aside;
 
 /// How many checkpoints are looked at together.
 pub(super) const BATCH: usize = 64;
@@ -226,6 +227,10 @@ impl Store {
     let info = match entry.encoding {
       Encoding::Json => Info::peek(kind, &peek.head, &peek.tail),
       Encoding::Gzip => gzip::note(&peek.head).and_then(|note| Info::from_note(kind, note)),
+      Encoding::Zstd | Encoding::Delta => {
+        let note = Aside::Note.find(&peek.head);
+        note.and_then(|note| Info::from_note(kind, note))
+      }
     };
     if let Some(info) = info.filter(|info| info.is_of(entry.id.as_str())) {
       return Ok(Some((info, peek.size)));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use crate::backend::{Backend, Content, Item, Series, Settings};
+use crate::backend::{Backend, Content, Encoding, Item, Series, Settings};
 use crate::error::{Code, Error, Result};
 use crate::format::layout::Layout;
 use crate::id::SessionId;
@@ -12,6 +12,7 @@ use crate::id::SessionId;
 mod agent;
 mod checkpoint;
 mod copy;
+mod delta;
 mod diff;
 mod fork;
 mod gate;
@@ -42,6 +43,7 @@ pub use recover::{PassedOver, RecoverOutcome, RecoverRequest, Recovery};
 pub use restore::{Respelling, RestoreOutcome, RestoreRequest, Restored};
 pub use verify::{FileReport, SessionReport, Spelling};
 
+use delta::Deltas;
 use gate::Gate;
 use ids::{IdSource, Shift};
 
@@ -55,6 +57,10 @@ pub struct Options {
   pub settings: Settings,
   /// The most bytes that something stored may have, inflated.
   pub max_read_bytes: u64,
+  /// How checkpoints are stored whose caller does not say.
+  pub encoding: Encoding,
+  /// How many bytes of text are kept at hand, for checkpoints that are stored as differences.
+  pub delta_cache_bytes: u64,
 }
 
 impl Default for Options {
@@ -64,6 +70,8 @@ impl Default for Options {
       max_checkpoints_per_agent: 100,
       settings: Settings::default(),
       max_read_bytes: 1 << 30,
+      encoding: Encoding::Json,
+      delta_cache_bytes: 64 << 20,
     }
   }
 }
@@ -92,6 +100,7 @@ pub struct Store {
   known_series: Mutex<HashMap<Series, Option<Shift>>>,
   /// Held while a label that must be unique is looked for and given.
   unique_labels: Mutex<()>,
+  deltas: Deltas,
   gate: Gate,
 }
 
@@ -100,6 +109,7 @@ impl Store {
   pub fn new(backend: Arc<dyn Backend>, options: Options) -> Self {
     Self {
       backend,
+      deltas: Deltas::new(options.delta_cache_bytes),
       options,
       ids: IdSource::default(),
       known_series: Mutex::default(),

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use waymark::backend::Peek;
-use waymark::backend::file::disk::{Contents, Directory, Disk, Entry, Kind, Stat, peek_bounds};
+use waymark::backend::file::disk::{Contents, Directory, Disk, Entry, Kind, Stat, not_that_file, peek_bounds};
 
 /// What goes wrong, and at which call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +130,14 @@ impl FaultyDisk {
         Stored::Directory(names) => names.clear(),
         Stored::Link(_) => {}
         Stored::File { live, synced } => {
-          *live = synced.clone().unwrap_or_else(|| random.contents(live));
+          *live = match synced {
+            None => random.contents(live),
+            // Of what was added since, anything may be there.
+            Some(synced) => match live.strip_prefix(&synced[..]) {
+              Some(added) => [&synced[..], &random.contents(added)].concat(),
+              None => synced.clone(),
+            },
+          };
           *synced = Some(live.clone());
         }
       }
@@ -173,6 +180,12 @@ impl FaultyDisk {
       .into_iter()
       .filter(|name| name.strip_suffix(".tmp").is_some())
       .collect()
+  }
+
+  /// What deltas stand on.
+  pub fn keys(&self) -> Vec<String> {
+    let names = self.names().into_iter();
+    names.filter(|name| name.ends_with(".key.zst")).collect()
   }
 
   pub fn holds(&self, name: &str) -> bool {
@@ -374,6 +387,17 @@ impl Directory for FaultyDirectory {
       synced: None,
     };
     self.call()?.add(self.node, name, stored)
+  }
+
+  fn reopen(&self, name: &str, size: u64) -> io::Result<Node> {
+    let mut state = self.call()?;
+    let node = state.find(self.node, name)?;
+    let size = usize::try_from(size).unwrap();
+    match &mut state.nodes[node] {
+      Stored::File { live, .. } if live.len() >= size => live.truncate(size),
+      _ => return Err(not_that_file()),
+    }
+    Ok(node)
   }
 
   fn write(&self, file: &mut Node, bytes: &[u8]) -> io::Result<()> {

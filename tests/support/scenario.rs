@@ -26,10 +26,13 @@ pub enum Method {
   SaveTaskResult,
   CreateCheckpoint,
   CreateCompressedCheckpoint,
+  /// Several: a key, deltas on it, and a longer key.
+  CreateDeltas,
   RestoreCheckpoint,
   RecoverSession,
   DeleteCheckpoint,
   DeleteNewestCheckpoint,
+  DeleteAllCheckpoints,
   DeleteSession,
   PinCheckpoint,
   LabelCheckpoint,
@@ -38,17 +41,19 @@ pub enum Method {
   ExpireSessions,
 }
 
-pub const METHODS: [Method; 16] = [
+pub const METHODS: [Method; 18] = [
   Method::CreateSessionDirectory,
   Method::SaveSession,
   Method::SaveTaskTree,
   Method::SaveTaskResult,
   Method::CreateCheckpoint,
   Method::CreateCompressedCheckpoint,
+  Method::CreateDeltas,
   Method::RestoreCheckpoint,
   Method::RecoverSession,
   Method::DeleteCheckpoint,
   Method::DeleteNewestCheckpoint,
+  Method::DeleteAllCheckpoints,
   Method::DeleteSession,
   Method::PinCheckpoint,
   Method::LabelCheckpoint,
@@ -56,6 +61,9 @@ pub const METHODS: [Method; 16] = [
   Method::ForkSession,
   Method::ExpireSessions,
 ];
+
+/// What the checkpoints are that are there before.
+pub const ENCODINGS: [Encoding; 2] = [Encoding::Json, Encoding::Delta];
 
 /// How many checkpoints are kept; the scenario begins with that many.
 const LIMIT: usize = 3;
@@ -99,7 +107,10 @@ fn document(version: &str) -> String {
 }
 
 fn tree(version: &str) -> String {
-  format!(r#"{{"task":{{"version":"{version}","text":"{}"}}}}"#, "x".repeat(500))
+  // Something that does not become much smaller.
+  let numbers = (1..150_u32).map(|number| number.wrapping_mul(2_654_435_761).to_string());
+  let text: String = numbers.collect();
+  format!(r#"{{"task":{{"version":"{version}","text":"{text}"}}}}"#)
 }
 
 fn parts(version: &str) -> Parts {
@@ -118,15 +129,13 @@ pub struct Before {
   pub checkpoints: Vec<CheckpointId>,
 }
 
-/// Fills a disk: a saved session, tree and result of version `old`, and as many checkpoints as are kept.
-pub fn prepare(disk: &FaultyDisk) -> Before {
+/// Fills a disk: a saved session, tree and result of version `old`, and as many checkpoints as are kept, in that encoding.
+pub fn prepare(disk: &FaultyDisk, encoding: Encoding) -> Before {
   let store = open(disk);
   store.save_session(&session(), &document("old")).unwrap();
   store.save_task_tree(&session(), &tree("old")).unwrap();
   store.save_task_result(&session(), &task(), "\"old\"").unwrap();
-  let checkpoints = (0..LIMIT)
-    .map(|_| checkpoint(&store, Encoding::Json).unwrap())
-    .collect();
+  let checkpoints = (0..LIMIT).map(|_| checkpoint(&store, encoding).unwrap()).collect();
   Before { checkpoints }
 }
 
@@ -145,6 +154,12 @@ pub fn run(store: &Store, method: Method, before: &Before) -> Result<Option<Chec
     Method::SaveTaskResult => drop(store.save_task_result(&s, &task(), "\"new\"")?),
     Method::CreateCheckpoint => return checkpoint(store, Encoding::Json).map(Some),
     Method::CreateCompressedCheckpoint => return checkpoint(store, Encoding::Gzip).map(Some),
+    Method::CreateDeltas => {
+      for _ in 0..LIMIT {
+        checkpoint(store, Encoding::Delta)?;
+      }
+      return checkpoint(store, Encoding::Delta).map(Some);
+    }
     Method::RestoreCheckpoint => {
       let id = before.checkpoints[1].clone();
       drop(store.restore(RestoreRequest {
@@ -169,6 +184,7 @@ pub fn run(store: &Store, method: Method, before: &Before) -> Result<Option<Chec
     }
     Method::DeleteCheckpoint => store.delete_checkpoint(&s.into(), &before.checkpoints[0])?,
     Method::DeleteNewestCheckpoint => store.delete_checkpoint(&s.into(), &before.checkpoints[LIMIT - 1])?,
+    Method::DeleteAllCheckpoints => drop(store.delete_checkpoints(&s.into())?),
     Method::DeleteSession => drop(store.delete_session(&s)?),
     Method::PinCheckpoint => store.pin_checkpoint(&s, &before.checkpoints[1], true)?,
     Method::LabelCheckpoint => store.label_checkpoint(&LabelRequest {
@@ -312,6 +328,9 @@ pub fn complaints(
     // The oldest makes room for a new one, or is the one to be deleted.
     let may_go = match method {
       Method::CreateCheckpoint | Method::CreateCompressedCheckpoint => age == 0 && whole.len() >= LIMIT,
+      Method::CreateDeltas => whole.len() >= LIMIT,
+      // One that is refused keeps no other.
+      Method::DeleteAllCheckpoints => true,
       Method::DeleteCheckpoint => age == 0 && ending != Ending::Failed,
       Method::DeleteNewestCheckpoint => age == LIMIT - 1 && ending != Ending::Failed,
       _ => is_gone,
@@ -336,6 +355,12 @@ pub fn complaints(
     Method::DeleteNewestCheckpoint => before.checkpoints.last(),
     _ => None,
   };
+  if (ending, method) == (Ending::Acknowledged, Method::DeleteAllCheckpoints) {
+    check(whole.is_empty(), "deleted checkpoints are back".to_owned());
+    let tidied = store.remove_unused_keys(&series);
+    let keys = disk.keys();
+    check(tidied.is_ok() && keys.is_empty(), format!("nobody needs {keys:?}"));
+  }
   if let (Ending::Acknowledged, Some(deleted)) = (ending, deleted) {
     check(!whole.contains(deleted), "a deleted checkpoint is back".to_owned());
   }

@@ -9,12 +9,12 @@ use super::disk::{Directory, Disk, Kind};
 use super::durable::{Temporary, absent_is_fine, sync_names};
 use super::walk::{remove_tree, tree_size};
 use super::{
-  FileBackend, Happened, Place, below, contents, directories, exists, founding, is_absence, modified, names, pending,
-  pin_of, removed, versions,
+  FileBackend, Happened, Place, below, contents, directories, exists, founding, is_absence, keys, modified, names,
+  pending, pin_of, removed, unpin, versions,
 };
 use crate::backend::item::{AGENTS, CHECKPOINTS, RESULTS};
 use crate::backend::{
-  Backend, Change, CheckpointEntry, Content, Document, Encoding, Item, Peeked, Series, Surplus, Usage,
+  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peeked, Series, Surplus, Usage,
 };
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -139,10 +139,10 @@ impl<D: Disk> Backend for FileBackend<D> {
       }
       let temporary = Temporary::write(directory, &place.name, content, durability).map_err(fail)?;
       let size = temporary.size;
-      self.rename_or_remove(session, item, directory, || {
+      self.rename_or_remove(session, item, directory, |_| {
         let _lock = match item {
           Item::Document(_) | Item::Previous(..) => Some(pending::lock(directory, &path, self.settings)?),
-          Item::Checkpoint(..) | Item::TaskResult(_) => None,
+          Item::Checkpoint(..) | Item::Key(..) | Item::TaskResult(_) => None,
         };
         versions::make_room(directory, &place.name, self.settings.keep_previous).map_err(fail)?;
         temporary.persist(&place.name).map_err(fail)?;
@@ -154,6 +154,42 @@ impl<D: Disk> Backend for FileBackend<D> {
         self.latest.made(session, entry);
       }
       Ok(size)
+    })
+  }
+
+  fn write_delta(
+    &self,
+    series: &Series,
+    id: &CheckpointId,
+    footing: Footing<'_>,
+    content: &dyn Content,
+  ) -> Result<Option<u64>> {
+    self.write_on_key(series, id, footing, content)
+  }
+
+  fn keys(&self, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {
+    let path = below(&series.session, series.folders());
+    let Some(directory) = self.open(&path)? else {
+      return Ok(Vec::new());
+    };
+    keys::all(&directory).map_err(|error| Error::io("list", &self.shown(&path), error))
+  }
+
+  fn remove_unused_keys(&self, series: &Series) -> Result<u64> {
+    let path = below(&series.session, series.folders());
+    let Some(directory) = self.open(&path)? else {
+      return Ok(0);
+    };
+    self.names.change(series, &directory, |held| {
+      // Somebody who stopped in the middle of making one may go on.
+      if !held.is_locked {
+        return Ok((0, None));
+      }
+      let removed = keys::remove_unused(&directory, self.settings.durability);
+      Ok((
+        removed.map_err(|error| Error::io("tidy", &self.shown(&path), error))?,
+        None,
+      ))
     })
   }
 
@@ -218,10 +254,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     let Some(directory) = self.unlink(session, item, |_| Ok(true))? else {
       return Ok(false);
     };
-    if let Item::Checkpoint(_, id, _) = item {
-      // A pin without its checkpoint means nothing.
-      let _ = directory.remove_file(&pin_of(id));
-    }
+    unpin(&directory, item);
     sync_names(&directory, &self.path(session, item), self.settings.durability)?;
     Ok(true)
   }
@@ -284,7 +317,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     let name = format!("{}.{}", place.name, Uuid::new_v4().simple());
     let directory = [session.as_str(), DAMAGED];
     let moved = self.in_directory(&directory, |damaged| {
-      let moved = self.rename_or_remove(session, item, &from, || {
+      let moved = self.rename_or_remove(session, item, &from, |_| {
         self.let_go(session, item, &from)?;
         match from.rename(&place.name, damaged, &name) {
           Err(error) if is_absence(&error) && from.stat(&place.name).is_err() => Ok(Happened::Nothing),
@@ -295,9 +328,8 @@ impl<D: Disk> Backend for FileBackend<D> {
       sync_names(&from, &path, self.settings.durability)?;
       Ok(moved)
     })?;
-    if let (Happened::Went, Item::Checkpoint(_, id, _)) = (moved, item) {
-      // A pin without its checkpoint means nothing.
-      let _ = from.remove_file(&pin_of(id));
+    if moved == Happened::Went {
+      unpin(&from, item);
     }
     Ok((moved == Happened::Went).then(|| self.shown(&directory).join(name).to_string_lossy().into_owned()))
   }

@@ -38,6 +38,9 @@ pub trait Directory: Sized + Send {
   /// Makes a file that must not exist yet, for its owner only.
   fn create(&self, name: &str) -> io::Result<Self::File>;
 
+  /// Opens a file to write on after its first `size` bytes, which it must have: what is beyond them goes.
+  fn reopen(&self, name: &str, size: u64) -> io::Result<Self::File>;
+
   /// Writes all bytes, or fails.
   fn write(&self, file: &mut Self::File, bytes: &[u8]) -> io::Result<()>;
 
@@ -92,6 +95,12 @@ pub trait Directory: Sized + Send {
 
   /// Whether nobody holds the file as [`Directory::create`] gave it; `None` where the file system cannot tell.
   fn is_abandoned(&self, name: &str) -> io::Result<Option<bool>>;
+}
+
+/// The answer of [`Directory::reopen`] for something that is no file of that size.
+#[must_use]
+pub fn not_that_file() -> io::Error {
+  io::Error::new(io::ErrorKind::NotFound, "it is not the file that it was")
 }
 
 /// What a name stands for.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{CheckpointEntry, Item, Series, Settings};
+use super::{CheckpointEntry, Encoding, Item, Series, Settings};
 use crate::error::{Error, Result};
 use crate::id::{CheckpointId, SessionId};
 
@@ -13,6 +13,7 @@ mod directories;
 pub mod disk;
 mod durable;
 mod founding;
+mod keys;
 mod latest;
 mod leftovers;
 mod locks;
@@ -31,7 +32,7 @@ use disk::{Contents, Directory, Disk, Entry, Kind};
 use durable::ATTEMPTS;
 pub use durable::Durability;
 use latest::Latest;
-use names::{Change, Names};
+use names::{Change, Held, Names};
 #[cfg(not(unix))]
 pub use portable::SystemDisk;
 #[cfg(unix)]
@@ -168,16 +169,22 @@ impl<D: Disk> FileBackend<D> {
       return Ok(None);
     };
     let fail = |error| Error::io("delete", &self.path(session, item), error);
-    let removed = self.rename_or_remove(session, item, &directory, || {
+    let removed = self.rename_or_remove(session, item, &directory, |held| {
       if !may_go(&directory).map_err(fail)? || !exists(&directory, &place.name).map_err(fail)? {
         return Ok(Happened::Nothing);
       }
       self.let_go(session, item, &directory)?;
+      let doomed_key = self.doomed_key(session, item, &directory, held).map_err(fail)?;
       match directory.remove_file(&place.name) {
-        Ok(()) => Ok(Happened::Went),
-        Err(error) if is_absence(&error) => Ok(Happened::Nothing),
-        Err(error) => Err(fail(error)),
+        Ok(()) => {}
+        Err(error) if is_absence(&error) => return Ok(Happened::Nothing),
+        Err(error) => return Err(fail(error)),
       }
+      if let Some(key) = doomed_key {
+        // What was asked for has happened. A key that nobody needs takes up room until somebody tidies up, and no more.
+        let _ = keys::release(&directory, &key, self.settings.durability);
+      }
+      Ok(Happened::Went)
     });
     Ok((removed? == Happened::Went).then_some(directory))
   }
@@ -206,20 +213,23 @@ impl<D: Disk> FileBackend<D> {
     session: &SessionId,
     item: Item<'_>,
     directory: &D::Directory,
-    act: impl FnOnce() -> Result<Happened>,
+    act: impl FnOnce(Held) -> Result<Happened>,
   ) -> Result<Happened> {
     let Item::Checkpoint(agent, id, encoding) = item else {
-      return act();
+      return act(Held {
+        is_locked: false,
+        was_alone: false,
+      });
     };
     let series = Series {
       session: session.clone(),
       agent: agent.cloned(),
     };
-    self.names.change(&series, directory, |was_alone| {
-      if !was_alone && agent.is_none() {
+    self.names.change(&series, directory, |held| {
+      if !held.was_alone && agent.is_none() {
         self.latest.doubt(session);
       }
-      let happened = act()?;
+      let happened = act(held)?;
       let change = match happened {
         Happened::Came => Some(Change::Came(CheckpointEntry {
           is_pinned: exists(directory, &pin_of(id)).unwrap_or(true),
@@ -260,6 +270,18 @@ fn checkpoints_among<D: Directory>(directory: &D, files: &[Entry]) -> Vec<Checkp
     }
   }
   entries
+}
+
+/// When a checkpoint is gone: a pin without one means nothing.
+fn unpin<D: Directory>(directory: &D, item: Item<'_>) {
+  if let Item::Checkpoint(agent, id, _) = item {
+    let mut names = Encoding::ALL
+      .map(|encoding| Item::Checkpoint(agent, id, encoding).file_name())
+      .into_iter();
+    if !names.any(|name| exists(directory, &name).unwrap_or(true)) {
+      let _ = directory.remove_file(&pin_of(id));
+    }
+  }
 }
 
 /// Whether there is something under a name.

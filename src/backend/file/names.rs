@@ -51,6 +51,15 @@ pub enum Change {
   IsPinned(CheckpointId, bool),
 }
 
+/// What is known to whoever changes names.
+#[derive(Debug, Clone, Copy)]
+pub struct Held {
+  /// Whether nobody else can be at the names now.
+  pub is_locked: bool,
+  /// Whether nobody else has been at the names since we last were.
+  pub was_alone: bool,
+}
+
 impl Names {
   /// Before a writer touches the directory: forgets what is remembered if somebody else has changed it.
   pub fn look_for_others<D: Directory>(&self, series: &Series, directory: &D) {
@@ -62,20 +71,22 @@ impl Names {
     }
   }
 
-  /// Does something that changes the names in a series' `directory`, and remembers what `act` says came of it. `act` is told
-  /// whether nobody else has been at the names since we last were.
+  /// Does something that changes the names in a series' `directory`, and remembers what `act` says came of it.
   pub fn change<D: Directory, T>(
     &self,
     series: &Series,
     directory: &D,
-    act: impl FnOnce(bool) -> Result<(T, Option<Change>)>,
+    act: impl FnOnce(Held) -> Result<(T, Option<Change>)>,
   ) -> Result<T> {
     let lock = lock(directory);
     let found = lock.as_ref().and_then(|lock| directory.time_of(lock).ok());
     // Set first: should we die in the middle of it, others do not believe their memory.
     let mark = lock.as_ref().and_then(|lock| new_mark(directory, lock).ok());
     let was_alone = found.is_some() && self.sessions().get(series).map(|known| known.mark) == found;
-    let outcome = act(was_alone);
+    let outcome = act(Held {
+      is_locked: lock.is_some(),
+      was_alone,
+    });
     let times = mark.and_then(|mark| Some((mark, directory.time().ok()?)));
     let mut sessions = self.sessions();
     match (sessions.get_mut(series), times, &outcome) {
@@ -91,6 +102,16 @@ impl Names {
     drop(sessions);
     drop(lock);
     outcome.map(|(answer, _)| answer)
+  }
+
+  /// The delta that comes after a checkpoint, as far as is remembered: the one that is likely to stand on the same key.
+  pub fn next_delta(&self, series: &Series, id: &CheckpointId) -> Option<CheckpointId> {
+    let sessions = self.sessions();
+    let deltas = sessions.get(series)?.entries.iter();
+    let mut deltas = deltas.filter(|known| known.encoding == Encoding::Delta);
+    // The first ones are the ones that usually go.
+    deltas.find(|known| known.id == *id)?;
+    deltas.next().map(|known| known.id.clone())
   }
 
   /// The newest checkpoint, and those beyond the `keep` newest; `list` reads the directory if nothing is known. `show` is given

@@ -9,7 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use super::disk::{Contents, Directory, Disk, Entry, Kind, Stat, peek_bounds};
+use super::disk::{Contents, Directory, Disk, Entry, Kind, Stat, not_that_file, peek_bounds};
 use super::locks;
 use crate::backend::Peek;
 use crate::clock::millis_since_epoch;
@@ -95,6 +95,19 @@ impl Directory for PathDirectory {
       // Tells others that the writer lives. On Windows a lock would also keep readers out, after the rename.
       let _ = file.try_lock();
     }
+    Ok(file)
+  }
+
+  fn reopen(&self, name: &str, size: u64) -> io::Result<File> {
+    let stat = self.stat(name)?;
+    if stat.kind != Kind::File || stat.size < size {
+      return Err(not_that_file());
+    }
+    let mut file = OpenOptions::new().write(true).open(self.path.join(name))?;
+    if stat.size > size {
+      file.set_len(size)?;
+    }
+    file.seek(SeekFrom::Start(size))?;
     Ok(file)
   }
 

@@ -2,7 +2,7 @@
 //! name in an open directory: no race can lead a call out of the base.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use rustix::fs::{
   AtFlags, Dir, FileType, Mode, OFlags, linkat, mkdirat, openat, renameat, statat, symlinkat, unlinkat,
 };
 
-use super::disk::{Contents, Directory, Disk, Entry, Kind, Stat, peek_bounds};
+use super::disk::{Contents, Directory, Disk, Entry, Kind, Stat, not_that_file, peek_bounds};
 use super::locks;
 use crate::backend::Peek;
 use crate::weakened;
@@ -138,6 +138,20 @@ impl Directory for UnixDirectory {
     let file = self.open(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
     // Tells others that the writer lives. Where there are no locks, the age of the file has to do.
     let _ = file.try_lock();
+    Ok(LockedFile { file })
+  }
+
+  fn reopen(&self, name: &str, size: u64) -> io::Result<LockedFile> {
+    // Non-blocking: a pipe in the place of a file must not hang its writer.
+    let mut file = self.open(name, OFlags::WRONLY | OFlags::NONBLOCK)?;
+    let data = file.metadata()?;
+    if !data.is_file() || data.len() < size {
+      return Err(not_that_file());
+    }
+    if data.len() > size {
+      file.set_len(size)?;
+    }
+    file.seek(SeekFrom::Start(size))?;
     Ok(LockedFile { file })
   }
 

@@ -5,9 +5,9 @@ use uuid::Uuid;
 use super::checkpoints::Key;
 use super::failure::Refusal;
 use super::writer::{Operation, Writer, give_back_pages};
-use super::{Contents, Label, Place, SqliteBackend, checkpoints, documents, queue, sessions};
+use super::{Contents, Label, Place, SqliteBackend, checkpoints, documents, keys, queue, sessions};
 use crate::backend::{
-  Backend, Change, CheckpointEntry, Content, Document, Encoding, Item, Peeked, Series, Surplus, Usage,
+  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peeked, Series, Surplus, Usage,
 };
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -132,6 +132,50 @@ impl Backend for SqliteBackend {
       Ok(true)
     })?;
     Ok(size)
+  }
+
+  fn write_delta(
+    &self,
+    series: &Series,
+    id: &CheckpointId,
+    footing: Footing<'_>,
+    content: &dyn Content,
+  ) -> Result<Option<u64>> {
+    let item = series.item(id, Encoding::Delta);
+    let bytes = self.bytes(&series.session, item, content)?;
+    let size = bytes.len() as u64;
+    let label = self.label("write", &series.session, item);
+    let place = Place::of(&series.session, item);
+    let addition = keys::Addition::new(series, footing);
+    let written = self.queue.submit(label, true, move |connection| {
+      let has_key = addition.apply(connection)?;
+      if has_key {
+        place.put(connection, &bytes)?;
+      }
+      Ok(has_key)
+    })?;
+    Ok(written.then_some(size))
+  }
+
+  fn keys(&self, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {
+    self.read_with(
+      || self.name_of_session(&series.session),
+      |connection| Ok(keys::list(connection, series)?),
+    )
+  }
+
+  fn remove_unused_keys(&self, series: &Series) -> Result<u64> {
+    let mut freed = 0;
+    for (key, size) in self.keys(series)? {
+      let label = self.label("delete", &series.session, series.key(&key));
+      let series = series.clone();
+      let released = self.queue.submit(label, true, move |connection| {
+        let agent = checkpoints::agent_text(series.agent.as_ref());
+        Ok(keys::release(connection, series.session.as_str(), agent, key.as_str())?)
+      })?;
+      freed += if released { size } else { 0 };
+    }
+    Ok(freed)
   }
 
   fn write_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {

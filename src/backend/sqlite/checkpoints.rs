@@ -3,9 +3,11 @@
 use rusqlite::{Connection, OptionalExtension, Params, Result, Row, ToSql, params};
 
 use super::contents::Contents;
+use super::keys;
 use super::sessions::{self, ids};
 use crate::backend::{CheckpointEntry, Encoding, Peek, Series, Surplus, time_in_id};
 use crate::clock::now_ms;
+use crate::format::delta::Reference;
 use crate::format::info::{HEAD_BYTES, TAIL_BYTES};
 use crate::id::{AgentId, CheckpointId, SessionId};
 
@@ -46,7 +48,7 @@ impl Key {
   }
 }
 
-fn agent_text(agent: Option<&AgentId>) -> &str {
+pub fn agent_text(agent: Option<&AgentId>) -> &str {
   agent.map_or("", AgentId::as_str)
 }
 
@@ -54,6 +56,8 @@ fn number_of(encoding: Encoding) -> u8 {
   match encoding {
     Encoding::Json => 0,
     Encoding::Gzip => 1,
+    Encoding::Zstd => 2,
+    Encoding::Delta => 3,
   }
 }
 
@@ -63,17 +67,19 @@ pub fn put(connection: &Connection, key: &Key, bytes: &[u8]) -> Result<()> {
   let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES));
   let (middle, tail) = rest.split_at(rest.len().saturating_sub(TAIL_BYTES));
   // Of one id, all encodings are pinned, or none.
-  let sql = "INSERT INTO checkpoints (id, session, agent, encoding, made_at, pinned, size, head, tail, middle)
+  let sql = "INSERT INTO checkpoints (id, session, agent, encoding, made_at, pinned, size, head, tail, middle, key)
     VALUES (?1, ?2, ?3, ?4, ?5,
       EXISTS (SELECT 1 FROM checkpoints WHERE id = ?1 AND session = ?2 AND agent = ?3 AND pinned),
-      ?6, ?7, ?8, ?9)
+      ?6, ?7, ?8, ?9, ?10)
     ON CONFLICT DO UPDATE SET made_at = excluded.made_at, size = excluded.size,
-      head = excluded.head, tail = excluded.tail, middle = excluded.middle";
+      head = excluded.head, tail = excluded.tail, middle = excluded.middle, key = excluded.key";
   let made_at = time_in_id(&key.id).unwrap_or_else(now_ms);
   let size = bytes.len();
+  let stands_on = (key.encoding == number_of(Encoding::Delta)).then(|| Reference::of(bytes));
+  let stands_on = stands_on.flatten().map(|reference| reference.key.to_string());
   connection
     .prepare_cached(sql)?
-    .execute(&*key.with(&[&made_at, &size, &head, &tail, &middle]))?;
+    .execute(&*key.with(&[&made_at, &size, &head, &tail, &middle, &stands_on]))?;
   Ok(())
 }
 
@@ -118,15 +124,31 @@ pub fn peek(connection: &Connection, key: &Key, head: usize, tail: usize) -> Res
   }
 }
 
+/// Removes it, and the key that it was the last one to stand on.
 pub fn remove(connection: &Connection, key: &Key) -> Result<bool> {
-  let mut statement = connection.prepare_cached(where_key!("DELETE FROM checkpoints"))?;
-  Ok(statement.execute(&*key.with(&[]))? > 0)
+  delete(
+    connection,
+    key,
+    concat!(where_key!("DELETE FROM checkpoints"), " RETURNING key"),
+  )
 }
 
-/// Removes it unless it is pinned.
+/// The same, unless it is pinned.
 pub fn retire(connection: &Connection, key: &Key) -> Result<bool> {
-  let sql = concat!(where_key!("DELETE FROM checkpoints"), " AND NOT pinned");
-  Ok(connection.prepare_cached(sql)?.execute(&*key.with(&[]))? > 0)
+  let sql = concat!(where_key!("DELETE FROM checkpoints"), " AND NOT pinned RETURNING key");
+  delete(connection, key, sql)
+}
+
+fn delete(connection: &Connection, key: &Key, sql: &str) -> Result<bool> {
+  let mut statement = connection.prepare_cached(sql)?;
+  let deleted = statement.query_row(&*key.with(&[]), |row| row.get::<_, Option<String>>(0));
+  let Some(stood_on) = deleted.optional()? else {
+    return Ok(false);
+  };
+  if let Some(stood_on) = stood_on {
+    keys::release(connection, &key.session, &key.agent, &stood_on)?;
+  }
+  Ok(true)
 }
 
 pub fn set_made_at(connection: &Connection, key: &Key, made_at: u64) -> Result<bool> {
@@ -148,7 +170,9 @@ pub fn set_aside(connection: &Connection, key: &Key, new_name: &str) -> Result<b
   );
   let mut statement = connection.prepare_cached(sql)?;
   statement.execute(&*key.with(&[&new_name]))?;
-  remove(connection, key)
+  // What it stood on stays: without it, nobody could tell what was damaged.
+  let mut statement = connection.prepare_cached(where_key!("DELETE FROM checkpoints"))?;
+  Ok(statement.execute(&*key.with(&[]))? > 0)
 }
 
 /// The checkpoints of a series, newest first, from the index alone.

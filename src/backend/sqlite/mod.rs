@@ -15,6 +15,7 @@ mod connections;
 mod contents;
 mod documents;
 mod failure;
+mod keys;
 mod queue;
 mod schema;
 mod sessions;
@@ -95,6 +96,7 @@ impl SqliteBackend {
 /// Where an item is stored, in words of its own: an operation may run on another thread.
 enum Place {
   Checkpoint(checkpoints::Key),
+  Key(keys::Key),
   Document(documents::Key),
 }
 
@@ -102,6 +104,7 @@ impl Place {
   fn of(session: &SessionId, item: Item<'_>) -> Self {
     match item {
       Item::Checkpoint(agent, id, encoding) => Self::Checkpoint(checkpoints::Key::new(session, agent, id, encoding)),
+      Item::Key(agent, id) => Self::Key(keys::Key::new(session, agent, id)),
       _ => Self::Document(documents::Key::new(session, item)),
     }
   }
@@ -110,6 +113,7 @@ impl Place {
   fn put(&self, connection: &Connection, bytes: &[u8]) -> Result<(), Failure> {
     match self {
       Self::Checkpoint(key) => checkpoints::put(connection, key, bytes)?,
+      Self::Key(key) => keys::put(connection, key, bytes)?,
       Self::Document(key) => {
         if !documents::put(connection, key, bytes)? {
           return Err(Error::invalid_argument("A version that is not there cannot be replaced").into());
@@ -122,6 +126,7 @@ impl Place {
   fn read(&self, connection: &Connection, limit: u64) -> rusqlite::Result<Option<Contents>> {
     match self {
       Self::Checkpoint(key) => checkpoints::read(connection, key, limit),
+      Self::Key(key) => keys::read(connection, key, limit),
       Self::Document(key) => documents::read(connection, key, limit),
     }
   }
@@ -129,6 +134,7 @@ impl Place {
   fn remove(&self, connection: &Connection) -> rusqlite::Result<bool> {
     match self {
       Self::Checkpoint(key) => checkpoints::remove(connection, key),
+      Self::Key(key) => keys::remove(connection, key),
       Self::Document(key) => documents::remove(connection, key),
     }
   }
@@ -136,6 +142,7 @@ impl Place {
   fn set_aside(&self, connection: &Connection, new_name: &str) -> rusqlite::Result<bool> {
     match self {
       Self::Checkpoint(key) => checkpoints::set_aside(connection, key, new_name),
+      Self::Key(key) => keys::set_aside(connection, key, new_name),
       Self::Document(key) => documents::set_aside(connection, key, new_name),
     }
   }

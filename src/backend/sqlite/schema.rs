@@ -11,12 +11,14 @@ use crate::error::{Code, Error, Result};
 pub const APPLICATION_ID: i32 = 0x7779_6d6b;
 
 /// A new meaning of a table or a column is a new number.
-pub const VERSION: i32 = 1;
+pub const VERSION: i32 = 2;
 
 /// A row is stored in the order of its columns, and a long one goes on in a chain of pages: the large column comes last,
 /// so that those before it are read without the chain, or with its first page. Lists and sums are answered by
 /// `checkpoints_by_series` alone. The other index on checkpoints begins with their ids, which grow: new ones come together
 /// at its end, whatever session they belong to.
+///
+/// A key is a row of pieces; each says at which byte of the key it starts.
 ///
 /// `agent` is empty for the checkpoints of the session itself. `encoding` counts as `Encoding::ALL` does. The `number` of a
 /// document is 0; earlier versions of it have greater ones, the later the greater.
@@ -60,11 +62,30 @@ const TABLES: &str = "
   ) STRICT;
 ";
 
-/// Makes the tables of a new database, and refuses one that is not ours. That one is not changed.
+/// What the second version added: deltas, and what they stand on.
+const SECOND: &str = "
+  ALTER TABLE checkpoints ADD COLUMN key TEXT;
+  CREATE INDEX checkpoints_by_key ON checkpoints (session, agent, key) WHERE key IS NOT NULL;
+
+  CREATE TABLE keys (
+    session TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    id TEXT NOT NULL,
+    start INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    bytes BLOB NOT NULL,
+    UNIQUE (session, agent, id, start)
+  ) STRICT;
+";
+
+/// What leads from each version to the next.
+const STEPS: [&str; VERSION as usize] = [TABLES, SECOND];
+
+/// Makes the tables of a new database, adds to those of an old one, and refuses one that is not ours. That one is not changed.
 pub fn ensure(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
   // Another process may be making the tables: what it has done is looked at as of one instant.
-  let is_new = is_empty(&connection.transaction()?, path)?;
-  if is_new {
+  let version = version(&connection.transaction()?, path)?;
+  if version == 0 {
     // It is decided with the first page whether freed pages can be given back.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
   }
@@ -73,29 +94,29 @@ pub fn ensure(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
     let message = format!("the file system allows no shared log (the journal mode is {mode:?})");
     return Err(Refusal::new(ErrorCode::CannotOpen, message).into());
   }
-  if is_new {
+  if version < STEPS.len() {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Somebody may have been quicker.
-    if is_empty(&transaction, path)? {
-      transaction.execute_batch(TABLES)?;
-      transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-      transaction.pragma_update(None, "user_version", VERSION)?;
-      transaction.commit()?;
+    for step in &STEPS[self::version(&transaction, path)?..] {
+      transaction.execute_batch(step)?;
     }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", VERSION)?;
+    transaction.commit()?;
   }
   Ok(())
 }
 
-/// Whether the tables have still to be made. A database that cannot be used is an error.
-fn is_empty(connection: &Transaction<'_>, path: &Path) -> Result<bool, Failure> {
+/// The version of the tables; 0 if they have still to be made. A database that cannot be used is an error.
+fn version(connection: &Transaction<'_>, path: &Path) -> Result<usize, Failure> {
   let application: i32 = connection.pragma_query_one(None, "application_id")?;
   let version: i32 = connection.pragma_query_one(None, "user_version")?;
   let entries: u64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
   let name = path.display();
-  match (application, version) {
-    (0, 0) if entries == 0 => Ok(true),
-    (APPLICATION_ID, VERSION) => Ok(false),
-    (APPLICATION_ID, newer) if newer > VERSION => {
+  match (application, usize::try_from(version)) {
+    (0, Ok(0)) if entries == 0 => Ok(0),
+    (APPLICATION_ID, Ok(known)) if (1..=STEPS.len()).contains(&known) => Ok(known),
+    (APPLICATION_ID, Ok(newer)) if newer > STEPS.len() => {
       let message = format!("{name} was made by a newer version (schema {newer}). Update waymark to open it");
       Err(Error::new(Code::NewerVersion, message).into())
     }

@@ -23,6 +23,7 @@ pub fn list(connection: &Connection, document: Option<&str>) -> Result<Vec<Sessi
 pub fn is_empty(connection: &Connection, session: &str) -> Result<bool> {
   let sql = "SELECT EXISTS (SELECT 1 FROM checkpoints WHERE session = ?1)
     OR EXISTS (SELECT 1 FROM documents WHERE session = ?1)
+    OR EXISTS (SELECT 1 FROM keys WHERE session = ?1)
     OR EXISTS (SELECT 1 FROM damaged WHERE session = ?1)";
   let holds_something: bool = connection.prepare_cached(sql)?.query_row([session], |row| row.get(0))?;
   Ok(!holds_something)
@@ -33,6 +34,7 @@ pub fn remove(connection: &Connection, session: &str) -> Result<bool> {
   let mut removed = 0;
   for sql in [
     "DELETE FROM checkpoints WHERE session = ?1",
+    "DELETE FROM keys WHERE session = ?1",
     "DELETE FROM documents WHERE session = ?1",
     "DELETE FROM damaged WHERE session = ?1",
     "DELETE FROM sessions WHERE id = ?1",
@@ -46,6 +48,7 @@ pub fn remove(connection: &Connection, session: &str) -> Result<bool> {
 pub const USAGE: &str = "SELECT
   (SELECT coalesce(sum(size), 0) FROM checkpoints WHERE session = ?1)
     + (SELECT coalesce(sum(size), 0) FROM documents WHERE session = ?1)
+    + (SELECT coalesce(sum(size), 0) FROM keys WHERE session = ?1)
     + (SELECT coalesce(sum(size), 0) FROM damaged WHERE session = ?1),
   (SELECT count(*) FROM checkpoints WHERE session = ?1 AND agent = ''),
   (SELECT coalesce(sum(pinned), 0) FROM checkpoints WHERE session = ?1 AND agent = ''),

@@ -97,11 +97,10 @@ impl Arguments<'_> {
     })
   }
 
-  /// `{ compress? }`
-  pub fn agent_encoding(self, options: Value) -> Result<Encoding> {
+  /// `{ encoding?, compress? }`
+  pub fn agent_encoding(self, options: Value) -> Result<Option<Encoding>> {
     self.optional_object(options, "options")?;
-    let is_compressed = self.flag(options, "compress")?;
-    Ok(if is_compressed { Encoding::Gzip } else { Encoding::Json })
+    self.encoding(options)
   }
 
   /// `{ order?, limit?, cursor? }`

@@ -2,7 +2,7 @@
 
 use napi::bindgen_prelude::{JsObjectValue, JsValue, Object};
 
-use super::super::engine::{Collection, Value};
+use super::super::engine::{Collection, Value, text_of};
 use super::super::error::not_serializable;
 use super::super::text::Text;
 use super::{Arguments, is_undefined};
@@ -15,7 +15,8 @@ use crate::id::SessionId;
 /// What `createCheckpoint` is asked for.
 pub struct CheckpointArguments {
   pub session: SessionId,
-  pub encoding: Encoding,
+  /// The store's, if it is absent.
+  pub encoding: Option<Encoding>,
   /// A label that no other checkpoint of the session may have.
   pub unique_label: Option<String>,
   head: Text,
@@ -43,7 +44,7 @@ struct CheckpointOptions {
   label: Value,
   metadata: Value,
   include_context: bool,
-  encoding: Encoding,
+  encoding: Option<Encoding>,
   unique_label: Option<String>,
 }
 
@@ -142,16 +143,36 @@ impl Arguments<'_> {
     if !is_undefined(metadata) {
       self.object(metadata, "options.metadata")?;
     }
-    let is_compressed = self.flag(options, "compress")?;
     Ok(CheckpointOptions {
       trigger,
       description,
       label,
       metadata,
       include_context: self.flag(options, "includeContext")?,
-      encoding: if is_compressed { Encoding::Gzip } else { Encoding::Json },
+      encoding: self.encoding(options)?,
       unique_label: label_text.filter(|_| is_unique),
     })
+  }
+
+  /// `{ encoding?, compress? }`
+  pub fn encoding(self, options: Value) -> Result<Option<Encoding>> {
+    let is_compressed = self.flag(options, "compress")?;
+    let encoding = self.option(options, "encoding")?;
+    let encoding = encoding.map(|encoding| self.encoding_named(encoding, "options.encoding"));
+    match encoding.transpose()? {
+      None => Ok(is_compressed.then_some(Encoding::Gzip)),
+      Some(Encoding::Gzip) => Ok(Some(Encoding::Gzip)),
+      Some(other) if is_compressed => Err(Error::invalid_argument(format!(
+        "options.compress means \"gzip\", and options.encoding says {:?}: leave one of them out",
+        other.name()
+      ))),
+      encoding => Ok(encoding),
+    }
+  }
+
+  pub fn encoding_named(self, value: Value, name: &str) -> Result<Encoding> {
+    let encoding = text_of(value).and_then(|text| Encoding::named(&text));
+    encoding.ok_or_else(|| self.wrong(name, "one of \"json\", \"gzip\", \"zstd\" and \"delta\"", value))
   }
 
   fn id_of_session(self, session: Value) -> Result<SessionId> {

@@ -36,6 +36,12 @@ impl Arguments<'_> {
         options.max_checkpoints_per_agent =
           limit("maxCheckpointsPerAgent")?.unwrap_or(default.max_checkpoints_per_agent);
         options.max_read_bytes = limit("maxReadBytes")?.map_or(default.max_read_bytes, |bytes| bytes as u64);
+        if let Some(encoding) = self.option(value, "encoding")? {
+          options.encoding = self.encoding_named(encoding, "options.encoding")?;
+        }
+        if let Some(bytes) = self.option(value, "deltaCacheBytes")? {
+          options.delta_cache_bytes = self.count(bytes, "options.deltaCacheBytes")? as u64;
+        }
         if let Some(durability) = self.option(value, "durability")? {
           options.settings.durability = self.durability(durability)?;
         }

@@ -1,0 +1,166 @@
+//! What deltas stand on. A key is a file beside them that only its maker adds to; it goes with the last delta that needs it.
+//!
+//! A delta gets its name, and a key loses its own, only under the lock of the names: whoever cannot have that lock writes no
+//! delta, and leaves every key where it is.
+
+use std::io;
+
+use super::disk::{Directory, Disk};
+use super::durable::{self, Durability, Temporary, absent_is_fine, sync_names};
+use super::names::Held;
+use super::{FileBackend, Happened, Place, checkpoints_among, is_absence, modified};
+use crate::backend::item::key_of_file;
+use crate::backend::{CheckpointEntry, Content, Encoding, Footing, Item, Series};
+use crate::error::{Error, Result};
+use crate::format::delta::{REFERENCE_BYTES, Reference};
+use crate::id::{CheckpointId, SessionId};
+
+impl<D: Disk> FileBackend<D> {
+  pub(super) fn write_on_key(
+    &self,
+    series: &Series,
+    id: &CheckpointId,
+    footing: Footing<'_>,
+    content: &dyn Content,
+  ) -> Result<Option<u64>> {
+    let session = &series.session;
+    let item = series.item(id, Encoding::Delta);
+    let (path, key_path) = (self.path(session, item), self.path(session, series.key(footing.key)));
+    let (place, key) = (Place::of(session, item), series.key(footing.key).file_name());
+    let fail = |error| Error::io("write", &path, error);
+    let fail_at_key = |error| Error::io("write", &key_path, error);
+    let durability = self.settings.durability;
+    self.in_directory(&place.directory, |directory| {
+      self.names.look_for_others(series, directory);
+      let new_key = if footing.known == 0 {
+        Some(Temporary::write(directory, &key, &footing.added, durability).map_err(fail_at_key)?)
+      } else {
+        None
+      };
+      if new_key.is_none() && !add(directory, &key, footing, durability).map_err(fail_at_key)? {
+        return Ok(None);
+      }
+      let temporary = Temporary::write(directory, &place.name, content, durability).map_err(fail)?;
+      let size = temporary.size;
+      let happened = self.rename_or_remove(session, item, directory, |held| {
+        if !held.is_locked {
+          return Ok(Happened::Nothing);
+        }
+        if let Some(new_key) = new_key {
+          new_key.persist(&key).map_err(fail_at_key)?;
+          // Whatever a power cut leaves, there is no delta without its key.
+          sync_names(directory, &key_path, durability)?;
+        } else if !has(directory, &key, footing.bytes()).map_err(fail_at_key)? {
+          return Ok(Happened::Nothing);
+        }
+        temporary.persist(&place.name).map_err(fail)?;
+        Ok(Happened::Came)
+      })?;
+      if happened == Happened::Nothing {
+        return Ok(None);
+      }
+      sync_names(directory, &path, durability)?;
+      if series.agent.is_none() {
+        let entry = CheckpointEntry::new(id.clone(), Encoding::Delta, || modified(directory, &place.name));
+        self.latest.made(session, entry);
+      }
+      Ok(Some(size))
+    })
+  }
+
+  /// The key that an item stands on, if it may be the last one to do so.
+  pub(super) fn doomed_key(
+    &self,
+    session: &SessionId,
+    item: Item<'_>,
+    directory: &D::Directory,
+    held: Held,
+  ) -> io::Result<Option<CheckpointId>> {
+    let Item::Checkpoint(agent, id, Encoding::Delta) = item else {
+      return Ok(None);
+    };
+    let key = stands_on(directory, id)?.filter(|_| held.is_locked);
+    let series = Series {
+      session: session.clone(),
+      agent: agent.cloned(),
+    };
+    // Nearly always the one that comes next stands on it too, and nothing has to be listed.
+    match self.names.next_delta(&series, id) {
+      Some(next) if key.is_some() && stands_on(directory, &next)? == key => Ok(None),
+      _ => Ok(key),
+    }
+  }
+}
+
+/// Adds to a key. The answer is whether it was there.
+fn add<D: Directory>(directory: &D, key: &str, footing: Footing<'_>, durability: Durability) -> io::Result<bool> {
+  if footing.added.is_empty() {
+    return Ok(true);
+  }
+  let mut file = match directory.reopen(key, footing.known) {
+    Err(error) if is_absence(&error) => return Ok(false),
+    file => file?,
+  };
+  directory.write(&mut file, footing.added)?;
+  durable::sync(directory, &file, durability)?;
+  Ok(true)
+}
+
+/// Whether a key has so many bytes.
+fn has<D: Directory>(directory: &D, key: &str, bytes: u64) -> io::Result<bool> {
+  match directory.stat(key) {
+    Err(error) if is_absence(&error) => Ok(false),
+    stat => Ok(stat?.size >= bytes),
+  }
+}
+
+/// The key that a delta stands on; `None` if it is not there, or says nothing of the kind.
+fn stands_on<D: Directory>(directory: &D, id: &CheckpointId) -> io::Result<Option<CheckpointId>> {
+  let name = Item::Checkpoint(None, id, Encoding::Delta).file_name();
+  match directory.peek(&name, REFERENCE_BYTES, 0) {
+    Err(error) if is_absence(&error) => Ok(None),
+    peek => Ok(peek?.and_then(|peek| Some(Reference::of(&peek.head)?.key))),
+  }
+}
+
+/// Removes a key if no delta stands on it any more; to be called under the lock of the names. The answer is whether it did.
+pub(super) fn release<D: Directory>(directory: &D, key: &CheckpointId, durability: Durability) -> io::Result<bool> {
+  let entries = checkpoints_among(directory, &directory.entries()?);
+  for entry in entries.iter().filter(|entry| entry.encoding == Encoding::Delta) {
+    if stands_on(directory, &entry.id)?.as_ref() == Some(key) {
+      return Ok(false);
+    }
+  }
+  if durability.is_full() {
+    // Whatever a power cut brings back, there is no delta without its key.
+    directory.sync()?;
+  }
+  absent_is_fine(directory.remove_file(&Item::Key(None, key).file_name()))?;
+  Ok(true)
+}
+
+/// The keys in a directory, in the order of their ids, and their sizes.
+pub(super) fn all<D: Directory>(directory: &D) -> io::Result<Vec<(CheckpointId, u64)>> {
+  let mut keys = Vec::new();
+  for entry in directory.entries()? {
+    if let Some(id) = key_of_file(&entry.name) {
+      match directory.stat(&entry.name) {
+        Err(error) if is_absence(&error) => {}
+        stat => keys.push((id, stat?.size)),
+      }
+    }
+  }
+  keys.sort_unstable();
+  Ok(keys)
+}
+
+/// Removes the keys that no delta stands on, and says how many bytes they had.
+pub(super) fn remove_unused<D: Directory>(directory: &D, durability: Durability) -> io::Result<u64> {
+  let mut freed = 0;
+  for (key, size) in all(directory)? {
+    if release(directory, &key, durability)? {
+      freed += size;
+    }
+  }
+  Ok(freed)
+}

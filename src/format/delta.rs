@@ -1,0 +1,206 @@
+//! A checkpoint as the difference from a text that it shares with others: their key.
+//!
+//! A key is a row of frames. The first holds a text whole, each of the others the difference of a text from the one before. A
+//! delta says how many bytes of the key it stands on: the last frame in them gives the text that it differs from. What comes
+//! after them was added later, and is no concern of it.
+
+use super::object::{ObjectWriter, quoted};
+use super::scan::{find, members, text_of};
+use super::zstd::{self, Aside, FrameError};
+use crate::id::CheckpointId;
+
+/// So many bytes at the beginning of a delta say what it stands on.
+pub const REFERENCE_BYTES: usize = 512;
+
+/// What a delta stands on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+  pub key: CheckpointId,
+  /// How many bytes of the key.
+  pub bytes: u64,
+  /// The checksum at the end of those.
+  pub checksum: u32,
+}
+
+impl Reference {
+  /// From the beginning of a delta.
+  #[must_use]
+  pub fn of(head: &[u8]) -> Option<Self> {
+    let found = members(Aside::Reference.find(head)?).ok()?;
+    let value = |name| find(&found, name).map(|member| member.value);
+    Some(Self {
+      key: CheckpointId::parse(&text_of(value("key")?)?).ok()?,
+      bytes: value("bytes")?.parse().ok()?,
+      checksum: u32::from_str_radix(&text_of(value("checksum")?)?, 16).ok()?,
+    })
+  }
+
+  fn to_json(&self) -> String {
+    let mut out = ObjectWriter::with_capacity(96);
+    out.push("key", &quoted(self.key.as_str()));
+    out.push("bytes", &self.bytes.to_string());
+    out.push("checksum", &format!("\"{:08x}\"", self.checksum));
+    out.finish()
+  }
+}
+
+/// The bytes of a delta: a frame, what it stands on, and what a list shows of it.
+#[must_use]
+pub fn compose(reference: &Reference, note: &str, frame: &[u8]) -> Vec<u8> {
+  [
+    &Aside::Reference.frame(&reference.to_json()),
+    &Aside::Note.frame(note),
+    frame,
+  ]
+  .concat()
+}
+
+/// The last text of a key, and what it took to get there.
+#[derive(Debug)]
+pub struct Tip {
+  pub text: Vec<u8>,
+  /// The bytes of the key up to here.
+  pub bytes: u64,
+  pub checksum: u32,
+  pub frames: usize,
+  /// How many bytes of text were written on the way here.
+  pub work: u64,
+  /// The first frame, and the length of its text: what a text of this kind takes up when it is stored whole.
+  pub first: (u64, u64),
+}
+
+impl Tip {
+  /// The tip of a new key, and its frame.
+  #[must_use]
+  pub fn first(text: Vec<u8>) -> (Self, Vec<u8>) {
+    let frame = zstd::whole(&text);
+    let length = text.len() as u64;
+    let tip = Self {
+      bytes: frame.len() as u64,
+      checksum: zstd::checksum(&frame).unwrap_or_default(),
+      frames: 1,
+      work: length,
+      first: (frame.len() as u64, length),
+      text,
+    };
+    (tip, frame)
+  }
+
+  /// The next tip, when the frame of that text is added to the key.
+  #[must_use]
+  pub fn next(&self, text: Vec<u8>, frame: &[u8]) -> Self {
+    Self {
+      bytes: self.bytes + frame.len() as u64,
+      checksum: zstd::checksum(frame).unwrap_or_default(),
+      frames: self.frames + 1,
+      work: self.work + text.len() as u64,
+      first: self.first,
+      text,
+    }
+  }
+
+  /// Reads the beginning of a key, of so many bytes.
+  pub fn read(key: &[u8], bytes: u64, limit: u64) -> Result<Self, FrameError> {
+    let too_short = FrameError::Damaged("it is shorter than it was");
+    let mut rest = usize::try_from(bytes)
+      .ok()
+      .and_then(|bytes| key.get(..bytes))
+      .ok_or(too_short)?;
+    let (text, size) = zstd::text_of(rest, b"", limit)?;
+    let mut tip = Self {
+      bytes: size as u64,
+      checksum: zstd::checksum(&rest[..size]).unwrap_or_default(),
+      frames: 1,
+      work: text.len() as u64,
+      first: (size as u64, text.len() as u64),
+      text,
+    };
+    rest = &rest[size..];
+    while !rest.is_empty() {
+      let (text, size) = zstd::text_of(rest, &tip.text, limit)?;
+      tip = tip.next(text, &rest[..size]);
+      rest = &rest[size..];
+    }
+    Ok(tip)
+  }
+
+  /// What a text of that length would take up if it were stored whole, as far as one can tell.
+  #[must_use]
+  pub fn whole_size(&self, length: usize) -> u64 {
+    let (size, of) = self.first;
+    let whole = u128::from(size) * length as u128 / u128::from(of.max(1));
+    u64::try_from(whole).unwrap_or(u64::MAX)
+  }
+
+  #[must_use]
+  pub fn reference(&self, key: &CheckpointId) -> Reference {
+    Reference {
+      key: key.clone(),
+      bytes: self.bytes,
+      checksum: self.checksum,
+    }
+  }
+}
+
+#[cfg(test)]
+mod tests {
+  use super::*;
+
+  fn key() -> CheckpointId {
+    CheckpointId::parse("cp-1-000001").unwrap()
+  }
+
+  fn texts() -> Vec<Vec<u8>> {
+    let text = |last: u32| {
+      let lines = (0..5_000_u32).map(|number| format!("{:x}\n", number.wrapping_mul(2_654_435_761)));
+      format!("{}{last}", lines.collect::<String>()).into_bytes()
+    };
+    (0..4).map(text).collect()
+  }
+
+  #[test]
+  fn a_key_gives_back_every_text_that_was_its_tip() {
+    let texts = texts();
+    let (mut tip, mut bytes) = Tip::first(texts[0].clone());
+    let mut lengths = vec![tip.bytes];
+    for text in &texts[1..] {
+      let frame = zstd::difference(text, &tip.text);
+      tip = tip.next(text.clone(), &frame);
+      bytes.extend(frame);
+      lengths.push(tip.bytes);
+    }
+    for (text, length) in texts.iter().zip(&lengths) {
+      let read = Tip::read(&bytes, *length, u64::MAX).unwrap();
+      assert_eq!((&read.text, read.bytes), (text, *length));
+    }
+    let read = Tip::read(&bytes, lengths[3], u64::MAX).unwrap();
+    assert_eq!((read.checksum, read.frames, read.work), (tip.checksum, 4, tip.work));
+    for wrong in [0, 1, lengths[0] - 1, lengths[1] + 1, lengths[3] + 1] {
+      assert!(Tip::read(&bytes, wrong, u64::MAX).is_err(), "{wrong}");
+    }
+    assert!(matches!(
+      Tip::read(&bytes, lengths[0], 10),
+      Err(FrameError::TooLarge(_))
+    ));
+  }
+
+  #[test]
+  fn a_delta_says_what_it_stands_on_in_its_first_bytes() {
+    let (tip, _) = Tip::first(b"text".to_vec());
+    let reference = tip.reference(&key());
+    let delta = compose(&reference, "note", &zstd::difference(b"text!", b"text"));
+    assert_eq!(Reference::of(&delta[..90]), Some(reference));
+    assert_eq!(Aside::Note.find(&delta), Some("note"));
+    assert_eq!(zstd::text_of(&delta, b"text", 100).unwrap().0, b"text!");
+    for foreign in [&b""[..], b"{}", &delta[..40]] {
+      assert_eq!(Reference::of(foreign), None);
+    }
+    for wrong in [
+      "{}",
+      r#"{"key":"../x","bytes":1,"checksum":"0"}"#,
+      r#"{"key":"x","bytes":-1,"checksum":"0"}"#,
+    ] {
+      assert_eq!(Reference::of(&Aside::Reference.frame(wrong)), None, "{wrong}");
+    }
+  }
+}
