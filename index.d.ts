@@ -825,6 +825,23 @@ export interface CheckpointStoreOptions {
   deltaCacheBytes?: number
 }
 
+/** What `convert()` did. */
+export interface ConvertResult {
+  sessionId: string
+  /** What it was asked for. */
+  encoding: CheckpointEncoding
+  /** How many checkpoints are in another encoding now. */
+  converted: number
+  /** How many were in that encoding already. */
+  unchanged: number
+  /** Those that were left as they are, and why: what is damaged, or does not fit its checksums as it is spelt. */
+  skipped: DamagedCheckpoint[]
+  /** What the session took up. */
+  bytesBefore: number
+  /** What it takes up now. */
+  bytesAfter: number
+}
+
 /** What can happen in an agent's loop that a policy has an opinion about. */
 export type CheckpointEventType = 'tool_call' | 'model_response' | 'iteration' | 'error' | 'timer'
 
@@ -1171,4 +1188,11 @@ export declare class CheckpointStore {
    * The tree is a flat list, newest first, because a chain of thousands is nothing to descend into.
    */
   history(sessionId: string): Promise<SessionHistory>
+  /**
+   * Stores the checkpoints of a session and of its agents in another encoding, one by one. Nothing else about them changes.
+   *
+   * Each is whole at every instant: a conversion that was interrupted goes on where it stopped when it is called again. What
+   * is damaged is left as it is.
+   */
+  convert(sessionId: string, encoding: CheckpointEncoding): Promise<ConvertResult>
 }

@@ -825,6 +825,23 @@ export interface CheckpointStoreOptions {
   deltaCacheBytes?: number
 }
 
+/** What `convert()` did. */
+export interface ConvertResult {
+  sessionId: string
+  /** What it was asked for. */
+  encoding: CheckpointEncoding
+  /** How many checkpoints are in another encoding now. */
+  converted: number
+  /** How many were in that encoding already. */
+  unchanged: number
+  /** Those that were left as they are, and why: what is damaged, or does not fit its checksums as it is spelt. */
+  skipped: DamagedCheckpoint[]
+  /** What the session took up. */
+  bytesBefore: number
+  /** What it takes up now. */
+  bytesAfter: number
+}
+
 /** What can happen in an agent's loop that a policy has an opinion about. */
 export type CheckpointEventType = 'tool_call' | 'model_response' | 'iteration' | 'error' | 'timer'
 

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::PoisonError;
 
-use super::{Saved, Spelling, Stamp, Store, into_text};
+use super::{LaidOut, Saved, Spelling, Stamp, Store, into_text};
 use crate::backend::{CheckpointEntry, Content, Encoding, Series};
 use crate::error::{Code, Error, Result};
 use crate::format::compose::{NewCheckpoint, Parts};
@@ -67,17 +67,37 @@ pub(super) struct Encoded<'a> {
 
 impl Content for Encoded<'_> {
   fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+    if self.encoding == Encoding::Json {
+      return self.checkpoint.write_laid_out(out);
+    }
+    let (text, info) = self.checkpoint.compact()?;
+    Packed {
+      text: &text,
+      note: &info.to_note(),
+      encoding: self.encoding,
+    }
+    .write_to(out)
+  }
+}
+
+/// A checkpoint that is composed already.
+struct Packed<'a> {
+  /// Compact JSON.
+  text: &'a str,
+  /// What a list shows of it.
+  note: &'a str,
+  encoding: Encoding,
+}
+
+impl Content for Packed<'_> {
+  fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
     match self.encoding {
-      Encoding::Json => self.checkpoint.write_laid_out(out),
-      Encoding::Gzip => {
-        let (text, info) = self.checkpoint.compact()?;
-        out.write_all(&gzip::compress(text.as_bytes(), &info.to_note()))
-      }
-      // Deltas need to know more than what they are made of: whoever cannot tell them gets it whole.
+      Encoding::Json => LaidOut(self.text).write_to(out),
+      Encoding::Gzip => out.write_all(&gzip::compress(self.text.as_bytes(), self.note)),
+      // A delta needs more than this: where it cannot be had, the text is stored whole.
       Encoding::Zstd | Encoding::Delta => {
-        let (text, info) = self.checkpoint.compact()?;
-        out.write_all(&Aside::Note.frame(&info.to_note()))?;
-        out.write_all(&zstd::whole(text.as_bytes()))
+        out.write_all(&Aside::Note.frame(self.note))?;
+        out.write_all(&zstd::whole(self.text.as_bytes()))
       }
     }
   }
@@ -128,12 +148,30 @@ impl Store {
     }
     let composed = encoded.checkpoint.compact();
     let (text, info) = composed.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
-    let note = info.to_note();
-    if let Some(saved) = self.write_delta(series, id, &text, &note)? {
-      return Ok(saved);
-    }
-    let whole = [Aside::Note.frame(&note), zstd::whole(text.as_bytes())].concat();
-    self.write(&series.session, series.item(id, Encoding::Zstd), &whole)
+    let (saved, _) = self.save_text(series, id, &text, &info.to_note(), Encoding::Delta)?;
+    Ok(saved)
+  }
+
+  /// Stores a checkpoint that is composed already, compact, with the note that a list shows. The answer says how: where no
+  /// delta can be had, it is whole.
+  pub(super) fn save_text(
+    &self,
+    series: &Series,
+    id: &CheckpointId,
+    text: &str,
+    note: &str,
+    encoding: Encoding,
+  ) -> Result<(Saved, Encoding)> {
+    let encoding = match encoding {
+      Encoding::Delta => match self.write_delta(series, id, text, note)? {
+        Some(saved) => return Ok((saved, Encoding::Delta)),
+        None => Encoding::Zstd,
+      },
+      other => other,
+    };
+    let packed = Packed { text, note, encoding };
+    let saved = self.write(&series.session, series.item(id, encoding), &packed)?;
+    Ok((saved, encoding))
   }
 
   /// The stamp, moved ahead if this session already holds a checkpoint from the clock's future. Looks once a process

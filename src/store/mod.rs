@@ -11,6 +11,7 @@ use crate::id::SessionId;
 
 mod agent;
 mod checkpoint;
+mod convert;
 mod copy;
 mod delta;
 mod diff;
@@ -30,6 +31,7 @@ mod verify;
 
 pub use agent::{AgentPage, AgentRequest, Order};
 pub use checkpoint::{CheckpointList, Created, Damaged, StoredCheckpoint};
+pub use convert::Converted;
 pub use copy::Copied;
 pub use diff::Difference;
 pub use fork::{ForkOutcome, ForkRequest, Forked};

@@ -39,9 +39,11 @@ pub enum Method {
   SaveAgent,
   ForkSession,
   ExpireSessions,
+  ConvertToDelta,
+  ConvertToJson,
 }
 
-pub const METHODS: [Method; 18] = [
+pub const METHODS: [Method; 20] = [
   Method::CreateSessionDirectory,
   Method::SaveSession,
   Method::SaveTaskTree,
@@ -60,6 +62,8 @@ pub const METHODS: [Method; 18] = [
   Method::SaveAgent,
   Method::ForkSession,
   Method::ExpireSessions,
+  Method::ConvertToDelta,
+  Method::ConvertToJson,
 ];
 
 /// What the checkpoints are that are there before.
@@ -214,6 +218,8 @@ pub fn run(store: &Store, method: Method, before: &Before) -> Result<Option<Chec
       drop(store.fork(&request, store.stamp())?);
     }
     Method::ExpireSessions => drop(store.expire_sessions(2.0, Expiry::Archive)?),
+    Method::ConvertToDelta => drop(store.convert(&s, Encoding::Delta)?),
+    Method::ConvertToJson => drop(store.convert(&s, Encoding::Json)?),
   }
   Ok(None)
 }
@@ -259,8 +265,16 @@ fn is_done(store: &Store, method: Method) -> bool {
       let document = store.load_session(&s, 0).ok().flatten();
       document.is_some_and(|document| document.text.contains("\"archived\""))
     }
+    Method::ConvertToDelta => is_all(store, Encoding::Delta),
+    Method::ConvertToJson => is_all(store, Encoding::Json),
     _ => true,
   }
+}
+
+/// Whether all checkpoints have that encoding.
+fn is_all(store: &Store, encoding: Encoding) -> bool {
+  let entries = store.list(&session().into(), 0, 0).map(|list| list.entries);
+  entries.is_ok_and(|entries| entries.iter().all(|entry| entry.encoding == encoding))
 }
 
 /// Opens the disk anew, and says what is wrong with what is there. Writes to it in the end: that must work too.

@@ -77,7 +77,7 @@ impl Latest {
       if what_is_there(&directory)? != Found::Ours {
         return Ok(());
       }
-      known.named = others()?.into_iter().find(|other| other.id != entry.id);
+      known.named = others()?.into_iter().find(|other| !is_same(other, entry));
       point(&directory, known.named.as_ref())?;
     }
     if durability.is_full() {

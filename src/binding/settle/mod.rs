@@ -16,7 +16,7 @@ use checkpoints::parse;
 pub use checkpoints::{
   checkpoint, difference, judge, parse_checkpoint, respell, session_report, verdict, with_passed_over,
 };
-pub use outcomes::{copied, forked, recoverable, recovered, restored};
+pub use outcomes::{converted, copied, forked, recoverable, recovered, restored};
 
 /// How a method answers when it fails.
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,4 @@
-//! What restoring, recovering, forking and copying came to.
+//! What restoring, recovering, forking, copying and converting came to.
 
 use napi::bindgen_prelude::{JsObjectValue, JsValue, Null};
 
@@ -7,7 +7,7 @@ use super::checkpoints::judged;
 use super::{Failure, damage_report, damage_reports, number, success};
 use crate::error::Result;
 use crate::id::{CheckpointId, SessionId};
-use crate::store::{Candidate, Copied, Forked, PassedOver, Recoverable, Restored, Summary};
+use crate::store::{Candidate, Converted, Copied, Forked, PassedOver, Recoverable, Restored, Summary};
 
 pub fn restored(engine: Engine<'_>, restored: Restored) -> Result<Value> {
   let mut result = success(engine)?;
@@ -112,5 +112,18 @@ pub fn copied(engine: Engine<'_>, done: Vec<(SessionId, Copied)>) -> Result<Valu
   result.set_named_property("documents", sum(|copied| copied.documents))?;
   result.set_named_property("unchanged", sum(|copied| copied.unchanged))?;
   result.set_named_property("sizeBytes", sum(|copied| copied.bytes))?;
+  Ok(result.to_unknown())
+}
+
+/// A `ConvertResult`.
+pub fn converted(engine: Engine<'_>, converted: Converted) -> Result<Value> {
+  let mut result = engine.object()?;
+  result.set_named_property("sessionId", String::from(converted.session))?;
+  result.set_named_property("encoding", converted.encoding.name())?;
+  result.set_named_property("converted", number(converted.converted as u64))?;
+  result.set_named_property("unchanged", number(converted.unchanged as u64))?;
+  result.set_named_property("skipped", damage_reports(engine, converted.skipped)?)?;
+  result.set_named_property("bytesBefore", number(converted.bytes_before))?;
+  result.set_named_property("bytesAfter", number(converted.bytes_after))?;
   Ok(result.to_unknown())
 }

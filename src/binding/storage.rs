@@ -1,0 +1,33 @@
+//! The methods that concern the room that everything takes up.
+
+use napi::Env;
+use napi_derive::napi;
+
+use super::engine::Value;
+use super::promise::Promise;
+use super::settle::{self, Failure};
+use super::store::CheckpointStore;
+
+#[napi]
+impl CheckpointStore {
+  /// Stores the checkpoints of a session and of its agents in another encoding, one by one. Nothing else about them changes.
+  ///
+  /// Each is whole at every instant: a conversion that was interrupted goes on where it stopped when it is called again. What
+  /// is damaged is left as it is.
+  #[napi(
+    ts_args_type = "sessionId: string, encoding: CheckpointEncoding",
+    ts_return_type = "Promise<ConvertResult>"
+  )]
+  pub fn convert<'env>(&self, env: &'env Env, session_id: Value, encoding: Value) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::Rejects,
+      |arguments| {
+        let session = arguments.session_id(session_id)?;
+        Ok((session, arguments.encoding_named(encoding, "encoding")?))
+      },
+      |store, (session, encoding)| store.convert(&session, encoding),
+      settle::converted,
+    )
+  }
+}

@@ -1,0 +1,107 @@
+//! The same checkpoints in another encoding.
+
+use super::info::kind_of;
+use super::{Damaged, Spelling, Store};
+use crate::backend::{CheckpointEntry, Encoding, Series, time_in_id};
+use crate::error::{Code, Error, Result};
+use crate::format::info::Info;
+use crate::id::SessionId;
+
+/// What became of the checkpoints of a session.
+#[derive(Debug)]
+pub struct Converted {
+  pub session: SessionId,
+  pub encoding: Encoding,
+  pub converted: usize,
+  /// Those that were in that encoding already.
+  pub unchanged: usize,
+  /// Those that were left as they are, and why.
+  pub skipped: Vec<Damaged>,
+  pub bytes_before: u64,
+  pub bytes_after: u64,
+}
+
+impl Store {
+  /// Stores every checkpoint of a session and of its agents in that encoding, one by one. Each is there at every instant, in
+  /// the old encoding or in both or in the new one, so it can be interrupted, and called again.
+  pub fn convert(&self, session: &SessionId, encoding: Encoding) -> Result<Converted> {
+    if !self.backend.places()?.contains(session) {
+      return Err(Error::new(Code::NotFound, format!("Session not found: {session}")));
+    }
+    let bytes = || self.backend.usage(session).map(|usage| usage.total_bytes);
+    let mut converted = Converted {
+      session: session.clone(),
+      encoding,
+      converted: 0,
+      unchanged: 0,
+      skipped: Vec::new(),
+      bytes_before: bytes()?,
+      bytes_after: 0,
+    };
+    let mut rows = self.agent_series(session)?;
+    rows.push(session.into());
+    for series in &rows {
+      // The oldest first, as they were made: each differs little from the one before.
+      for entry in self.backend.checkpoints(series)?.iter().rev() {
+        if entry.encoding == encoding {
+          converted.unchanged += 1;
+          continue;
+        }
+        match self.convert_one(series, entry, encoding) {
+          Ok(true) => converted.converted += 1,
+          // It went away meanwhile.
+          Ok(false) => {}
+          Err(error) if is_about_one(&error) => converted.skipped.push(self.damaged(series, entry, error)),
+          Err(error) => return Err(error),
+        }
+      }
+      self.backend.remove_unused_keys(series)?;
+    }
+    converted.bytes_after = bytes()?;
+    Ok(converted)
+  }
+
+  /// Whether it was there.
+  fn convert_one(&self, series: &Series, entry: &CheckpointEntry, encoding: Encoding) -> Result<bool> {
+    let Some(stored) = self.read_checkpoint(series, &entry.id, entry.encoding)? else {
+      return Ok(false);
+    };
+    let (spelling, text) = stored.check()?;
+    if spelling != Spelling::Fits {
+      return Err(Error::new(
+        Code::ChecksumMismatch,
+        format!("{} does not fit its checksums as it is spelt", stored.path),
+      ));
+    }
+    let info = Info::of_document(kind_of(series), &stored.document(&text)?);
+    let info = info.map_err(|error| Error::corrupt(&stored.path, error).because(error))?;
+    let (saved, stored_as) = self.save_text(series, &entry.id, &text, &info.to_note(), encoding)?;
+    if stored_as == entry.encoding {
+      return Ok(false);
+    }
+    if time_in_id(entry.id.as_str()).is_none() {
+      let entry = CheckpointEntry {
+        encoding: stored_as,
+        ..entry.clone()
+      };
+      self.backend.set_made_at(series, &entry)?;
+    }
+    let back = self.read_checkpoint(series, &entry.id, stored_as)?;
+    if back.is_none_or(|back| back.compact_text() != text) {
+      return Err(Error::new(
+        Code::Io,
+        format!("{} is not what was just written there", saved.path),
+      ));
+    }
+    self.backend.remove(&series.session, series.item_of(entry))?;
+    Ok(true)
+  }
+}
+
+/// Whether an error says something about one checkpoint, and nothing about the next.
+fn is_about_one(error: &Error) -> bool {
+  matches!(
+    error.code,
+    Code::Corrupt | Code::ChecksumMismatch | Code::NewerVersion | Code::TooLarge
+  )
+}
