@@ -101,10 +101,10 @@ export function summary(samples) {
  * One line of the table: ours against theirs, as a ratio of medians. `target` is `{ atMost }`, or `{ atLeast }` for how many
  * times theirs is as long as ours.
  */
-export function line(name, { ours, theirs }, target = {}, note) {
+export function line(name, { ours, theirs }, target = {}, note = undefined, unit = 'ms') {
   const [left, right] = [summary(ours), summary(theirs)]
   const ratio = target.atLeast === undefined ? left.median / right.median : right.median / left.median
-  return { name, unit: 'ms', ours: left, theirs: right, ratio, target, reached: isReached(ratio, target), note }
+  return { name, unit, ours: left, theirs: right, ratio, target, reached: isReached(ratio, target), note }
 }
 
 export function isReached(ratio, { atLeast, atMost }) {

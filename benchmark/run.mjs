@@ -22,20 +22,22 @@ if (!existsSync(join(HERE, 'node_modules'))) {
   execFileSync('npm', ['ci', '--ignore-scripts', '--silent'], { cwd: HERE, stdio: 'inherit' })
 }
 
-const [create, eventLoop, read, gzip, burst, memory, orchestrator, contenders, { plot }, report] = await Promise.all(
-  [
-    'lines/create',
-    'lines/event-loop',
-    'lines/read',
-    'lines/gzip',
-    'lines/burst',
-    'lines/memory',
-    'lines/orchestrator',
-    'lines/contenders',
-    'plot',
-    'report',
-  ].map((name) => import(`./${name}.mjs`)),
-)
+const [create, eventLoop, read, gzip, burst, memory, orchestrator, storage, contenders, { plot }, report] =
+  await Promise.all(
+    [
+      'lines/create',
+      'lines/event-loop',
+      'lines/read',
+      'lines/gzip',
+      'lines/burst',
+      'lines/memory',
+      'lines/orchestrator',
+      'lines/storage',
+      'lines/contenders',
+      'plot',
+      'report',
+    ].map((name) => import(`./${name}.mjs`)),
+  )
 
 const GROUPS = {
   'against plain JavaScript': create.againstPlainJavaScript,
@@ -52,6 +54,7 @@ const GROUPS = {
   agents: orchestrator.agents,
   overview: orchestrator.overview,
   diff: orchestrator.diff,
+  storage: storage.storage,
 }
 
 const [wanted = ''] = process.argv.slice(2)

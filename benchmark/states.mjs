@@ -92,17 +92,21 @@ function makeTask(index, count, write) {
     ...(isDone && {
       startedAt: write.time(index + 1),
       completedAt: write.time(index + 2),
-      result: {
-        success: true,
-        output: `${write.text(5)}\n\n${write.code()}`,
-        summary: write.sentence(),
-        metrics: {
-          executionTimeMs: write.number(99_999),
-          tokensUsed: write.number(99_999),
-          apiCalls: write.number(40),
-        },
-      },
+      result: makeResult(write),
     }),
+  }
+}
+
+export function makeResult(write) {
+  return {
+    success: true,
+    output: `${write.text(5)}\n\n${write.code()}`,
+    summary: write.sentence(),
+    metrics: {
+      executionTimeMs: write.number(99_999),
+      tokensUsed: write.number(99_999),
+      apiCalls: write.number(40),
+    },
   }
 }
 
@@ -153,7 +157,7 @@ function makeSession(taskTree) {
 }
 
 /** Draws numbers, words and sentences from one seed. */
-class Writer {
+export class Writer {
   #state
   #ascii
 

@@ -4,11 +4,14 @@
 import { performance } from 'node:perf_hooks'
 
 import { CONTENDERS } from './contenders/index.mjs'
+import { HISTORIES } from './histories.mjs'
 import { makeAgentState, makeState } from './states.mjs'
 
 settleAllocator()
 const [name, directory, options] = process.argv.slice(2)
 const states = new Map()
+const histories = new Map()
+const saved = []
 let contender
 
 const commands = {
@@ -25,6 +28,27 @@ const commands = {
     const heldMs = performance.now() - started
     await saving
     return { ms: performance.now() - started, heldMs }
+  },
+
+  /** The next state of a history. What the store is told as the id of its last checkpoint is not the id that it gave. */
+  async saveNext({ history }) {
+    if (!histories.has(history)) histories.set(history, HISTORIES[history]())
+    const state = histories.get(history)()
+    const started = performance.now()
+    const saving = contender.save('bench', state)
+    const heldMs = performance.now() - started
+    const made = await saving
+    const ms = performance.now() - started
+    saved.push(made?.checkpointId)
+    return { ms, offThreadMs: ms - heldMs, jsonBytes: JSON.stringify(state).length }
+  },
+
+  /** Restores the checkpoint of that number. */
+  async restoreOne({ number }) {
+    return timed(async () => {
+      const restored = await contender.store.restoreCheckpoint('bench', saved[number], { validateChecksum: true })
+      if (!restored.success) throw new Error(restored.error)
+    })
   },
 
   async saveAgent({ messages }) {

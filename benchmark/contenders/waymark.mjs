@@ -2,8 +2,8 @@
 
 import { CheckpointStore } from '../../index.js'
 
-export async function openWaymark(directory, { keep, durability = 'full' }) {
-  const store = new CheckpointStore(directory, { maxCheckpointsPerSession: keep, durability })
+export async function openWaymark(directory, { keep, durability = 'full', encoding = 'json' }) {
+  const store = new CheckpointStore(directory, { maxCheckpointsPerSession: keep, durability, encoding })
   await store.initialize()
   const newest = new Map()
 
