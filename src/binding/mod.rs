@@ -16,6 +16,8 @@ mod safety;
 
 mod steer;
 
+mod retention;
+
 mod arguments;
 mod call;
 mod engine;

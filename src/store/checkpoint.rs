@@ -124,7 +124,9 @@ impl Store {
     Ok(shift.map_or(stamp, |shift| shift.apply(stamp)))
   }
 
-  pub(super) fn forget_ids(&self, session: &SessionId) {
+  /// Forgets what is remembered of a session: it was removed, or somebody put something into it.
+  pub(super) fn forget(&self, session: &SessionId) {
+    self.facts.forget(&session.into());
     self
       .known_series
       .lock()

@@ -86,6 +86,11 @@ pub fn ensure(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
   Ok(())
 }
 
+/// Writes a page as it is: a commit that changes nothing would sync nothing.
+pub fn touch(connection: &Connection) -> rusqlite::Result<()> {
+  connection.pragma_update(None, "user_version", VERSION)
+}
+
 /// Whether the tables have still to be made. A database that cannot be used is an error.
 fn is_empty(connection: &Transaction<'_>, path: &Path) -> Result<bool, Failure> {
   let application: i32 = connection.pragma_query_one(None, "application_id")?;
