@@ -21,7 +21,32 @@ pub struct Memory {
   series: Mutex<HashMap<Series, Arc<Mutex<Known>>>>,
 }
 
-pub type Known = HashMap<(CheckpointId, Encoding), Fact>;
+/// Facts by the names of the checkpoints: an id may be there in several encodings.
+#[derive(Debug, Default)]
+pub struct Known(HashMap<Encoding, HashMap<CheckpointId, Fact>>);
+
+impl Known {
+  fn fact(&self, entry: &CheckpointEntry) -> Fact {
+    let found = self.0.get(&entry.encoding).and_then(|facts| facts.get(&entry.id));
+    found.copied().unwrap_or_default()
+  }
+
+  fn place(&mut self, entry: &CheckpointEntry) -> &mut Fact {
+    let facts = self.0.entry(entry.encoding).or_default();
+    facts.entry(entry.id.clone()).or_default()
+  }
+
+  fn keep_only(&mut self, entries: &[CheckpointEntry]) {
+    let there: HashSet<_> = entries.iter().map(|entry| (entry.encoding, &entry.id)).collect();
+    for (encoding, facts) in &mut self.0 {
+      facts.retain(|id, _| there.contains(&(*encoding, id)));
+    }
+  }
+
+  fn len(&self) -> usize {
+    self.0.values().map(HashMap::len).sum()
+  }
+}
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Fact {
@@ -78,12 +103,12 @@ impl<'a> Look<'a> {
 
   /// Looks for all these sizes at once.
   pub fn measure(&mut self, entries: &[CheckpointEntry]) {
-    let is_unknown = |entry: &&CheckpointEntry| self.fact(entry).size.is_none();
+    let is_unknown = |entry: &&CheckpointEntry| self.known.fact(entry).size.is_none();
     let unknown: Vec<_> = entries.iter().filter(is_unknown).cloned().collect();
     let peeked = self.store.backend.peek(self.series, &unknown, 0, 0).unwrap_or_default();
     for (entry, peeked) in unknown.iter().zip(peeked) {
       if let Ok(Some(peek)) = peeked {
-        self.known.entry(name_of(entry)).or_default().size = Some(peek.size);
+        self.known.place(entry).size = Some(peek.size);
       }
     }
   }
@@ -91,14 +116,9 @@ impl<'a> Look<'a> {
   /// Nothing but these is remembered from now on. The answer is what could not be found out.
   pub fn finish(self, entries: &[CheckpointEntry]) -> Vec<(Option<CheckpointEntry>, Error)> {
     if self.known.len() > entries.len() {
-      let there: HashSet<_> = entries.iter().map(name_of).collect();
-      self.known.retain(|name, _| there.contains(name));
+      self.known.keep_only(entries);
     }
     self.unknown
-  }
-
-  fn fact(&self, entry: &CheckpointEntry) -> Fact {
-    self.known.get(&name_of(entry)).copied().unwrap_or_default()
   }
 
   /// What a later label says of it; an error if that cannot be known.
@@ -129,7 +149,7 @@ impl<'a> Look<'a> {
         return true;
       }
     };
-    self.known.entry(name_of(entry)).or_default().was_labelled = Some(is_labelled);
+    self.known.place(entry).was_labelled = Some(is_labelled);
     is_labelled
   }
 }
@@ -139,7 +159,7 @@ impl Facts for Look<'_> {
   fn is_labelled(&mut self, entry: &CheckpointEntry) -> bool {
     match self.later_label(&entry.id) {
       Ok(Some(is_labelled)) => is_labelled,
-      Ok(None) => match self.fact(entry).was_labelled {
+      Ok(None) => match self.known.fact(entry).was_labelled {
         Some(is_labelled) => is_labelled,
         None => self.was_labelled(entry),
       },
@@ -149,10 +169,6 @@ impl Facts for Look<'_> {
 
   /// 0 for what cannot be measured: nothing else goes for it.
   fn size(&mut self, entry: &CheckpointEntry) -> u64 {
-    self.fact(entry).size.unwrap_or(0)
+    self.known.fact(entry).size.unwrap_or(0)
   }
-}
-
-fn name_of(entry: &CheckpointEntry) -> (CheckpointId, Encoding) {
-  (entry.id.clone(), entry.encoding)
 }
