@@ -1,5 +1,14 @@
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, readdirSync, readlinkSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  statSync,
+  unlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
@@ -218,19 +227,21 @@ describe('prune, in files', () => {
     assert.deepEqual(snapshotOf(base), before)
   })
 
-  it('takes what the original store wrote, and does not take its name for its time', async () => {
+  it('takes what somebody else wrote, by the time of the file', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, EVERYTHING)
     const [id] = await several(store, 1)
     const path = join(base, 's', 'checkpoints', `${id}.json`)
     const foreign = JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), id: 'theirs' }, null, '\t')
-    writeFileSync(join(base, 's', 'checkpoints', 'theirs.json'), foreign)
+    const theirs = join(base, 's', 'checkpoints', 'theirs.json')
+    writeFileSync(theirs, foreign)
     unlinkSync(path)
+    utimesSync(theirs, 1000, 1000)
     const [newest] = await several(store, 1)
     const { removed } = await store.prune('s', { retention: { keepLast: 1 } })
     assert.deepEqual(
-      removed.map(({ checkpointId, sizeBytes }) => [checkpointId, sizeBytes]),
-      [['theirs', Buffer.byteLength(foreign)]],
+      removed.map(({ checkpointId, sizeBytes, timestamp }) => [checkpointId, sizeBytes, timestamp]),
+      [['theirs', Buffer.byteLength(foreign), 1_000_000]],
     )
     assert.deepEqual(await idsIn(store), [newest])
   })

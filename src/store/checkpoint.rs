@@ -100,7 +100,7 @@ impl Store {
   /// Stores a checkpoint that is composed already, then applies retention.
   pub(super) fn add(&self, series: &Series, id: CheckpointId, encoded: &Encoded<'_>) -> Result<Created> {
     let saved = self.write(&series.session, series.item(&id, encoded.encoding), encoded)?;
-    let warnings = self.apply_retention(series, &id);
+    let warnings = self.apply_retention(series, &id, Some(saved.size_bytes));
     Ok(Created {
       id,
       path: saved.path,

@@ -101,10 +101,18 @@ impl<'a> Look<'a> {
     }
   }
 
+  /// Somebody has just stored the newest, and knows its size.
+  pub fn is_told(&mut self, entry: &CheckpointEntry, size: u64) {
+    self.known.place(entry).size = Some(size);
+  }
+
   /// Looks for all these sizes at once.
   pub fn measure(&mut self, entries: &[CheckpointEntry]) {
     let is_unknown = |entry: &&CheckpointEntry| self.known.fact(entry).size.is_none();
     let unknown: Vec<_> = entries.iter().filter(is_unknown).cloned().collect();
+    if unknown.is_empty() {
+      return;
+    }
     let peeked = self.store.backend.peek(self.series, &unknown, 0, 0).unwrap_or_default();
     for (entry, peeked) in unknown.iter().zip(peeked) {
       if let Ok(Some(peek)) = peeked {

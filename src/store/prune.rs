@@ -77,7 +77,7 @@ impl Store {
   ///
   /// A checkpoint that cannot be removed is no reason to report the new one as failed: the answer is one sentence
   /// for each.
-  pub(super) fn apply_retention(&self, series: &Series, just_made: &CheckpointId) -> Vec<String> {
+  pub(super) fn apply_retention(&self, series: &Series, just_made: &CheckpointId, size: Option<u64>) -> Vec<String> {
     let rule = self.rule_of(series);
     let wanted = rule.as_ref().map_or(Wanted::Beyond(usize::MAX), Rule::wanted);
     // Asked in any case: whatever points to the newest follows.
@@ -93,7 +93,10 @@ impl Store {
     }
     let mut warnings: Vec<_> = surplus.warning.iter().cloned().collect();
     let sentence = match rule {
-      Ok(rule) => self.judge(series, &rule, &surplus),
+      Ok(rule) => {
+        let newest = surplus.newest.as_ref().filter(|newest| newest.id == *just_made);
+        self.judge(series, &rule, &surplus, newest.zip(size))
+      }
       Err(error) => {
         warnings.push(none_removed(&error));
         return warnings;
@@ -165,7 +168,7 @@ impl Store {
         return pruned.fail(Some(series), None, error);
       }
     };
-    let Sentence { doomed, unknown } = self.judge(series, &rule, &Surplus::of(entries.iter(), rule.wanted()));
+    let Sentence { doomed, unknown } = self.judge(series, &rule, &Surplus::of(entries.iter(), rule.wanted()), None);
     for (entry, error) in unknown {
       pruned.fail(Some(series), entry.as_ref(), error);
     }
@@ -246,12 +249,16 @@ impl Store {
     }
   }
 
-  fn judge(&self, series: &Series, rule: &Rule, surplus: &Surplus) -> Sentence {
+  /// `told` is a checkpoint of which the size is known.
+  fn judge(&self, series: &Series, rule: &Rule, surplus: &Surplus, told: Option<(&CheckpointEntry, u64)>) -> Sentence {
     // Where a number is all that counts, nothing is asked, and nothing need be remembered.
     let known = rule.retention.map(|_| self.facts.of(series)).unwrap_or_default();
     let mut known = lock(&known);
     let mut look = Look::new(self, series, &mut known);
     if rule.retention.is_some_and(|retention| retention.max_bytes.is_some()) {
+      if let Some((entry, size)) = told {
+        look.is_told(entry, size);
+      }
       look.measure(&surplus.entries);
     }
     let doomed = rule.judge(now_ms(), surplus.newest.as_ref(), &surplus.entries, &mut look);
