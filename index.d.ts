@@ -405,12 +405,83 @@ export interface CopyResult {
   sessions: string[]
   /** How many checkpoints were copied, of sessions and agents. */
   checkpoints: number
-  /** How many sessions, task trees, results and lists of labels were copied. */
+  /** How many sessions, task trees, results, lists of labels and retentions were copied. */
   documents: number
   /** How many of either were there already. */
   unchanged: number
   /** The bytes that were copied. */
   sizeBytes: number
+}
+
+/**
+ * Which checkpoints of a session stay. The newest always does, and so do pinned ones, which are not counted.
+ *
+ * If at least one of `keepLast`, `keepHourly` and `keepDaily` is given, those stay that any of them keeps; if none is, all do.
+ * The limits below come on top. All numbers are whole, and go up to 2^53 - 1.
+ */
+export interface Retention {
+  /** The newest so many. */
+  keepLast?: number
+  /** The newest of each of the last so many hours that have one. */
+  keepHourly?: number
+  /** The newest of each of the last so many days that have one. Days begin at midnight UTC. */
+  keepDaily?: number
+  /** Those that are older than so many milliseconds go. */
+  maxAgeMs?: number
+  /** The oldest go until all checkpoints of the session, pinned and labelled ones included, take no more bytes than that. */
+  maxBytes?: number
+  /** Whether those with a label stay, whatever the rest says. Default `true`. */
+  keepLabelled?: boolean
+}
+
+/** What `prune()` does. */
+export interface PruneOptions {
+  /** Only say what would go; nothing is changed. */
+  dryRun?: boolean
+  /** Instead of what is in force for the sessions. */
+  retention?: Retention
+}
+
+/** A checkpoint that `prune()` removed, or would remove. */
+export interface PrunedCheckpoint {
+  sessionId: string
+  /** Present if it is one of an agent. */
+  agentId?: string
+  checkpointId: string
+  /** When it was made, by its id, in epoch milliseconds. */
+  timestamp: number
+  /** The bytes that it took up where it was stored. */
+  sizeBytes: number
+  /** Why it does not stay, for people, such as `older than maxAgeMs (86400000)`. */
+  reason: string
+}
+
+/** Something that `prune()` could not do. */
+export interface PruneFailure {
+  /** Whose checkpoints stayed; absent if it is the whole store that could not give back space. */
+  sessionId?: string
+  /** Present if it concerns an agent. */
+  agentId?: string
+  /** Present if it concerns one checkpoint, which stayed. */
+  checkpointId?: string
+  /** What went wrong, for people. */
+  error: string
+  /** What went wrong, for programs. */
+  code: WaymarkErrorCode
+}
+
+/** What `prune()` did, or with `dryRun` would do. */
+export interface PruneResult {
+  /** Whether it was only asked what would go. */
+  dryRun: boolean
+  /** Those that are gone for good: for each session and agent the oldest first. */
+  removed: PrunedCheckpoint[]
+  /** How many checkpoints are left in the sessions that were looked at, those of their agents included. */
+  kept: number
+  /** The bytes of all that were removed. */
+  freedBytes: number
+  /** What could not be done; the rest was. Calling it again tries again. */
+  failed: PruneFailure[]
 }
 
 /** How a label is given. */
@@ -713,7 +784,7 @@ export interface SessionVerification {
   checkpoints: CheckpointVerification[]
   /** Those of its agents, newest first for each. */
   agentCheckpoints: AgentCheckpointVerification[]
-  /** The session, the task tree and the results, as far as they exist. */
+  /** The session, the task tree, labels, retention and the results, as far as they exist. */
   files: FileVerification[]
 }
 
@@ -803,8 +874,13 @@ export interface SessionStorageStats {
 
 /** How a store works. */
 export interface CheckpointStoreOptions {
-  /** How many checkpoints a session keeps; the oldest go first. Default 100; `Infinity` keeps all. */
+  /**
+   * How many checkpoints a session keeps; the oldest go first. `Infinity` keeps all. Default 100, unless there is a
+   * retention; together with one, it is one more limit.
+   */
   maxCheckpointsPerSession?: number
+  /** Which checkpoints of each session stay; `setRetention()` says otherwise for one of them. Agents are not concerned. */
+  retention?: Retention
   /** How many checkpoints of its own an agent keeps; the oldest go first. Default 100; `Infinity` keeps all. */
   maxCheckpointsPerAgent?: number
   /** How many earlier versions of each session and task tree stay for `loadSession()` and `loadTaskTree()`. Default 0. */
@@ -1188,6 +1264,22 @@ export declare class CheckpointStore {
    * The tree is a flat list, newest first, because a chain of thousands is nothing to descend into.
    */
   history(sessionId: string): Promise<SessionHistory>
+  /**
+   * Says which checkpoints of a session stay, instead of what the store was told; `null` lets the store's be in force again.
+   *
+   * It is stored with the session, for all who make checkpoints of it, and is applied with the next checkpoint or by `prune()`.
+   */
+  setRetention(sessionId: string, retention: Retention | null): Promise<void>
+  /** What was set for a session, or `null` if the store's is in force. */
+  getRetention(sessionId: string): Promise<Retention | null>
+  /**
+   * Removes the checkpoints that do not stay, of one session or of all, and says which and why; with `dryRun` it only says.
+   *
+   * What is in force is what was set for a session, or what the store was told; `options.retention` goes before both. Agents
+   * keep as many as `maxCheckpointsPerAgent` says. Rejects with `WAYMARK_NOT_FOUND` if there is no session of that id.
+   */
+  prune(sessionId?: string, options?: PruneOptions): Promise<PruneResult>
+  prune(options: PruneOptions): Promise<PruneResult>
   /**
    * Stores the checkpoints of a session and of its agents in another encoding, one by one. Nothing else about them changes.
    *

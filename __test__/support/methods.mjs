@@ -33,6 +33,9 @@ export const ALL_METHODS = {
   deleteSessionCheckpoints: ['s'],
   expireSessions: [0, { action: 'archive' }],
   recoverable: [],
+  setRetention: ['s', { keepLast: 1 }],
+  getRetention: ['s'],
+  prune: [{ dryRun: true }],
 }
 
 /** The methods that answer `{success: false}` instead of rejecting. */

@@ -8,7 +8,12 @@ import type {
   CheckpointStoreOptions,
   DamagedCheckpoint,
   HierarchicalTask,
+  PruneFailure,
+  PruneOptions,
+  PruneResult,
+  PrunedCheckpoint,
   RestoredState,
+  Retention,
   SwarmSession,
   WaymarkErrorCode,
 } from 'waymark'
@@ -52,6 +57,31 @@ export async function added(): Promise<WaymarkErrorCode | undefined> {
   return damaged?.code ?? byIds.code ?? (integrity && state ? 'WAYMARK_CORRUPT' : undefined)
 }
 
+export async function retained(store: CheckpointStore): Promise<string | undefined> {
+  const retention: Retention = {
+    keepLast: 5,
+    keepHourly: 24,
+    keepDaily: 7,
+    maxAgeMs: 1,
+    maxBytes: 1,
+    keepLabelled: false,
+  }
+  const options: CheckpointStoreOptions = { retention, maxCheckpointsPerSession: 5 }
+  void new CheckpointStore('memory:', options)
+  const nothing: void = await store.setRetention('s', retention)
+  await store.setRetention('s', null)
+  const own: Retention | null = await store.getRetention('s')
+  const wanted: PruneOptions = { dryRun: true, retention: own ?? {} }
+  const pruned: PruneResult = await store.prune('s', wanted)
+  for (const result of [await store.prune(), await store.prune({ dryRun: true }), await store.prune(undefined, {})]) {
+    if (result.dryRun && result.kept > result.freedBytes) return result.removed[0]?.agentId
+  }
+  const gone: PrunedCheckpoint | undefined = pruned.removed[0]
+  const failure: PruneFailure | undefined = pruned.failed[0]
+  const code: WaymarkErrorCode | undefined = failure?.code
+  return gone ? `${gone.checkpointId} ${gone.timestamp} ${gone.sizeBytes} ${gone.reason}` : `${code} ${nothing}`
+}
+
 export async function disposed(): Promise<string[]> {
   const store = new CheckpointStore()
   const dispose: () => Promise<void> = store[Symbol.asyncDispose].bind(store)
@@ -68,6 +98,12 @@ export function refused(store: CheckpointStore, session: SwarmSession): void {
   void store.saveSession({ id: 's' })
   // @ts-expect-error ids are strings
   void store.loadSession(5)
+  // @ts-expect-error a retention has no such member
+  void store.setRetention('s', { keepWeekly: 4 })
+  // @ts-expect-error a retention is an object, or null
+  void store.setRetention('s')
+  // @ts-expect-error options come last
+  void store.prune({ dryRun: true }, 's')
   // @ts-expect-error durability is one of two
   void new CheckpointStore('x', { durability: 'best' })
   // @ts-expect-error a restore needs to know what

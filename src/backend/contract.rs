@@ -2,7 +2,9 @@
 
 use std::thread;
 
-use super::{Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peek, Series, Surplus};
+use super::{
+  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peek, Series, Surplus, Wanted,
+};
 use crate::error::{Code, Error};
 use crate::format::delta::{self, Reference};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -57,10 +59,14 @@ fn what_is_missing_is_none_and_no_error(new_backend: Factory<'_>) {
     None
   );
   assert!(backend.checkpoints(&(&s).into()).unwrap().is_empty());
-  assert_eq!(backend.surplus(&(&s).into(), 0).unwrap(), Surplus::default());
+  assert_eq!(
+    backend.surplus(&(&s).into(), Wanted::Beyond(0)).unwrap(),
+    Surplus::default()
+  );
   assert!(backend.sessions_with_checkpoint(&id).unwrap().is_empty());
   assert_eq!(backend.usage(&s).unwrap(), super::Usage::default());
   backend.remove(&s, Item::TASK_TREE).unwrap();
+  backend.confirm_retired(&(&s).into()).unwrap();
   backend.delete_session(&s).unwrap();
   assert!(backend.sessions().unwrap().is_empty());
 }
@@ -168,10 +174,11 @@ fn checkpoints_are_listed_newest_first(new_backend: Factory<'_>) {
   );
   assert_eq!(listed.len(), 5);
   for keep in [0, 1, 4, 5, 9, usize::MAX] {
-    let surplus = backend.surplus(&(&s).into(), keep).unwrap();
+    let surplus = backend.surplus(&(&s).into(), Wanted::Beyond(keep)).unwrap();
     assert_eq!(surplus.newest.as_ref(), listed.first());
     assert_eq!(surplus.entries, listed[keep.min(5)..], "{keep}");
   }
+  assert_eq!(backend.surplus(&(&s).into(), Wanted::All).unwrap().entries, listed);
   assert!(
     listed
       .iter()
@@ -276,9 +283,12 @@ fn agents_have_rows_of_their_own(new_backend: Factory<'_>) {
     ),
     (1, 2)
   );
-  let surplus = backend.surplus(&series[0], 0).unwrap();
+  let surplus = backend.surplus(&series[0], Wanted::Beyond(0)).unwrap();
   assert_eq!(surplus.entries.len(), 1);
-  backend.retire(&series[0], &surplus.entries[0]).unwrap();
+  assert!(backend.retire(&series[0], &surplus.entries[0]).unwrap());
+  assert!(!backend.retire(&series[0], &surplus.entries[0]).unwrap());
+  backend.confirm_retired(&series[0]).unwrap();
+  backend.give_back_space().unwrap();
   for (number, series) in series.iter().enumerate() {
     let read = backend.read(&s, series.item(&id, Encoding::Json), u64::MAX).unwrap();
     let expected = (number > 0).then(|| number.to_string().into_bytes());
@@ -305,7 +315,7 @@ fn a_pinned_checkpoint_is_not_retired_and_not_counted(new_backend: Factory<'_>) 
     backend.write(&s, series.item(id, Encoding::Json), b"{}").unwrap();
   }
   let surplus = |keep| {
-    let entries = backend.surplus(&series, keep).unwrap().entries;
+    let entries = backend.surplus(&series, Wanted::Beyond(keep)).unwrap().entries;
     entries.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>()
   };
   assert_eq!(surplus(2), [ids[1].clone(), ids[0].clone()]);
@@ -315,13 +325,14 @@ fn a_pinned_checkpoint_is_not_retired_and_not_counted(new_backend: Factory<'_>) 
   }
   assert_eq!(surplus(2), [ids[1].clone()]);
   assert_eq!(surplus(0).len(), 3);
+  assert_eq!(backend.surplus(&series, Wanted::All).unwrap().entries.len(), 4);
   let pinned = backend.checkpoints(&series).unwrap().pop().unwrap();
   assert!(pinned.is_pinned && pinned.id == ids[0]);
-  backend.retire(&series, &pinned).unwrap();
+  assert!(!backend.retire(&series, &pinned).unwrap());
   assert_eq!(backend.usage(&s).unwrap().pinned, 1);
   assert!(backend.set_pinned(&series, &ids[0], false).unwrap());
   assert_eq!(surplus(2).len(), 2);
-  backend.retire(&series, &pinned).unwrap();
+  assert!(backend.retire(&series, &pinned).unwrap());
   assert_eq!(backend.checkpoints(&series).unwrap().len(), 3);
   // Who deletes it by name means it.
   backend.set_pinned(&series, &ids[3], true).unwrap();

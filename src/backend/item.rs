@@ -105,6 +105,8 @@ pub enum Document {
   TaskTree,
   /// Labels that were given to checkpoints after they were made.
   Labels,
+  /// Which checkpoints of the session stay, where it is not as the store says.
+  Retention,
 }
 
 impl Document {
@@ -116,6 +118,7 @@ impl Document {
       Self::Session => "session",
       Self::TaskTree => "task-tree",
       Self::Labels => "labels",
+      Self::Retention => "retention",
     }
   }
 }
@@ -156,6 +159,7 @@ impl<'a> Item<'a> {
   pub const SESSION: Item<'static> = Item::Document(Document::Session);
   pub const TASK_TREE: Item<'static> = Item::Document(Document::TaskTree);
   pub const LABELS: Item<'static> = Item::Document(Document::Labels);
+  pub const RETENTION: Item<'static> = Item::Document(Document::Retention);
 
   /// A document as it was so many versions ago; 0 is the current one.
   #[must_use]

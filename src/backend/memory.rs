@@ -357,13 +357,15 @@ impl Backend for MemoryBackend {
     Ok(Some(format!("memory:{session}/{name}")))
   }
 
-  fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<()> {
+  fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<bool> {
     let mut sessions = self.lock();
-    if let Some(contents) = sessions.get_mut(&series.session)
-      && !contents.is_pinned(series.agent.as_ref(), &entry.id)
-    {
-      contents.remove(series.item_of(entry));
-    }
+    let contents = sessions.get_mut(&series.session);
+    let contents = contents.filter(|contents| !contents.is_pinned(series.agent.as_ref(), &entry.id));
+    let taken = contents.and_then(|contents| contents.remove(series.item_of(entry)));
+    Ok(taken.is_some())
+  }
+
+  fn confirm_retired(&self, _series: &Series) -> Result<()> {
     Ok(())
   }
 

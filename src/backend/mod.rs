@@ -37,11 +37,20 @@ impl From<Durability> for Settings {
   }
 }
 
+/// Which checkpoints retention wants to hear of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+  /// Those beyond so many of the newest; pinned ones are neither counted nor among them.
+  Beyond(usize),
+  /// All of them, pinned ones too.
+  All,
+}
+
 /// What retention needs to know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Surplus {
   pub newest: Option<CheckpointEntry>,
-  /// Those beyond the newest ones that are kept, oldest last; pinned ones are neither counted nor among them.
+  /// Those that were wanted, oldest last.
   pub entries: Vec<CheckpointEntry>,
   /// What went wrong beside the question.
   pub warning: Option<String>,
@@ -49,11 +58,15 @@ pub struct Surplus {
 
 impl Surplus {
   /// `entries` come newest first.
-  pub fn of<'a>(entries: impl Iterator<Item = &'a CheckpointEntry>, keep: usize) -> Self {
+  pub fn of<'a>(entries: impl Iterator<Item = &'a CheckpointEntry>, wanted: Wanted) -> Self {
     let mut entries = entries.peekable();
+    let newest = entries.peek().copied().cloned();
     Self {
-      newest: entries.peek().copied().cloned(),
-      entries: entries.filter(|entry| !entry.is_pinned).skip(keep).cloned().collect(),
+      newest,
+      entries: match wanted {
+        Wanted::Beyond(keep) => entries.filter(|entry| !entry.is_pinned).skip(keep).cloned().collect(),
+        Wanted::All => entries.cloned().collect(),
+      },
       warning: None,
     }
   }
@@ -193,9 +206,17 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// Removes an item, and says whether it was there. With the last checkpoint that stands on a key, the key goes too.
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool>;
 
-  /// Removes a checkpoint that nobody will miss, unless it has been pinned meanwhile, likewise: after a power cut it may be
-  /// back.
-  fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<()>;
+  /// Removes a checkpoint that nobody will miss likewise, unless it has been pinned meanwhile, and says whether it did: after
+  /// a power cut it may be back.
+  fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<bool>;
+
+  /// Makes it last: what was retired of a series before this call does not come back, not even after a power cut.
+  fn confirm_retired(&self, series: &Series) -> Result<()>;
+
+  /// Gives what removed checkpoints took up back to whoever has the space, if the place kept it for itself.
+  fn give_back_space(&self) -> Result<()> {
+    Ok(())
+  }
 
   /// Gives a checkpoint the place in the order that `entry` has, if its id carries no time of its own.
   fn set_made_at(&self, series: &Series, entry: &CheckpointEntry) -> Result<()>;
@@ -209,10 +230,10 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// The checkpoints of a series, newest first, from their names alone.
   fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>>;
 
-  /// The newest checkpoint of a series, and those beyond the `keep` newest. A place may answer from memory, so that it
-  /// takes no longer the more there are; what others did to it without telling is then noticed a little later.
-  fn surplus(&self, series: &Series, keep: usize) -> Result<Surplus> {
-    Ok(Surplus::of(self.checkpoints(series)?.iter(), keep))
+  /// The newest checkpoint of a series, and those that are wanted. A place may answer from memory, so that it takes no
+  /// longer the more there are; what others did to it without telling is then noticed a little later.
+  fn surplus(&self, series: &Series, wanted: Wanted) -> Result<Surplus> {
+    Ok(Surplus::of(self.checkpoints(series)?.iter(), wanted))
   }
 
   /// Lets whatever points to the newest checkpoint of a series point there, if the place has such a thing: for checkpoints

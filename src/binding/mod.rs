@@ -16,6 +16,8 @@ mod safety;
 
 mod steer;
 
+mod retention;
+
 mod storage;
 
 mod arguments;

@@ -133,7 +133,7 @@ impl Store {
   /// Stores a checkpoint that is composed already, then applies retention.
   pub(super) fn add(&self, series: &Series, id: CheckpointId, encoded: &Encoded<'_>) -> Result<Created> {
     let saved = self.save(series, &id, encoded)?;
-    let warnings = self.apply_retention(series, &id);
+    let warnings = self.apply_retention(series, &id, Some(saved.size_bytes));
     Ok(Created {
       id,
       path: saved.path,
@@ -189,7 +189,9 @@ impl Store {
     Ok(shift.map_or(stamp, |shift| shift.apply(stamp)))
   }
 
-  pub(super) fn forget_ids(&self, session: &SessionId) {
+  /// Forgets what is remembered of a session: it was removed, or somebody put something into it.
+  pub(super) fn forget(&self, session: &SessionId) {
+    self.facts.forget(&session.into());
     self.deltas.forget(session);
     self
       .known_series

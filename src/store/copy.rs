@@ -64,7 +64,12 @@ impl Store {
       }
     }
     let results = self.backend.results(session)?;
-    let documents = [Document::Labels, Document::TaskTree, Document::Session];
+    let documents = [
+      Document::Retention,
+      Document::Labels,
+      Document::TaskTree,
+      Document::Session,
+    ];
     let items = results
       .iter()
       .map(Item::TaskResult)
@@ -77,7 +82,7 @@ impl Store {
     for (series, entry) in pins {
       to.backend.set_pinned(series, &entry.id, entry.is_pinned)?;
     }
-    to.forget_ids(session);
+    to.forget(session);
     // Where the other place has a link to the newest, it follows.
     to.backend.settle_newest(&Series::from(session))?;
     Ok(copied)

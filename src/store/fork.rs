@@ -123,7 +123,7 @@ impl Store {
     }
     let path = self.backend.name_of(&series.session, item);
     // Where there is a link to the newest, it follows.
-    self.apply_retention(&series, &id);
+    self.apply_retention(&series, &id, None);
     Ok(Forked {
       session: request.new_session.clone(),
       checkpoint: id,

@@ -51,17 +51,19 @@ impl Store {
   /// Labels of a session's checkpoints; those of agents keep the ones that they were made with. A document that cannot be
   /// read must not keep anybody from the checkpoints: a verification reports it.
   pub(super) fn labels_of(&self, series: &Series) -> Labels {
+    self.read_labels(series).unwrap_or_default()
+  }
+
+  /// The same, for those who must not take a label for absent that cannot be read.
+  pub(super) fn read_labels(&self, series: &Series) -> Result<Labels> {
     if series.agent.is_some() {
-      return Labels::default();
+      return Ok(Labels::default());
     }
-    let limit = self.options.max_read_bytes;
-    let bytes = self.backend.read(&series.session, Item::LABELS, limit);
+    let bytes = self
+      .backend
+      .read(&series.session, Item::LABELS, self.options.max_read_bytes)?;
     let path = || self.backend.name_of(&series.session, Item::LABELS);
-    bytes
-      .ok()
-      .flatten()
-      .and_then(|bytes| parse(bytes, &path()).ok())
-      .unwrap_or_default()
+    bytes.map_or(Ok(Labels::default()), |bytes| parse(bytes, &path()))
   }
 
   pub fn label_checkpoint(&self, request: &LabelRequest) -> Result<()> {

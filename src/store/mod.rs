@@ -15,6 +15,7 @@ mod convert;
 mod copy;
 mod delta;
 mod diff;
+mod facts;
 mod fork;
 mod gate;
 mod ids;
@@ -22,6 +23,7 @@ mod info;
 mod labels;
 mod lifecycle;
 mod overview;
+mod prune;
 mod recover;
 mod restore;
 mod result;
@@ -41,19 +43,24 @@ pub use info::{Filter, InfoPage, InfoRequest, Iteration};
 pub use labels::{Label, LabelRequest};
 pub use lifecycle::{Candidate, Expiry, Recoverable, Summary};
 pub use overview::AllRequest;
+pub use prune::{PruneFailure, PruneRequest, Pruned, PrunedCheckpoint};
 pub use recover::{PassedOver, RecoverOutcome, RecoverRequest, Recovery};
 pub use restore::{Respelling, RestoreOutcome, RestoreRequest, Restored};
+pub use retention::Retention;
 pub use verify::{FileReport, SessionReport, Spelling};
 
 use delta::Deltas;
+use facts::Memory;
 use gate::Gate;
 use ids::{IdSource, Shift};
 
 /// What a store may be told when it is made.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-  /// How many checkpoints retention leaves in a session; at least one.
-  pub max_checkpoints_per_session: usize,
+  /// How many checkpoints retention leaves in a session; at least one. 100 if nothing is said, here or below.
+  pub max_checkpoints_per_session: Option<usize>,
+  /// Which of them it leaves, where the session has no retention of its own.
+  pub retention: Option<Retention>,
   /// How many checkpoints retention leaves of each agent; at least one.
   pub max_checkpoints_per_agent: usize,
   pub settings: Settings,
@@ -68,7 +75,8 @@ pub struct Options {
 impl Default for Options {
   fn default() -> Self {
     Self {
-      max_checkpoints_per_session: 100,
+      max_checkpoints_per_session: None,
+      retention: None,
       max_checkpoints_per_agent: 100,
       settings: Settings::default(),
       max_read_bytes: 1 << 30,
@@ -100,6 +108,8 @@ pub struct Store {
   ids: IdSource,
   /// Series whose existing checkpoints have been looked at for their ids, and what came of it.
   known_series: Mutex<HashMap<Series, Option<Shift>>>,
+  /// What retention has found out.
+  facts: Memory,
   /// Held while a label that must be unique is looked for and given.
   unique_labels: Mutex<()>,
   deltas: Deltas,
@@ -115,6 +125,7 @@ impl Store {
       options,
       ids: IdSource::default(),
       known_series: Mutex::default(),
+      facts: Memory::default(),
       unique_labels: Mutex::default(),
       gate: Gate::default(),
     }

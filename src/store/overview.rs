@@ -231,7 +231,7 @@ fn task_counts(metrics: &[Member<'_>]) -> Option<String> {
 }
 
 /// A literal for a sentence of ours.
-fn text_literal(text: &str) -> String {
+pub(super) fn text_literal(text: &str) -> String {
   let mut literal = String::with_capacity(text.len() + 2);
   literal.push('"');
   for character in text.chars() {

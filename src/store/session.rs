@@ -37,7 +37,7 @@ impl Store {
   /// Removes a session; the answer is what went wrong after it was gone for every reader.
   pub fn delete_session(&self, session: &SessionId) -> Result<Option<Error>> {
     let left = self.backend.delete_session(session)?;
-    self.forget_ids(session);
+    self.forget(session);
     Ok(left)
   }
 

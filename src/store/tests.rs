@@ -17,7 +17,7 @@ fn parts() -> Parts {
 
 fn opened(max_checkpoints_per_session: usize) -> OpenStore {
   let options = Options {
-    max_checkpoints_per_session,
+    max_checkpoints_per_session: Some(max_checkpoints_per_session),
     ..Options::default()
   };
   let store = Arc::new(Store::new(Arc::new(MemoryBackend::default()), options));

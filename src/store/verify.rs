@@ -1,6 +1,7 @@
 //! Whether what is stored is whole, from its bytes.
 
 use super::labels::{self, not_found};
+use super::retention;
 use super::{Store, StoredCheckpoint};
 use crate::backend::{CheckpointEntry, Encoding, Item, Series, time_in_id};
 use crate::error::{Code, Error, Result};
@@ -30,7 +31,7 @@ pub struct SessionReport {
   pub checkpoints: Vec<Result<StoredCheckpoint, Damaged>>,
   /// Of each agent, newest first.
   pub agents: Vec<(AgentId, Vec<Result<StoredCheckpoint, Damaged>>)>,
-  /// The session document, the task tree and the results.
+  /// The session's documents and the results.
   pub files: Vec<FileReport>,
 }
 
@@ -170,7 +171,7 @@ impl Store {
       agents.extend(series.agent.map(|agent| (agent, verified)));
     }
     let results = self.backend.results(session)?;
-    let items = [Item::SESSION, Item::TASK_TREE, Item::LABELS]
+    let items = [Item::SESSION, Item::TASK_TREE, Item::LABELS, Item::RETENTION]
       .into_iter()
       .chain(results.iter().map(Item::TaskResult));
     let files = items.filter_map(|item| self.verify_file(session, item)).collect();
@@ -193,6 +194,7 @@ impl Store {
     let damage = match self.load(session, item) {
       Ok(None) => return None,
       Ok(Some(loaded)) if item == Item::LABELS => labels::parse(loaded.text.into_bytes(), &path).err(),
+      Ok(Some(loaded)) if item == Item::RETENTION => retention::parse(&loaded.text, &path).err(),
       Ok(Some(loaded)) => validate(&loaded.text)
         .err()
         .map(|error| Error::corrupt(&path, error).because(error)),

@@ -11,7 +11,8 @@ use waymark::format::layout::compact;
 use waymark::format::reset::Resets;
 use waymark::id::{AgentId, CheckpointId, SessionId, TaskId};
 use waymark::store::{
-  Expiry, ForkRequest, Label, LabelRequest, OpenStore, RecoverOutcome, RecoverRequest, RestoreRequest, Spelling, Store,
+  Expiry, ForkRequest, Label, LabelRequest, OpenStore, PruneRequest, RecoverOutcome, RecoverRequest, RestoreRequest,
+  Retention, Spelling, Store,
 };
 use waymark::{Error, Options};
 
@@ -41,9 +42,12 @@ pub enum Method {
   ExpireSessions,
   ConvertToDelta,
   ConvertToJson,
+  SetRetention,
+  UnsetRetention,
+  Prune,
 }
 
-pub const METHODS: [Method; 20] = [
+pub const METHODS: [Method; 23] = [
   Method::CreateSessionDirectory,
   Method::SaveSession,
   Method::SaveTaskTree,
@@ -64,6 +68,9 @@ pub const METHODS: [Method; 20] = [
   Method::ExpireSessions,
   Method::ConvertToDelta,
   Method::ConvertToJson,
+  Method::SetRetention,
+  Method::UnsetRetention,
+  Method::Prune,
 ];
 
 /// What the checkpoints are that are there before.
@@ -79,7 +86,7 @@ pub fn open(disk: &FaultyDisk) -> OpenStore {
   };
   let backend = FileBackend::on(disk.clone(), PathBuf::from("/store"), settings);
   let options = Options {
-    max_checkpoints_per_session: LIMIT,
+    max_checkpoints_per_session: Some(LIMIT),
     ..Options::default()
   };
   let store = Arc::new(Store::new(Arc::new(backend), options));
@@ -104,6 +111,14 @@ fn agent() -> Series {
 
 fn fork() -> SessionId {
   SessionId::parse("fork").unwrap()
+}
+
+/// What a session may be told to keep.
+fn keep(last: u64) -> Retention {
+  Retention {
+    keep_last: Some(last),
+    ..Retention::default()
+  }
 }
 
 fn document(version: &str) -> String {
@@ -139,6 +154,7 @@ pub fn prepare(disk: &FaultyDisk, encoding: Encoding) -> Before {
   store.save_session(&session(), &document("old")).unwrap();
   store.save_task_tree(&session(), &tree("old")).unwrap();
   store.save_task_result(&session(), &task(), "\"old\"").unwrap();
+  store.set_retention(&session(), Some(keep(7))).unwrap();
   let checkpoints = (0..LIMIT).map(|_| checkpoint(&store, encoding).unwrap()).collect();
   Before { checkpoints }
 }
@@ -220,6 +236,18 @@ pub fn run(store: &Store, method: Method, before: &Before) -> Result<Option<Chec
     Method::ExpireSessions => drop(store.expire_sessions(2.0, Expiry::Archive)?),
     Method::ConvertToDelta => drop(store.convert(&s, Encoding::Delta)?),
     Method::ConvertToJson => drop(store.convert(&s, Encoding::Json)?),
+    Method::SetRetention => store.set_retention(&s, Some(keep(8)))?,
+    Method::UnsetRetention => store.set_retention(&s, None)?,
+    Method::Prune => {
+      let request = PruneRequest {
+        session: Some(s),
+        is_dry_run: false,
+        retention: Some(keep(1)),
+      };
+      if let Some(failure) = store.prune(&request)?.failed.pop() {
+        return Err(failure.error);
+      }
+    }
   }
   Ok(None)
 }
@@ -267,6 +295,9 @@ fn is_done(store: &Store, method: Method) -> bool {
     }
     Method::ConvertToDelta => is_all(store, Encoding::Delta),
     Method::ConvertToJson => is_all(store, Encoding::Json),
+    Method::SetRetention => matches!(store.retention_of(&s), Ok(Some(found)) if found == keep(8)),
+    Method::UnsetRetention => matches!(store.retention_of(&s), Ok(None)),
+    Method::Prune => store.list(&s.into(), 0, 0).is_ok_and(|list| list.entries.len() == 1),
     _ => true,
   }
 }
@@ -347,10 +378,20 @@ pub fn complaints(
       Method::DeleteAllCheckpoints => true,
       Method::DeleteCheckpoint => age == 0 && ending != Ending::Failed,
       Method::DeleteNewestCheckpoint => age == LIMIT - 1 && ending != Ending::Failed,
+      // Those that went before one that was refused.
+      Method::Prune => age < LIMIT - 1,
       _ => is_gone,
     };
     check(may_go || whole.contains(id), format!("lost the checkpoint {id}"));
   }
+  let retention = store.retention_of(&s);
+  let allowed = match method {
+    Method::SetRetention => [Some(keep(7)), Some(keep(8))],
+    Method::UnsetRetention | Method::DeleteSession => [Some(keep(7)), None],
+    _ => [Some(keep(7)); 2],
+  };
+  let is_whole = retention.as_ref().is_ok_and(|found| allowed.contains(found));
+  check(is_whole, format!("the retention is {retention:?}"));
   if ending == Ending::Acknowledged {
     check(is_done(&store, method), "what it did is gone".to_owned());
   }

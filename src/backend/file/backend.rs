@@ -14,7 +14,7 @@ use super::{
 };
 use crate::backend::item::{AGENTS, CHECKPOINTS, RESULTS};
 use crate::backend::{
-  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peeked, Series, Surplus, Usage,
+  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peeked, Series, Surplus, Usage, Wanted,
 };
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -259,10 +259,19 @@ impl<D: Disk> Backend for FileBackend<D> {
     Ok(true)
   }
 
-  fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<()> {
+  fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<bool> {
     // Looked for under the lock that whoever pins it takes too.
     let is_free = |directory: &D::Directory| exists(directory, &pin_of(&entry.id)).map(|is_pinned| !is_pinned);
-    self.unlink(&series.session, series.item_of(entry), is_free).map(drop)
+    let directory = self.unlink(&series.session, series.item_of(entry), is_free)?;
+    Ok(directory.is_some())
+  }
+
+  fn confirm_retired(&self, series: &Series) -> Result<()> {
+    let path = below(&series.session, series.folders());
+    match self.open(&path)? {
+      Some(directory) => sync_names(&directory, &self.shown(&path), self.settings.durability),
+      None => Ok(()),
+    }
   }
 
   fn set_made_at(&self, series: &Series, entry: &CheckpointEntry) -> Result<()> {
@@ -343,7 +352,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     Ok(entries)
   }
 
-  fn surplus(&self, series: &Series, keep: usize) -> Result<Surplus> {
+  fn surplus(&self, series: &Series, wanted: Wanted) -> Result<Surplus> {
     let Some(directory) = self.open(&below(&series.session, series.folders()))? else {
       return Ok(Surplus::default());
     };
@@ -351,7 +360,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     self.names.surplus(
       series,
       &directory,
-      keep,
+      wanted,
       || self.checkpoints_in(series, &directory),
       |newest| {
         if series.agent.is_some() {
@@ -373,7 +382,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     if let (Some(newest), None) = (newest, &series.agent) {
       self.latest.doubt(&series.session);
       self.latest.made(&series.session, newest);
-      self.surplus(series, usize::MAX)?;
+      self.surplus(series, Wanted::Beyond(usize::MAX))?;
     }
     Ok(())
   }

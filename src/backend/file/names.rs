@@ -17,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 use uuid::Uuid;
 
 use super::disk::Directory;
-use crate::backend::{CheckpointEntry, Encoding, Series, Surplus};
+use crate::backend::{CheckpointEntry, Encoding, Series, Surplus, Wanted};
 use crate::error::Result;
 use crate::id::{CheckpointId, SessionId};
 
@@ -114,19 +114,19 @@ impl Names {
     deltas.next().map(|known| known.id.clone())
   }
 
-  /// The newest checkpoint, and those beyond the `keep` newest; `list` reads the directory if nothing is known. `show` is given
-  /// the newest while the lock is still held; what it says becomes a warning.
+  /// The newest checkpoint, and those that are wanted; `list` reads the directory if nothing is known. `show` is given the
+  /// newest while the lock is still held; what it says becomes a warning.
   pub fn surplus<D: Directory>(
     &self,
     series: &Series,
     directory: &D,
-    keep: usize,
+    wanted: Wanted,
     list: impl FnOnce() -> Result<Vec<CheckpointEntry>>,
     show: impl FnOnce(&CheckpointEntry) -> Option<String>,
   ) -> Result<Surplus> {
     let lock = lock(directory);
     let mark = lock.as_ref().and_then(|lock| directory.time_of(lock).ok());
-    if let Some(mut surplus) = mark.and_then(|mark| self.remembered(series, mark, keep)) {
+    if let Some(mut surplus) = mark.and_then(|mark| self.remembered(series, mark, wanted)) {
       surplus.warning = surplus.newest.as_ref().and_then(show);
       return Ok(surplus);
     }
@@ -135,7 +135,7 @@ impl Names {
     entries
       .make_contiguous()
       .sort_unstable_by(|one, other| other.newest_first(one));
-    let mut surplus = Surplus::of(entries.iter().rev(), keep);
+    let mut surplus = Surplus::of(entries.iter().rev(), wanted);
     if let (Some(mark), Ok(directory_time)) = (mark, directory_time) {
       let mut sessions = self.sessions();
       // Sessions that nobody writes to any more are not kept in mind.
@@ -153,11 +153,11 @@ impl Names {
   }
 
   /// The answer from memory, if it is still good under that mark.
-  fn remembered(&self, series: &Series, mark: SystemTime, keep: usize) -> Option<Surplus> {
+  fn remembered(&self, series: &Series, mark: SystemTime, wanted: Wanted) -> Option<Surplus> {
     let sessions = self.sessions();
     let known = sessions.get(series)?;
     let is_good = known.mark == mark && known.listed_at.elapsed() < TRUSTED_FOR;
-    is_good.then(|| Surplus::of(known.entries.iter().rev(), keep))
+    is_good.then(|| Surplus::of(known.entries.iter().rev(), wanted))
   }
 
   /// Forgets a session that was removed.
@@ -252,7 +252,7 @@ mod tests {
 
   /// The numbers of the checkpoints that a backend would prune if none were to be kept.
   fn seen(backend: &FileBackend) -> Vec<usize> {
-    let entries = backend.surplus(&session().into(), 0).unwrap().entries;
+    let entries = backend.surplus(&session().into(), Wanted::Beyond(0)).unwrap().entries;
     let number = |entry: &CheckpointEntry| entry.id.as_str()[10..].parse().unwrap();
     entries.iter().rev().map(number).collect()
   }
@@ -333,7 +333,7 @@ mod tests {
     mine
       .write(&other, Item::Checkpoint(None, &id, Encoding::Json), b"{}")
       .unwrap();
-    mine.surplus(&other.into(), 0).unwrap();
+    mine.surplus(&other.into(), Wanted::All).unwrap();
     assert_eq!(mine.names.sessions().len(), 1);
   }
 

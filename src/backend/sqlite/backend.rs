@@ -4,16 +4,13 @@ use uuid::Uuid;
 
 use super::checkpoints::Key;
 use super::failure::Refusal;
-use super::writer::{Operation, Writer, give_back_pages};
-use super::{Contents, Label, Place, SqliteBackend, checkpoints, documents, keys, queue, sessions};
+use super::writer::{Operation, Writer};
+use super::{Contents, Label, Place, SqliteBackend, checkpoints, documents, keys, queue, schema, sessions};
 use crate::backend::{
-  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peeked, Series, Surplus, Usage,
+  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peeked, Series, Surplus, Usage, Wanted,
 };
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
-
-/// After a deletion, so many pages are given back in one transaction: others get their turn in between.
-const PAGES_AT_ONCE: u32 = 512;
 
 impl Backend for SqliteBackend {
   fn location(&self) -> String {
@@ -65,31 +62,16 @@ impl Backend for SqliteBackend {
   }
 
   fn delete_session(&self, session: &SessionId) -> Result<Option<Error>> {
-    let label = |doing| Label {
-      doing,
+    let label = Label {
+      doing: "delete",
       name: self.name_of_session(session),
     };
     let id = session.to_string();
     let remove = move |connection: &_| Ok(sessions::remove(connection, &id)?);
-    if !self.queue.submit(label("delete"), true, remove)? {
+    if !self.queue.submit(label, true, remove)? {
       return Ok(None);
     }
-    let give_back = |connection: &_| Ok(give_back_pages(connection, PAGES_AT_ONCE)?);
-    let doing = "give back the space of";
-    loop {
-      match self.queue.submit(label(doing), false, give_back) {
-        Ok(true) => {}
-        Ok(false) => break,
-        Err(error) => return Ok(Some(error)),
-      }
-    }
-    let shortened = self.queue.exclusively(|writer| match writer {
-      Some(writer) => writer
-        .shorten_files()
-        .map_err(|refusal| refusal.to_error(doing, &label(doing).name)),
-      None => Ok(false),
-    });
-    Ok(shortened.err())
+    Ok(self.give_back(&self.name_of_session(session)).err())
   }
 
   fn found(&self, session: &SessionId, items: &[(Item<'_>, &dyn Content)]) -> Result<bool> {
@@ -250,11 +232,25 @@ impl Backend for SqliteBackend {
       .submit(label, true, move |connection| Ok(place.remove(connection)?))
   }
 
-  fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<()> {
+  fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<bool> {
     let key = Key::of(series, entry);
     let label = self.label("delete", &series.session, series.item_of(entry));
     let retire = move |connection: &_| Ok(checkpoints::retire(connection, &key)?);
-    self.queue.submit(label, false, retire).map(drop)
+    self.queue.submit(label, false, retire)
+  }
+
+  fn confirm_retired(&self, series: &Series) -> Result<()> {
+    let label = Label {
+      doing: "sync the log of",
+      name: self.name_of_session(&series.session),
+    };
+    // Whoever syncs the log syncs all that was appended before.
+    let touch = |connection: &_| Ok(schema::touch(connection).map(|()| true)?);
+    self.queue.submit(label, true, touch).map(drop)
+  }
+
+  fn give_back_space(&self) -> Result<()> {
+    self.give_back(&self.location())
   }
 
   fn set_made_at(&self, series: &Series, entry: &CheckpointEntry) -> Result<()> {
@@ -291,10 +287,10 @@ impl Backend for SqliteBackend {
     )
   }
 
-  fn surplus(&self, series: &Series, keep: usize) -> Result<Surplus> {
+  fn surplus(&self, series: &Series, wanted: Wanted) -> Result<Surplus> {
     self.read_with(
       || self.name_of_session(&series.session),
-      |connection| Ok(checkpoints::surplus(connection, series, keep)?),
+      |connection| Ok(checkpoints::surplus(connection, series, wanted)?),
     )
   }
 

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Result, Row, ToSql, params
 use super::contents::Contents;
 use super::keys;
 use super::sessions::{self, ids};
-use crate::backend::{CheckpointEntry, Encoding, Peek, Series, Surplus, time_in_id};
+use crate::backend::{CheckpointEntry, Encoding, Peek, Series, Surplus, Wanted, time_in_id};
 use crate::clock::now_ms;
 use crate::format::delta::Reference;
 use crate::format::info::{HEAD_BYTES, TAIL_BYTES};
@@ -206,12 +206,17 @@ pub fn newest(connection: &Connection, series: &Series) -> Result<Option<Checkpo
   Ok(entries(connection, NEWEST, params![session, agent])?.pop())
 }
 
-pub fn surplus(connection: &Connection, series: &Series, keep: usize) -> Result<Surplus> {
+pub fn surplus(connection: &Connection, series: &Series, wanted: Wanted) -> Result<Surplus> {
   let (session, agent) = texts(series);
   let newest = newest(connection, series)?;
-  // Nobody has more than that.
-  let keep = i64::try_from(keep).unwrap_or(i64::MAX);
-  let entries = entries(connection, UNPINNED, params![session, agent, keep])?;
+  let entries = match wanted {
+    Wanted::Beyond(keep) => {
+      // Nobody has more than that.
+      let keep = i64::try_from(keep).unwrap_or(i64::MAX);
+      entries(connection, UNPINNED, params![session, agent, keep])?
+    }
+    Wanted::All => list(connection, series)?,
+  };
   Ok(Surplus {
     newest,
     entries,

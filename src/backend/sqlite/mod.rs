@@ -25,10 +25,13 @@ use connections::Readers;
 use contents::Contents;
 use failure::Failure;
 use queue::Queue;
-use writer::Label;
+use writer::{Label, give_back_pages};
 
 /// How long a call waits for other processes.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// After a deletion, so many pages are given back in one transaction: others get their turn in between.
+const PAGES_AT_ONCE: u32 = 512;
 
 #[derive(Debug)]
 pub struct SqliteBackend {
@@ -79,6 +82,24 @@ impl SqliteBackend {
       Ok(()) => Ok(bytes),
       Err(error) => Err(Error::io("write", Path::new(&name()), error)),
     }
+  }
+
+  /// Gives free pages back to the file system and cuts the log; `name` is that of what was deleted.
+  fn give_back(&self, name: &str) -> Result<()> {
+    let doing = "give back the space of";
+    let label = || Label {
+      doing,
+      name: name.to_owned(),
+    };
+    let some = |connection: &_| Ok(give_back_pages(connection, PAGES_AT_ONCE)?);
+    while self.queue.submit(label(), false, some)? {}
+    self.queue.exclusively(|writer| match writer {
+      Some(writer) => {
+        let shortened = writer.shorten_files();
+        shortened.map(drop).map_err(|refusal| refusal.to_error(doing, name))
+      }
+      None => Ok(()),
+    })
   }
 
   fn read_with<T>(

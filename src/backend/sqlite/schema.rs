@@ -107,6 +107,11 @@ pub fn ensure(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
   Ok(())
 }
 
+/// Writes a page as it is: a commit that changes nothing would sync nothing.
+pub fn touch(connection: &Connection) -> rusqlite::Result<()> {
+  connection.pragma_update(None, "user_version", VERSION)
+}
+
 /// The version of the tables; 0 if they have still to be made. A database that cannot be used is an error.
 fn version(connection: &Transaction<'_>, path: &Path) -> Result<usize, Failure> {
   let application: i32 = connection.pragma_query_one(None, "application_id")?;

@@ -14,6 +14,7 @@ mod agent;
 mod checkpoint;
 mod options;
 mod requests;
+mod retention;
 
 pub use requests::IterationArguments;
 
@@ -120,10 +121,16 @@ impl<'env> Arguments<'env> {
       return Ok(false);
     }
     let value = self.get(options, name)?;
+    if is_undefined(value) {
+      return Ok(false);
+    }
+    self.boolean(value, &format!("options.{name}"))
+  }
+
+  fn boolean(self, value: Value, name: &str) -> Result<bool> {
     match value.get_type() {
-      Ok(ValueType::Undefined) => Ok(false),
       Ok(ValueType::Boolean) => Ok(value.coerce_to_bool()?),
-      _ => Err(self.wrong(&format!("options.{name}"), "true or false", value)),
+      _ => Err(self.wrong(name, "true or false", value)),
     }
   }
 

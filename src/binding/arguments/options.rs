@@ -21,7 +21,9 @@ impl Arguments<'_> {
     let mut options = Options::default();
     match value.get_type() {
       Ok(ValueType::Undefined) => {}
-      Ok(ValueType::Number) => options.max_checkpoints_per_session = self.limit(value, "maxCheckpointsPerSession")?,
+      Ok(ValueType::Number) => {
+        options.max_checkpoints_per_session = Some(self.limit(value, "maxCheckpointsPerSession")?);
+      }
       _ => {
         self.object(value, "options")?;
         let limit = |name| {
@@ -31,8 +33,7 @@ impl Arguments<'_> {
             .transpose()
         };
         let default = Options::default();
-        options.max_checkpoints_per_session =
-          limit("maxCheckpointsPerSession")?.unwrap_or(default.max_checkpoints_per_session);
+        options.max_checkpoints_per_session = limit("maxCheckpointsPerSession")?;
         options.max_checkpoints_per_agent =
           limit("maxCheckpointsPerAgent")?.unwrap_or(default.max_checkpoints_per_agent);
         options.max_read_bytes = limit("maxReadBytes")?.map_or(default.max_read_bytes, |bytes| bytes as u64);
@@ -41,6 +42,9 @@ impl Arguments<'_> {
         }
         if let Some(bytes) = self.option(value, "deltaCacheBytes")? {
           options.delta_cache_bytes = self.count(bytes, "options.deltaCacheBytes")? as u64;
+        }
+        if let Some(retention) = self.option(value, "retention")? {
+          options.retention = Some(self.retention(retention, "options.retention")?);
         }
         if let Some(durability) = self.option(value, "durability")? {
           options.settings.durability = self.durability(durability)?;

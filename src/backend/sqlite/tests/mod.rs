@@ -4,7 +4,7 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::*;
-use crate::backend::{Backend, CheckpointEntry, Document, Durability, Encoding, Peek, Series, contract};
+use crate::backend::{Backend, CheckpointEntry, Document, Durability, Encoding, Peek, Series, Wanted, contract};
 use crate::error::Code;
 use crate::id::{CheckpointId, TaskId};
 
@@ -227,6 +227,30 @@ fn the_file_shrinks_when_a_session_is_deleted() {
   assert!(size < 200_000, "{size} bytes are left");
   assert_eq!(fs::metadata(root.path().join("store.db-wal")).unwrap().len(), 0);
   assert_eq!(backend.checkpoints(&keep).unwrap().len(), 20);
+}
+
+#[test]
+fn what_was_retired_is_confirmed_by_a_commit_that_lasts_and_its_space_is_given_back() {
+  let (root, backend) = backend();
+  let series = Series::from(session("s"));
+  for number in 0..20 {
+    write_checkpoint(&backend, &series, number, &vec![b'x'; 200_000]);
+  }
+  for number in 0..19 {
+    assert!(backend.retire(&series, &entry(number)).unwrap());
+  }
+  let size = |name: &str| fs::metadata(root.path().join(name)).unwrap().len();
+  let before = size("store.db-wal");
+  backend.confirm_retired(&series).unwrap();
+  assert!(size("store.db-wal") > before, "a commit without a page is not synced");
+  backend.give_back_space().unwrap();
+  assert_eq!(size("store.db-wal"), 0);
+  assert!(size("store.db") < 400_000, "{} bytes are left", size("store.db"));
+  assert_eq!(backend.checkpoints(&series).unwrap().len(), 1);
+  // The mark of our version is what it was.
+  SqliteBackend::new(file_in(&root), Settings::default())
+    .initialize()
+    .unwrap();
 }
 
 #[test]

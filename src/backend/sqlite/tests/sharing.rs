@@ -32,16 +32,16 @@ fn two_on_one_file_see_what_the_other_does() {
   let numbers = |entries: Vec<CheckpointEntry>| entries.into_iter().map(|entry| entry.made_at).collect::<Vec<_>>();
   for backend in [&one, &two] {
     assert_eq!(numbers(backend.checkpoints(&series).unwrap()), [5, 4, 3, 2, 1, 0]);
-    let surplus = backend.surplus(&series, 4).unwrap();
+    let surplus = backend.surplus(&series, Wanted::Beyond(4)).unwrap();
     assert_eq!(surplus.newest, Some(entry(5)));
     assert_eq!(numbers(surplus.entries), [1, 0]);
   }
   one.retire(&series, &entry(0)).unwrap();
-  assert_eq!(numbers(two.surplus(&series, 4).unwrap().entries), [1]);
+  assert_eq!(numbers(two.surplus(&series, Wanted::Beyond(4)).unwrap().entries), [1]);
   two.set_pinned(&series, &checkpoint(1), true).unwrap();
   one.retire(&series, &entry(1)).unwrap();
   assert_eq!(one.checkpoints(&series).unwrap().len(), 5);
-  assert!(one.surplus(&series, 4).unwrap().entries.is_empty());
+  assert!(one.surplus(&series, Wanted::Beyond(4)).unwrap().entries.is_empty());
   two.delete_session(&s).unwrap();
   assert!(one.places().unwrap().is_empty());
 }
