@@ -2,7 +2,7 @@
 //! copy that was interrupted goes on where it stopped.
 
 use super::Store;
-use crate::backend::{Document, Item, Series, time_in_id};
+use crate::backend::{Item, ItemName, Series};
 use crate::error::{Code, Error, Result};
 use crate::id::SessionId;
 
@@ -47,34 +47,32 @@ impl Store {
   /// the sessions of the other place does not find it, unless it was there before.
   fn copy_session(&self, session: &SessionId, to: &Self) -> Result<Copied> {
     let mut copied = Copied::default();
-    let mut rows = self.agent_series(session)?;
-    rows.push(session.into());
     let mut pins = Vec::new();
-    for series in &rows {
-      // The oldest first: what retention or a crash leaves of it is a beginning, not a middle.
-      for entry in self.backend.checkpoints(series)?.iter().rev() {
-        if self.copy_item(session, series.item_of(entry), to, &mut copied)? {
-          copied.checkpoints += 1;
+    // The oldest checkpoints come first: what retention or a crash leaves of a copy is a beginning, not a middle.
+    for listed in self.items_of(session)? {
+      // Earlier versions come about by saving.
+      if let ItemName::Previous(..) = listed.name {
+        continue;
+      }
+      if self.copy_item(session, listed.name.item(), to, &mut copied)? {
+        match listed.is_checkpoint() {
+          true => copied.checkpoints += 1,
+          false => copied.documents += 1,
         }
-        if time_in_id(entry.id.as_str()).is_none() {
-          to.backend.set_made_at(series, entry)?;
+      }
+      if let (ItemName::Checkpoint(agent, ..), Some(entry)) = (&listed.name, &listed.entry) {
+        let series = Series {
+          session: session.clone(),
+          agent: agent.clone(),
+        };
+        if listed.made_at().is_some() {
+          to.backend.set_made_at(&series, entry)?;
         }
         pins.push((series, entry.clone()));
       }
     }
-    let results = self.backend.results(session)?;
-    let documents = [Document::Labels, Document::TaskTree, Document::Session];
-    let items = results
-      .iter()
-      .map(Item::TaskResult)
-      .chain(documents.map(Item::Document));
-    for item in items {
-      if self.copy_item(session, item, to, &mut copied)? {
-        copied.documents += 1;
-      }
-    }
     for (series, entry) in pins {
-      to.backend.set_pinned(series, &entry.id, entry.is_pinned)?;
+      to.backend.set_pinned(&series, &entry.id, entry.is_pinned)?;
     }
     to.forget_ids(session);
     // Where the other place has a link to the newest, it follows.

@@ -10,6 +10,7 @@ use crate::format::layout::Layout;
 use crate::id::SessionId;
 
 mod agent;
+mod archive;
 mod checkpoint;
 mod copy;
 mod diff;
@@ -17,6 +18,7 @@ mod fork;
 mod gate;
 mod ids;
 mod info;
+mod items;
 mod labels;
 mod lifecycle;
 mod overview;
@@ -28,6 +30,7 @@ mod session;
 mod verify;
 
 pub use agent::{AgentPage, AgentRequest, Order};
+pub use archive::{Archive, Archived};
 pub use checkpoint::{CheckpointList, Created, Damaged, StoredCheckpoint};
 pub use copy::Copied;
 pub use diff::Difference;
