@@ -4,6 +4,7 @@
 
 const { AgentCheckpoints, CheckpointIterator, CheckpointStore, __napiBindingTarget } = require('./binding.js')
 const { AutoCheckpoint } = require('./lib/auto-checkpoint.js')
+const { control } = require('./lib/controlled.js')
 const { CheckpointPolicy } = require('./lib/policy.js')
 
 const methods = {
@@ -19,6 +20,9 @@ Object.defineProperty(CheckpointStore.prototype, 'autoCheckpoint', {
   enumerable: false,
   writable: true,
 })
+
+control(CheckpointStore.prototype, 'exportSession', 2)
+control(CheckpointStore.prototype, 'importSession', 1)
 
 // A literal: `import { … }` finds names in CommonJS only if they are spelt out.
 module.exports = {

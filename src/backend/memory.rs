@@ -283,8 +283,11 @@ impl Backend for MemoryBackend {
     let Some(contents) = sessions.get(session) else {
       return Ok(0);
     };
-    let is_there = |back: &u32| contents.get(Item::Previous(document, back + 1)).is_some();
-    Ok((0..).find(|back| !is_there(back)).unwrap_or_default())
+    let mut versions = 0;
+    while contents.get(Item::Previous(document, versions + 1)).is_some() {
+      versions += 1;
+    }
+    Ok(versions)
   }
 
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {

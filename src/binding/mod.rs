@@ -16,8 +16,11 @@ mod safety;
 
 mod steer;
 
+mod carry;
+
 mod arguments;
 mod call;
+mod control;
 mod engine;
 mod error;
 mod globals;
@@ -28,5 +31,6 @@ mod text;
 mod turns;
 
 pub use agent::AgentCheckpoints;
+pub use control::{new_control, progress_of, stop_work};
 pub use list::CheckpointIterator;
 pub use store::CheckpointStore;

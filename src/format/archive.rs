@@ -205,7 +205,7 @@ impl<R: Read> Reader<'_, BufReader<R>> {
 
   /// The next item, whose bytes have to be read before the one after it; `None` after the last, when everything was as it
   /// should be.
-  pub fn next(&mut self) -> Result<Option<Entry>, ReadError> {
+  pub fn next_item(&mut self) -> Result<Option<Entry>, ReadError> {
     if self.left.is_some() {
       return Err(ReadError::Io(io::Error::other("an item was not read to its end")));
     }
@@ -362,7 +362,7 @@ mod tests {
     let (mut reader, read_head) = Reader::new(bytes)?;
     assert_eq!(read_head, head());
     let mut items = Vec::new();
-    while let Some(entry) = reader.next()? {
+    while let Some(entry) = reader.next_item()? {
       let (mut bytes, mut buffer) = (Vec::new(), [0; 2]);
       loop {
         match reader.read(&mut buffer)? {
@@ -523,7 +523,7 @@ mod tests {
     let mut bomb = zstd::Encoder::new(Vec::new(), 1).unwrap();
     writeln!(bomb, "{head}").unwrap();
     for _ in 0..200 {
-      bomb.write_all(&[b'0'; 1 << 20]).unwrap();
+      bomb.write_all(&vec![b'0'; 1 << 20]).unwrap();
     }
     assert_eq!(why(&bomb.finish().unwrap()), "a line of it is too long");
   }

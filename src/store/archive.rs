@@ -115,7 +115,7 @@ impl Store {
   pub fn import_session(
     &self,
     mut from: Archive<'_, impl Read + Seek>,
-    new_name: Option<SessionId>,
+    new_name: Option<&SessionId>,
     control: &Control,
   ) -> Result<Archived> {
     control.check()?;
@@ -124,8 +124,8 @@ impl Store {
       counts.add(arriving.name, arriving.entry.size);
       Ok(())
     })?;
-    let session = match new_name.clone() {
-      Some(session) => session,
+    let session = match new_name {
+      Some(session) => session.clone(),
       None => SessionId::parse(&own_name)
         .map_err(|error| Error::corrupt(from.name, format!("its session has no good name: {error}")).because(error))?,
     };
@@ -135,7 +135,7 @@ impl Store {
     }
     let is_founded = self.backend.found(&session, &mut |receive| {
       let receive_one = &mut |Arriving { name, entry, bytes }: Arriving<'_>| {
-        let renamed = match (&new_name, name) {
+        let renamed = match (new_name, name) {
           (Some(session), ItemName::Document(Document::Session) | ItemName::Previous(Document::Session, _)) => {
             renamed(bytes, session)
           }
@@ -192,7 +192,7 @@ impl Store {
     let (mut reader, head) = Reader::new(&mut from.file).map_err(fail)?;
     let mut seen = HashSet::new();
     let (mut buffer, mut bytes) = (vec![0; CHUNK], Vec::new());
-    while let Some(entry) = reader.next().map_err(fail)? {
+    while let Some(entry) = reader.next_item().map_err(fail)? {
       let item = ItemName::parse(&entry.name).ok_or_else(|| {
         refuse(format!(
           "it holds {:?}, which is nothing that a session has",

@@ -55,9 +55,10 @@ impl Store {
         continue;
       }
       if self.copy_item(session, listed.name.item(), to, &mut copied)? {
-        match listed.is_checkpoint() {
-          true => copied.checkpoints += 1,
-          false => copied.documents += 1,
+        if listed.is_checkpoint() {
+          copied.checkpoints += 1;
+        } else {
+          copied.documents += 1;
         }
       }
       if let (ItemName::Checkpoint(agent, ..), Some(entry)) = (&listed.name, &listed.entry) {

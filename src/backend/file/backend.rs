@@ -218,13 +218,12 @@ impl<D: Disk> Backend for FileBackend<D> {
       return Ok(0);
     };
     pending::finish_abandoned(&directory, &path, self.settings)?;
-    for back in 0.. {
-      let is_there = exists(&directory, &Item::Previous(document, back + 1).file_name());
-      if !is_there.map_err(|error| Error::io("read", &path, error))? {
-        return Ok(back);
-      }
+    let is_there = |back| exists(&directory, &Item::Previous(document, back).file_name());
+    let mut versions = 0;
+    while is_there(versions + 1).map_err(|error| Error::io("read", &path, error))? {
+      versions += 1;
     }
-    Ok(0)
+    Ok(versions)
   }
 
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
