@@ -820,6 +820,14 @@ export interface WorkProgress {
   totalBytes?: number
 }
 
+/** What this package needs of an `AbortSignal`, so that its types need no library of others. */
+export interface StopSignal {
+  readonly aborted: boolean
+  readonly reason?: unknown
+  addEventListener(type: 'abort', listener: () => void, options?: { once?: boolean }): void
+  removeEventListener(type: 'abort', listener: () => void): void
+}
+
 /** How long work is watched and stopped. */
 export interface WorkOptions {
   /**
@@ -828,10 +836,10 @@ export interface WorkOptions {
    */
   onProgress?: (progress: WorkProgress) => void
   /**
-   * Stops the work: nothing is left of it, and the promise rejects with an `AbortError` whose `code` is `'ABORT_ERR'` and
+   * An `AbortSignal` that stops the work: nothing is left of it, and the promise rejects with an `AbortError` whose `code` is `'ABORT_ERR'` and
    * whose `cause` is the reason of the signal. What is done already stays done.
    */
-  signal?: AbortSignal
+  signal?: StopSignal
 }
 
 /** How `exportSession()` is watched and stopped. */
