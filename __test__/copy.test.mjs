@@ -16,7 +16,7 @@ import { describe, it } from 'node:test'
 import { everythingOf, filledStore } from './support/filled.mjs'
 import { runNode } from './support/processes.mjs'
 import { checkpointFiles } from './support/reference.mjs'
-import { makeAgent, makeSession, makeTask, withoutTree } from './support/sessions.mjs'
+import { makeSession, withoutTree } from './support/sessions.mjs'
 import { CheckpointStore, OPTIONS, checkpointOf, openStore, places, scratchDirectory } from './support/stores.mjs'
 
 const NOTHING = { sessions: [], checkpoints: 0, documents: 0, unchanged: 0, sizeBytes: 0 }

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import {
   appendFileSync,
   cpSync,
-  existsSync,
   mkdirSync,
   readFileSync,
   readdirSync,
@@ -14,10 +13,9 @@ import {
 } from 'node:fs'
 import { homedir } from 'node:os'
 import { join, relative } from 'node:path'
-import { before, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 
 import { everythingOf, filledStore } from './support/filled.mjs'
-import { killNode, runNode } from './support/processes.mjs'
 import { makeSession, makeTree } from './support/sessions.mjs'
 import { snapshotOf } from './support/snapshot.mjs'
 import { OPTIONS, checkpointOf, onEveryBackend, openStore, places, scratchDirectory } from './support/stores.mjs'
@@ -165,11 +163,11 @@ onEveryBackend('a session that exists', (open) => {
     await store.agent('agents', 'a').save({ iteration: 1 })
     await store.saveSession(makeSession('s', { name: 'newer' }))
     const sizes = async () => (await store.sessionsInfo()).map(({ id, sizeBytes }) => [id, sizeBytes])
-    const before = await sizes()
+    const sizesBefore = await sizes()
     for (const as of [undefined, 's', 'result', 'agents']) {
       await assert.rejects(store.importSession(file, { as }), { code: 'WAYMARK_EXISTS', message: /exists already/ })
     }
-    assert.deepEqual(await sizes(), before)
+    assert.deepEqual(await sizes(), sizesBefore)
     assert.equal((await store.loadSession('s')).name, 'newer')
   })
 
@@ -344,264 +342,4 @@ describe('the file of an export', () => {
     assert.equal(readlinkSync(join(to.getBaseDir(), 's', 'latest')), join('checkpoints', `${checkpointId}.json`))
     assert.deepEqual(readdirSync(to.getBaseDir()), ['s'])
   })
-})
-
-/** A session that takes a moment to pack, in files, and packed. */
-const large = {}
-before(async () => {
-  large.base = scratchDirectory()
-  large.file = newFile()
-  const { code, stderr } = await runNode(
-    `
-    import { randomBytes } from 'node:crypto'
-    const [base, file] = process.argv.slice(1)
-    const store = new CheckpointStore(base, { durability: 'relaxed', maxCheckpointsPerSession: Infinity })
-    await store.initialize()
-    for (let count = 0; count < 60; count += 1) {
-      const session = { id: 's', name: 'large', status: 'active', taskTree: {}, checkpointIds: [] }
-      const text = randomBytes(750_000).toString('hex')
-      const { success } = await store.createCheckpoint(session, {}, { text }, { trigger: 'auto', includeContext: true })
-      if (!success) process.exit(1)
-    }
-    await store.exportSession('s', file)
-  `,
-    { args: [large.base, large.file] },
-  )
-  assert.equal(code, 0, stderr)
-})
-
-onEveryBackend('the progress of an import', (open) => {
-  it('is told now and then, in order, and to its end', async () => {
-    const store = await open({ durability: 'relaxed' })
-    const told = []
-    let isSettled = false
-    const start = performance.now()
-    await store.importSession(large.file, {
-      onProgress(progress) {
-        assert.equal(isSettled, false)
-        told.push(progress)
-      },
-    })
-    isSettled = true
-    assert.ok(told.length <= (performance.now() - start) / 50 + 2, `${told.length}`)
-    const order = ['check', 'import']
-    for (const [index, { phase, done, total, bytes }] of told.entries()) {
-      const before = told[index - 1] ?? { phase: 'check', done: 0, bytes: 0 }
-      const isNext = order.indexOf(phase) > order.indexOf(before.phase)
-      assert.ok(isNext || (phase === before.phase && done >= before.done && bytes >= before.bytes))
-      assert.ok(done <= total)
-    }
-    const last = told.at(-1)
-    assert.deepEqual([last.phase, last.done, last.total, last.bytes], ['import', 60, 60, last.totalBytes])
-    const count = told.length
-    await new Promise((resolve) => setTimeout(resolve, 120))
-    assert.equal(told.length, count)
-  })
-
-  it('may be ended by an exception, which is the answer', async () => {
-    const store = await open({ durability: 'relaxed' })
-    for (const phase of ['check', 'import']) {
-      const thrown = new RangeError(`enough of ${phase}`)
-      let told = 0
-      const work = store.importSession(large.file, {
-        onProgress(progress) {
-          if (progress.phase !== phase) return
-          told += 1
-          throw thrown
-        },
-      })
-      await assert.rejects(work, (error) => error === thrown)
-      assert.equal(told, 1)
-    }
-    assert.deepEqual(await store.sessionsInfo(), [])
-    const base = store.getBaseDir()
-    if (!base.includes(':')) assert.deepEqual(readdirSync(base), [])
-  })
-})
-
-describe('the progress of an export', () => {
-  it('is told now and then, and at its end', async () => {
-    const store = await openStore(large.base)
-    const told = []
-    const { bytes } = await store.exportSession('s', newFile(), { onProgress: (progress) => told.push(progress) })
-    assert.deepEqual(told.at(-1), { phase: 'export', done: 60, total: 60, bytes })
-    assert.ok(told.length > 2)
-  })
-
-  it('may be ended by anything that is thrown, and then there is no file', async () => {
-    const store = await openStore(large.base)
-    for (const thrown of [new Error('enough'), 'enough', undefined, null]) {
-      const file = newFile()
-      const work = store.exportSession('s', file, {
-        onProgress() {
-          throw thrown
-        },
-      })
-      await assert.rejects(
-        work.then(() => assert.fail()),
-        (error) => error === thrown,
-      )
-      assert.deepEqual(readdirSync(join(file, '..')), [])
-    }
-  })
-
-  it('does not keep the process', async () => {
-    const { code, stdout } = await runNode(
-      `
-      const [base, file] = process.argv.slice(1)
-      const store = new CheckpointStore(base)
-      await store.initialize()
-      await store.exportSession('s', file, { onProgress() {} })
-      console.log('done')
-    `,
-      { args: [large.base, newFile()] },
-    )
-    assert.deepEqual([code, stdout], [0, 'done\n'])
-  })
-})
-
-onEveryBackend('a signal', (open) => {
-  const isAbortError = (reason) => (error) => {
-    assert.ok(error instanceof Error)
-    assert.deepEqual([error.name, error.code, error.message], ['AbortError', 'ABORT_ERR', 'The operation was aborted'])
-    assert.equal(error.cause, reason)
-    return true
-  }
-
-  it('that was given before keeps everything from being touched', async () => {
-    const store = await open()
-    await store.saveSession(makeSession('s'))
-    const file = newFile()
-    const signal = AbortSignal.abort()
-    await assert.rejects(store.exportSession('s', file, { signal }), isAbortError(signal.reason))
-    await assert.rejects(store.importSession(file, { signal }), isAbortError(signal.reason))
-    const own = AbortSignal.abort('my reason')
-    await assert.rejects(store.exportSession('s', file, { signal: own }), isAbortError('my reason'))
-    assert.deepEqual(readdirSync(join(file, '..')), [])
-  })
-
-  it('in the middle of an import leaves nothing, and later it works', async () => {
-    const store = await open()
-    for (const phase of ['check', 'import']) {
-      const controller = new AbortController()
-      const reason = new Error('changed my mind')
-      const work = store.importSession(large.file, {
-        signal: controller.signal,
-        onProgress: (progress) => progress.phase === phase && controller.abort(reason),
-      })
-      await assert.rejects(work, isAbortError(reason))
-      assert.deepEqual(await store.sessionsInfo(), [])
-      const base = store.getBaseDir()
-      if (!base.includes(':')) assert.deepEqual(readdirSync(base), [])
-    }
-    await store.importSession(large.file)
-    assert.equal((await store.listCheckpointInfo('s')).total, 60)
-  })
-
-  it('in the middle of an export leaves no file', async () => {
-    const store = await open({ durability: 'relaxed', maxCheckpointsPerSession: 1000 })
-    await store.importSession(large.file)
-    const file = newFile()
-    const controller = new AbortController()
-    const work = store.exportSession('s', file, { signal: controller.signal })
-    const reason = new Error('changed my mind')
-    setTimeout(() => controller.abort(reason), 30)
-    await assert.rejects(work, isAbortError(reason))
-    assert.deepEqual(readdirSync(join(file, '..')), [])
-  })
-
-  it('that comes when all is done changes nothing, and is not listened to any more', async () => {
-    const store = await open()
-    await store.saveSession(makeSession('s'))
-    const controller = new AbortController()
-    const { signal } = controller
-    let listeners = 0
-    const counting = {
-      get aborted() {
-        return signal.aborted
-      },
-      addEventListener: (...args) => {
-        listeners += 1
-        signal.addEventListener(...args)
-      },
-      removeEventListener: (...args) => {
-        listeners -= 1
-        signal.removeEventListener(...args)
-      },
-    }
-    const file = newFile()
-    await store.exportSession('s', file, { signal: counting })
-    await store.importSession(file, { signal: counting, as: 'other' })
-    assert.equal(listeners, 0)
-    controller.abort()
-    assert.deepEqual(await store.listSessions(), ['other', 's'])
-  })
-})
-
-describe('a process that is killed', () => {
-  it('in the middle of an export leaves no file of that name', async () => {
-    const file = newFile()
-    await killNode(
-      `const store = new CheckpointStore(${JSON.stringify(large.base)})
-       await store.initialize()
-       await store.exportSession('s', ${JSON.stringify(file)}, { onProgress: ({ done }) => console.log(done) })
-       setInterval(() => {}, 1000)`,
-      { afterLines: 2 },
-    )
-    assert.equal(existsSync(file), false)
-    const store = await openStore(large.base)
-    await store.exportSession('s', file)
-    await (await openStore('memory:')).importSession(file)
-  })
-
-  for (const kind of ['files', 'sqlite']) {
-    it(`in the middle of an import into ${kind} leaves nothing to be seen, and it works the next time`, async () => {
-      const place = places[kind]()
-      await killNode(
-        `const store = new CheckpointStore(${JSON.stringify(place)})
-         await store.initialize()
-         const onProgress = ({ phase, done, total }) => phase === 'import' && done < total && console.log(done)
-         await store.importSession(${JSON.stringify(large.file)}, { onProgress })
-         setInterval(() => {}, 1000)`,
-        { afterLines: 1 },
-      )
-      const store = await openStore(place)
-      assert.deepEqual(await store.listSessions(), [])
-      assert.deepEqual(await store.sessionsInfo(), [])
-      await store.importSession(large.file)
-      assert.equal((await store.verifySession('s')).whole, true)
-    })
-  }
-})
-
-describe('memory', () => {
-  for (const kind of ['files', 'sqlite']) {
-    it(`is not what a session takes up, going out of and into ${kind}`, async () => {
-      const fill = `
-        const store = new CheckpointStore(process.argv[1], { durability: 'relaxed', maxCheckpointsPerSession: Infinity })
-        await store.initialize()
-        const session = { id: 's', name: 'n', status: 'active', taskTree: {}, checkpointIds: [] }
-        for (let count = 0; count < 200; count += 1) {
-          const text = String(count % 10).repeat(1_500_000)
-          await store.createCheckpoint(session, {}, { text }, { trigger: 'auto', includeContext: true })
-        }`
-      const carry = `
-        const [from, file, to] = process.argv.slice(1)
-        const stores = [from, to].map((place) => new CheckpointStore(place, { durability: 'relaxed' }))
-        for (const store of stores) await store.initialize()
-        let peak = 0
-        const sampling = setInterval(() => { peak = Math.max(peak, process.memoryUsage.rss()) }, 5)
-        const { bytes } = await stores[0].exportSession('s', file)
-        const imported = await stores[1].importSession(file)
-        clearInterval(sampling)
-        console.log(JSON.stringify({ bytes, imported: imported.bytes, peak }))`
-      const [from, to] = [places[kind](), places[kind]()]
-      assert.equal((await runNode(fill, { args: [from] })).code, 0)
-      const { stdout, stderr } = await runNode(carry, { args: [from, newFile(), to] })
-      assert.equal(stderr, '')
-      const { bytes, imported, peak } = JSON.parse(stdout)
-      assert.ok(bytes > 300e6 && imported === bytes, `${bytes} bytes`)
-      assert.ok(peak < 200e6, `${peak} bytes at the most`)
-    })
-  }
 })

@@ -4,8 +4,8 @@ import { makeAgent, makeSession, makeTask } from './sessions.mjs'
 import { OPTIONS, checkpointOf, openStore } from './stores.mjs'
 
 /** Two sessions with one of everything that can be stored, in files. */
-export async function filledStore(options = undefined) {
-  const store = await openStore(undefined, options)
+export async function filledStore() {
+  const store = await openStore()
   const session = makeSession('full', { name: '🟦 "full"' })
   session.taskTree = { a: makeTask('a', { status: 'in_progress' }), b: makeTask('b', { prompt: 'é\n' }) }
   await store.saveSession(session)

@@ -7,10 +7,15 @@ import type {
   CheckpointReference,
   CheckpointStoreOptions,
   DamagedCheckpoint,
+  ExportResult,
   HierarchicalTask,
+  ImportResult,
   RestoredState,
+  StopSignal,
   SwarmSession,
   WaymarkErrorCode,
+  WorkOptions,
+  WorkProgress,
 } from 'waymark'
 
 interface CostedTask extends HierarchicalTask {
@@ -52,6 +57,16 @@ export async function added(): Promise<WaymarkErrorCode | undefined> {
   return damaged?.code ?? byIds.code ?? (integrity && state ? 'WAYMARK_CORRUPT' : undefined)
 }
 
+export async function carried(store: CheckpointStore, signal: StopSignal): Promise<number> {
+  const seen: WorkProgress[] = []
+  const watched: WorkOptions = { signal, onProgress: (progress) => void seen.push(progress) }
+  const out: ExportResult = await store.exportSession('s', 's.zst', watched)
+  const back: ImportResult = await store.importSession(out.file, { ...watched, as: 'other' })
+  const phase: 'export' | 'check' | 'import' | undefined = seen[0]?.phase
+  const rest: number | undefined = seen[0]?.totalBytes
+  return phase === 'export' ? out.sizeBytes + out.bytes : back.checkpoints + back.documents + (rest ?? 0)
+}
+
 export async function disposed(): Promise<string[]> {
   const store = new CheckpointStore()
   const dispose: () => Promise<void> = store[Symbol.asyncDispose].bind(store)
@@ -70,6 +85,14 @@ export function refused(store: CheckpointStore, session: SwarmSession): void {
   void store.loadSession(5)
   // @ts-expect-error durability is one of two
   void new CheckpointStore('x', { durability: 'best' })
+  // @ts-expect-error an export needs a file
+  void store.exportSession('s')
+  // @ts-expect-error a file is named by its path
+  void store.importSession({ href: 'file:///s.zst' })
+  // @ts-expect-error a signal can be listened to
+  void store.importSession('s.zst', { signal: { aborted: false } })
+  // @ts-expect-error an export keeps the id
+  void store.exportSession('s', 's.zst', { as: 'other' })
   // @ts-expect-error a restore needs to know what
   void store.restoreCheckpoint({ validateChecksum: true })
   // @ts-expect-error a checkpoint is compared with another

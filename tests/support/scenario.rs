@@ -1,17 +1,20 @@
 //! A session with everything in it, every way to change it, and what may be found of it afterwards.
 
+use std::io::Cursor;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use waymark::backend::file::FileBackend;
-use waymark::backend::{Encoding, Series, Settings};
+use waymark::backend::{Encoding, MemoryBackend, Series, Settings};
+use waymark::control::Control;
 use waymark::format::agent::AgentState;
 use waymark::format::compose::Parts;
 use waymark::format::layout::compact;
 use waymark::format::reset::Resets;
 use waymark::id::{AgentId, CheckpointId, SessionId, TaskId};
 use waymark::store::{
-  Expiry, ForkRequest, Label, LabelRequest, OpenStore, RecoverOutcome, RecoverRequest, RestoreRequest, Spelling, Store,
+  Archive, Expiry, ForkRequest, Label, LabelRequest, Loaded, OpenStore, RecoverOutcome, RecoverRequest, RestoreRequest,
+  Spelling, Store,
 };
 use waymark::{Error, Options};
 
@@ -36,9 +39,10 @@ pub enum Method {
   SaveAgent,
   ForkSession,
   ExpireSessions,
+  ImportSession,
 }
 
-pub const METHODS: [Method; 16] = [
+pub const METHODS: [Method; 17] = [
   Method::CreateSessionDirectory,
   Method::SaveSession,
   Method::SaveTaskTree,
@@ -55,6 +59,7 @@ pub const METHODS: [Method; 16] = [
   Method::SaveAgent,
   Method::ForkSession,
   Method::ExpireSessions,
+  Method::ImportSession,
 ];
 
 /// How many checkpoints are kept; the scenario begins with that many.
@@ -92,6 +97,58 @@ fn agent() -> Series {
 
 fn fork() -> SessionId {
   SessionId::parse("fork").unwrap()
+}
+
+fn imported() -> SessionId {
+  SessionId::parse("imported").unwrap()
+}
+
+/// A session with everything in it, as a file.
+static ARCHIVE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+  let store = Arc::new(Store::new(Arc::new(MemoryBackend::new(2)), Options::default()));
+  store.begin_open().finish().unwrap();
+  let store = store.enter().unwrap();
+  let s = imported();
+  for version in ["old", "new"] {
+    store.save_session(&s, &document(version)).unwrap();
+  }
+  store.save_task_tree(&s, &tree("new")).unwrap();
+  store.save_task_result(&s, &task(), "\"new\"").unwrap();
+  for encoding in Encoding::ALL {
+    let made = store
+      .create_checkpoint(&s, store.stamp(), &parts("new"), encoding)
+      .unwrap();
+    store.pin_checkpoint(&s, &made.id, true).unwrap();
+  }
+  let mut file = Vec::new();
+  let to = Archive {
+    file: &mut file,
+    name: "archive",
+  };
+  store.export_session(&s, to, &Control::default()).unwrap();
+  file
+});
+
+/// Whether all of what was imported is there, or none; `None` if it is something between.
+fn is_imported(store: &Store) -> Option<bool> {
+  let s = imported();
+  let documents = [
+    store.load_session(&s, 0),
+    store.load_session(&s, 1),
+    store.load_task_tree(&s, 0),
+    store.load_task_result(&s, &task()),
+  ];
+  let entries = store.list(&(&s).into(), 0, 0).ok()?.entries;
+  let is_whole =
+    |entry| matches!(store.read_entry(&(&s).into(), entry), Some(Ok(stored)) if stored.spelling == Spelling::Fits);
+  let is_there = |loaded: &Result<Option<Loaded>, Error>| matches!(loaded, Ok(Some(_)));
+  if documents.iter().all(is_there) && entries.len() == 2 {
+    return entries
+      .iter()
+      .all(|entry| entry.is_pinned && is_whole(entry))
+      .then_some(true);
+  }
+  (entries.is_empty() && !documents.iter().any(is_there)).then_some(false)
 }
 
 fn document(version: &str) -> String {
@@ -198,6 +255,13 @@ pub fn run(store: &Store, method: Method, before: &Before) -> Result<Option<Chec
       drop(store.fork(&request, store.stamp())?);
     }
     Method::ExpireSessions => drop(store.expire_sessions(2.0, Expiry::Archive)?),
+    Method::ImportSession => {
+      let from = Archive {
+        file: Cursor::new(&*ARCHIVE),
+        name: "archive",
+      };
+      drop(store.import_session(from, None, &Control::default())?);
+    }
   }
   Ok(None)
 }
@@ -243,6 +307,7 @@ fn is_done(store: &Store, method: Method) -> bool {
       let document = store.load_session(&s, 0).ok().flatten();
       document.is_some_and(|document| document.text.contains("\"archived\""))
     }
+    Method::ImportSession => is_imported(store) == Some(true),
     _ => true,
   }
 }
@@ -268,7 +333,7 @@ pub fn complaints(
   }
   let store = open(disk);
   let s = session();
-  let text = |loaded: Result<Option<waymark::store::Loaded>, Error>| match loaded {
+  let text = |loaded: Result<Option<Loaded>, Error>| match loaded {
     Ok(loaded) => loaded.map(|loaded| compact(&loaded.text)),
     Err(error) => Some(format!("damaged: {error}")),
   };
@@ -318,6 +383,7 @@ pub fn complaints(
     };
     check(may_go || whole.contains(id), format!("lost the checkpoint {id}"));
   }
+  check(is_imported(&store).is_some(), "half of a session came in".to_owned());
   if ending == Ending::Acknowledged {
     check(is_done(&store, method), "what it did is gone".to_owned());
   }
@@ -354,6 +420,7 @@ fn afterwards(disk: &FaultyDisk, store: OpenStore, before: &Before) -> Vec<Strin
       Method::PinCheckpoint,
       Method::LabelCheckpoint,
       Method::ForkSession,
+      Method::ImportSession,
     ];
     if !needs_more.contains(&method) {
       let again = run(&store, method, before);
@@ -374,8 +441,9 @@ fn afterwards(disk: &FaultyDisk, store: OpenStore, before: &Before) -> Vec<Strin
   for method in writes {
     let _ = run(&swept, method, before);
   }
-  // Nobody writes into a fork that did not come about.
+  // Nobody writes into a session that did not come about.
   let _ = swept.delete_session(&fork());
+  let _ = swept.delete_session(&imported());
   let left = disk.temporaries();
   if !left.is_empty() || disk.is_pending() {
     complaints.push(format!("left over: {left:?}"));
