@@ -4,6 +4,8 @@
 
 const { AgentCheckpoints, CheckpointIterator, CheckpointStore, __napiBindingTarget } = require('./binding.js')
 const { AutoCheckpoint } = require('./lib/auto-checkpoint.js')
+const { control } = require('./lib/controlled.js')
+const { isObject } = require('./lib/errors.js')
 const { CheckpointPolicy } = require('./lib/policy.js')
 
 const methods = {
@@ -19,6 +21,14 @@ Object.defineProperty(CheckpointStore.prototype, 'autoCheckpoint', {
   enumerable: false,
   writable: true,
 })
+
+control(CheckpointStore.prototype, 'exportSession', 2)
+control(CheckpointStore.prototype, 'importSession', 1)
+control(CheckpointStore.prototype, 'convert', 2)
+control(CheckpointStore.prototype, 'copyTo', 1)
+control(CheckpointStore.prototype, 'verifySession', 1)
+// `prune({ … })` leaves out the session.
+control(CheckpointStore.prototype, 'prune', 1, ([first, second]) => second ?? (isObject(first) ? first : undefined))
 
 // A literal: `import { … }` finds names in CommonJS only if they are spelt out.
 module.exports = {

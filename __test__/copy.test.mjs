@@ -13,67 +13,19 @@ import {
 import { join, relative } from 'node:path'
 import { describe, it } from 'node:test'
 
+import { everythingOf, filledStore } from './support/filled.mjs'
 import { runNode } from './support/processes.mjs'
 import { checkpointFiles } from './support/reference.mjs'
-import { makeAgent, makeSession, makeTask, withoutTree } from './support/sessions.mjs'
+import { makeSession, withoutTree } from './support/sessions.mjs'
 import { CheckpointStore, OPTIONS, checkpointOf, openStore, places, scratchDirectory } from './support/stores.mjs'
 
 const NOTHING = { sessions: [], checkpoints: 0, documents: 0, unchanged: 0, sizeBytes: 0 }
-
-/** Two sessions with one of everything that can be stored, in files. */
-async function filledStore() {
-  const store = await openStore()
-  const session = makeSession('full', { name: '🟦 "full"' })
-  session.taskTree = { a: makeTask('a', { status: 'in_progress' }), b: makeTask('b', { prompt: 'é\n' }) }
-  await store.saveSession(session)
-  await store.saveTaskTree('full', session.taskTree)
-  await store.saveTaskResult('full', 'a', { success: true, output: '✓' })
-  await store.saveTaskResult('full', 'b', null)
-  const made = []
-  for (const compress of [false, true, false, true]) {
-    const options = { ...OPTIONS, compress, label: `made ${compress}` }
-    made.push(await checkpointOf(store, session, options, { x: makeAgent('x') }, { key: [1, 'é'] }))
-  }
-  const [first, second, third] = made.map(({ checkpointId }) => checkpointId)
-  await store.pinCheckpoint('full', first)
-  await store.pinCheckpoint('full', second)
-  await store.labelCheckpoint('full', second, 'given "later"')
-  await store.labelCheckpoint('full', third, null)
-  const writer = store.agent('full', 'writer')
-  await writer.save({ iteration: 1, messages: [{ role: 'user', content: 'é' }], context: new Uint8Array([0, 255, 7]) })
-  await writer.save({ iteration: 2, status: 'halted', statusReason: 'loop' }, { compress: true })
-  await store.agent('full', 'critic').save({ iteration: 1 })
-  await store.forkSession({ sessionId: 'full', checkpointId: first, newSessionId: 'fork' })
-  await store.agent('agents only', 'lonely').save({ iteration: 1 })
-  return store
-}
 
 const ALL = ['agents only', 'fork', 'full']
 
 /** How many things there are in that store: checkpoints of sessions and agents; sessions, trees, results and labels. */
 const CHECKPOINTS = 4 + 3 + 1 + 1
 const DOCUMENTS = 5 + 2
-
-const withoutPaths = (values) => values.map(({ path: _, ...rest }) => rest)
-
-/** Everything that can be read of a session, apart from the names of the places. */
-async function everythingOf(store, id) {
-  const agents = await store.listAgents(id)
-  const { checkpoints, agentCheckpoints, files, whole } = await store.verifySession(id)
-  const { sizeBytes: _, ...info } = (await store.sessionsInfo()).find((line) => line.id === id)
-  return {
-    info,
-    whole,
-    session: await store.loadSession(id),
-    taskTree: await store.loadTaskTree(id),
-    results: [await store.loadTaskResult(id, 'a'), await store.loadTaskResult(id, 'b')],
-    list: await store.listCheckpoints(id),
-    infos: await store.listCheckpointInfo(id),
-    agents: await Promise.all(agents.map((agent) => store.agent(id, agent).list())),
-    agentInfos: await Promise.all(agents.map((agent) => store.agent(id, agent).info())),
-    verified: [withoutPaths(checkpoints), withoutPaths(agentCheckpoints), withoutPaths(files)],
-  }
-}
 
 async function assertCopied(from, to, ids = ALL) {
   for (const id of ids) {

@@ -58,9 +58,11 @@ describe('the package', () => {
       'index.js',
       'lib/auto-checkpoint.js',
       'lib/capture.js',
+      'lib/controlled.js',
       'lib/errors.js',
       'lib/one-at-a-time.js',
       'lib/policy.js',
+      'lib/timer.js',
       'package.json',
     ])
     assert.deepEqual(packed.platform.files.toSorted(), ['README.md', 'package.json', packed.binary])

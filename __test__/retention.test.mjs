@@ -444,7 +444,7 @@ describe('a retention that makes no sense', () => {
     const wrong = [
       ...WRONG.map(([retention, message]) => [['s', { retention }], message]),
       ...NOT_RETENTIONS.slice(1).map((retention) => [[{ retention }], /^options\.retention must be an object; got /]),
-      [['s', { dryrun: true }], /^options has a member "dryrun" that is not known\. Known are dryRun, retention$/],
+      [['s', { dryrun: true }], /^options has a member "dryrun" that is not known\. Known are dryRun, retention, /],
       [[{ sessionId: 's' }], /^options has a member "sessionId" that is not known/],
       [['s', { dryRun: 1 }], /^options\.dryRun must be true or false; got 1$/],
       [['s', null], /^options must be an object; got null$/],

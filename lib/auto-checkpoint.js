@@ -6,6 +6,7 @@ const { captureState } = require('./capture.js')
 const { describe, errorOf, invalidArgument, isObject, wrong } = require('./errors.js')
 const { OneAtATime } = require('./one-at-a-time.js')
 const { CheckpointPolicy, readEvent } = require('./policy.js')
+const { startTimer } = require('./timer.js')
 
 /** A timer that is set to more fires at once. */
 const LONGEST_INTERVAL_MS = 2_147_483_647
@@ -133,14 +134,6 @@ function checked(options) {
     checkpointOptions: { ...DEFAULTS, ...checkpointOptions },
     onError,
   }
-}
-
-/** A timer that does not keep the process alive. */
-function startTimer(tick, everyMs) {
-  const timer = setInterval(tick, everyMs)
-  if (typeof timer === 'object') timer.unref?.()
-  else globalThis.Deno?.unrefTimer?.(timer)
-  return timer
 }
 
 /** For failures that nobody else hears of. */

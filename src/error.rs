@@ -38,6 +38,8 @@ pub enum Code {
   Io,
   /// Written, but the directory or the log could not be synced: it may or may not survive a crash.
   OutcomeUnknown,
+  /// Whoever asked for it stopped it. The name is that of Node.js.
+  Aborted,
   /// A defect of the store itself.
   Internal,
 }
@@ -60,6 +62,7 @@ impl Code {
       Self::TooLarge => "WAYMARK_TOO_LARGE",
       Self::Io => "WAYMARK_IO",
       Self::OutcomeUnknown => "WAYMARK_OUTCOME_UNKNOWN",
+      Self::Aborted => "ABORT_ERR",
       Self::Internal => "WAYMARK_INTERNAL",
     }
   }

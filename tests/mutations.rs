@@ -12,6 +12,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use waymark::Options;
 use waymark::backend::{Backend, Encoding, Item, MemoryBackend, Series};
+use waymark::control::Control;
 use waymark::format::compose::Parts;
 use waymark::format::reset::Resets;
 use waymark::format::scan::validate;
@@ -113,7 +114,7 @@ fn read_everything(store: &OpenStore, session: &SessionId, id: &CheckpointId, ta
     assert!(serde_json::from_str::<Value>(&infos).is_ok(), "{infos}");
   }
   let _ = store.verify_checkpoint(series, id);
-  let _ = store.verify_session(session).unwrap();
+  let _ = store.verify_session(session, &Control::default()).unwrap();
   let resets = Resets {
     failed: true,
     in_progress: true,

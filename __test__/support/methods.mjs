@@ -1,6 +1,11 @@
 // Every method that needs an open store, with arguments that are good.
 
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
 import { makeSession, makeTree } from './sessions.mjs'
+
+const NOWHERE = join(tmpdir(), 'waymark-test-nowhere', 's.zst')
 
 export const ALL_METHODS = {
   createSessionDirectory: ['s'],
@@ -33,9 +38,12 @@ export const ALL_METHODS = {
   deleteSessionCheckpoints: ['s'],
   expireSessions: [0, { action: 'archive' }],
   recoverable: [],
+  convert: ['s', 'json', {}],
   setRetention: ['s', { keepLast: 1 }],
   getRetention: ['s'],
   prune: [{ dryRun: true }],
+  exportSession: ['s', NOWHERE, {}],
+  importSession: [NOWHERE, {}],
 }
 
 /** The methods that answer `{success: false}` instead of rejecting. */

@@ -7,15 +7,20 @@ import type {
   CheckpointReference,
   CheckpointStoreOptions,
   DamagedCheckpoint,
+  ExportResult,
   HierarchicalTask,
+  ImportResult,
   PruneFailure,
   PruneOptions,
   PruneResult,
   PrunedCheckpoint,
   RestoredState,
   Retention,
+  StopSignal,
   SwarmSession,
   WaymarkErrorCode,
+  WorkOptions,
+  WorkProgress,
 } from 'waymark'
 
 interface CostedTask extends HierarchicalTask {
@@ -82,6 +87,16 @@ export async function retained(store: CheckpointStore): Promise<string | undefin
   return gone ? `${gone.checkpointId} ${gone.timestamp} ${gone.sizeBytes} ${gone.reason}` : `${code} ${nothing}`
 }
 
+export async function carried(store: CheckpointStore, signal: StopSignal): Promise<number> {
+  const seen: WorkProgress[] = []
+  const watched: WorkOptions = { signal, onProgress: (progress) => void seen.push(progress) }
+  const out: ExportResult = await store.exportSession('s', 's.zst', watched)
+  const back: ImportResult = await store.importSession(out.file, { ...watched, as: 'other' })
+  const phase: WorkProgress['phase'] | undefined = seen[0]?.phase
+  const rest: number | undefined = seen[0]?.totalBytes
+  return phase === 'export' ? out.sizeBytes + out.bytes : back.checkpoints + back.documents + (rest ?? 0)
+}
+
 export async function disposed(): Promise<string[]> {
   const store = new CheckpointStore()
   const dispose: () => Promise<void> = store[Symbol.asyncDispose].bind(store)
@@ -106,6 +121,14 @@ export function refused(store: CheckpointStore, session: SwarmSession): void {
   void store.prune({ dryRun: true }, 's')
   // @ts-expect-error durability is one of two
   void new CheckpointStore('x', { durability: 'best' })
+  // @ts-expect-error an export needs a file
+  void store.exportSession('s')
+  // @ts-expect-error a file is named by its path
+  void store.importSession({ href: 'file:///s.zst' })
+  // @ts-expect-error a signal can be listened to
+  void store.importSession('s.zst', { signal: { aborted: false } })
+  // @ts-expect-error an export keeps the id
+  void store.exportSession('s', 's.zst', { as: 'other' })
   // @ts-expect-error a restore needs to know what
   void store.restoreCheckpoint({ validateChecksum: true })
   // @ts-expect-error a checkpoint is compared with another

@@ -110,6 +110,8 @@ pub enum Document {
 }
 
 impl Document {
+  pub const ALL: [Self; 4] = [Self::Session, Self::TaskTree, Self::Labels, Self::Retention];
+
   /// Those of which earlier versions may be kept.
   pub const VERSIONED: [Self; 2] = [Self::Session, Self::TaskTree];
 
@@ -203,6 +205,65 @@ impl fmt::Display for Item<'_> {
   }
 }
 
+/// What an item is, in words of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ItemName {
+  Document(Document),
+  Previous(Document, u32),
+  Checkpoint(Option<AgentId>, CheckpointId, Encoding),
+  Key(Option<AgentId>, CheckpointId),
+  TaskResult(TaskId),
+}
+
+impl ItemName {
+  /// The item of that name, as [`Item`] spells it; `None` for every other text. No part of it is ever used as a path.
+  #[must_use]
+  pub fn parse(text: &str) -> Option<Self> {
+    let name = Self::in_folders(&text.split('/').collect::<Vec<_>>())?;
+    // One spelling for each: two names never mean the same.
+    (name.item().to_string() == text).then_some(name)
+  }
+
+  fn in_folders(path: &[&str]) -> Option<Self> {
+    let checkpoint = |agent, file: &str| {
+      if let Some(key) = key_of_file(file) {
+        return Some(Self::Key(agent, key));
+      }
+      let entry = CheckpointEntry::of_file(file, || 0)?;
+      Some(Self::Checkpoint(agent, entry.id, entry.encoding))
+    };
+    match *path {
+      [file] => Self::of_document(file.strip_suffix(".json")?),
+      [CHECKPOINTS, file] => checkpoint(None, file),
+      [AGENTS, agent, file] => checkpoint(Some(AgentId::parse(agent).ok()?), file),
+      [RESULTS, file] => Some(Self::TaskResult(TaskId::parse(file.strip_suffix(".json")?).ok()?)),
+      _ => None,
+    }
+  }
+
+  fn of_document(stem: &str) -> Option<Self> {
+    let named = |stem: &str| Document::ALL.into_iter().find(|document| document.stem() == stem);
+    if let Some(document) = named(stem) {
+      return Some(Self::Document(document));
+    }
+    let (stem, back) = stem.split_once('.')?;
+    let document = named(stem).filter(|document| Document::VERSIONED.contains(document))?;
+    let back = back.parse().ok().filter(|back| *back > 0)?;
+    Some(Self::Previous(document, back))
+  }
+
+  #[must_use]
+  pub fn item(&self) -> Item<'_> {
+    match self {
+      Self::Document(document) => Item::Document(*document),
+      Self::Previous(document, back) => Item::Previous(*document, *back),
+      Self::Checkpoint(agent, id, encoding) => Item::Checkpoint(agent.as_ref(), id, *encoding),
+      Self::Key(agent, id) => Item::Key(agent.as_ref(), id),
+      Self::TaskResult(id) => Item::TaskResult(id),
+    }
+  }
+}
+
 /// A checkpoint as its name shows it; nothing was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointEntry {
@@ -273,6 +334,58 @@ mod tests {
       "cp--000000",
     ] {
       assert_eq!(time_in_id(foreign), None, "{foreign}");
+    }
+  }
+
+  #[test]
+  fn a_name_is_read_as_it_is_spelt_and_no_other_is() {
+    for text in [
+      "session.json",
+      "session.12.json",
+      "task-tree.json",
+      "task-tree.1.json",
+      "labels.json",
+      "retention.json",
+      "checkpoints/cp-1-000000.json",
+      "checkpoints/backup.json.gz",
+      "checkpoints/cp-1-000000.delta.zst",
+      "checkpoints/cp-1-000000.key.zst",
+      "agents/a/x.key.key.zst",
+      "agents/a b/x.json.json",
+      "results/t.1.json",
+    ] {
+      assert_eq!(ItemName::parse(text).unwrap().item().to_string(), text);
+    }
+    for text in [
+      "",
+      "session",
+      "session.0.json",
+      "session.01.json",
+      "session.+1.json",
+      "session.1.2.json",
+      "session.99999999999.json",
+      "labels.1.json",
+      "latest",
+      "checkpoints",
+      "checkpoints/",
+      "checkpoints/x",
+      "checkpoints/.json",
+      "checkpoints/../session.json",
+      "checkpoints/a/b.json",
+      "checkpoints/x.pin",
+      "agents/x.json",
+      "agents/../x.json",
+      "agents/a/b/x.json",
+      "results/.hidden.json",
+      "results/../../escaped.json",
+      "results\\t.json",
+      "/session.json",
+      "../session.json",
+      "./session.json",
+      "logs/x.json",
+      "damaged/x.json",
+    ] {
+      assert_eq!(ItemName::parse(text), None, "{text:?}");
     }
   }
 }

@@ -1,11 +1,11 @@
 //! The location picks the backend: a path means files, `sqlite:` and a path a database, `memory:` means memory.
 
-use std::env;
-use std::path::{Component, Path, PathBuf, is_separator};
+use std::path::{PathBuf, is_separator};
 use std::sync::Arc;
 
 use super::{Backend, FileBackend, MemoryBackend, Settings, SqliteBackend};
 use crate::error::{Error, Result};
+use crate::outside::absolute;
 
 /// The backend for what a caller gave as the base directory. Nothing is touched.
 pub fn open(location: &str, settings: Settings) -> Result<Arc<dyn Backend>> {
@@ -31,7 +31,7 @@ pub fn open(location: &str, settings: Settings) -> Result<Arc<dyn Backend>> {
       "baseDir {location:?} is not a directory name"
     )));
   }
-  Ok(Arc::new(FileBackend::new(absolute(location)?, settings)))
+  Ok(Arc::new(FileBackend::new(absolute("baseDir", location)?, settings)))
 }
 
 /// The file of a database; `path` is what follows `sqlite:`.
@@ -44,7 +44,7 @@ fn database(location: &str, path: &str) -> Result<PathBuf> {
   } else if path.is_empty() || path.contains('\0') || path.ends_with(is_separator) {
     "write \"sqlite:\" and the path of a file, such as \"sqlite:./store.db\""
   } else {
-    let file = absolute(path)?;
+    let file = absolute("baseDir", path)?;
     if file.file_name().is_some() {
       return Ok(file);
     }
@@ -60,37 +60,10 @@ fn scheme(location: &str) -> Option<&str> {
   is_word.then_some(scheme)
 }
 
-/// Resolves `~` and relative paths now, so that a later change of directory moves nothing.
-fn absolute(location: &str) -> Result<PathBuf> {
-  let path = match location.strip_prefix('~') {
-    Some(rest) if rest.is_empty() || rest.starts_with(['/', '\\']) => {
-      let home = env::home_dir()
-        .ok_or_else(|| Error::invalid_argument(format!("baseDir {location:?}: this user has no home directory")))?;
-      home.join(rest.trim_start_matches(['/', '\\']))
-    }
-    _ => PathBuf::from(location),
-  };
-  let absolute = std::path::absolute(&path).map_err(|error| Error::io("resolve", &path, error))?;
-  Ok(without_dots(&absolute))
-}
-
-/// Takes `.` and `..` out of an absolute path by its text alone, as Node's `path.resolve` does.
-fn without_dots(path: &Path) -> PathBuf {
-  let mut plain = PathBuf::new();
-  for component in path.components() {
-    match component {
-      Component::CurDir => {}
-      Component::ParentDir => {
-        plain.pop();
-      }
-      other => plain.push(other),
-    }
-  }
-  plain
-}
-
 #[cfg(test)]
 mod tests {
+  use std::env;
+
   use super::*;
   use crate::error::Code;
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::item::RESULTS;
 use super::{
-  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peek, Peeked, Series, Usage,
+  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peek, Peeked, Series, Supply, Usage,
 };
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
@@ -109,6 +109,18 @@ impl Contents {
       .iter()
       .filter_map(|encoding| self.checkpoints.get(&key(agent, id, *encoding)))
       .any(|stored| stored.is_pinned)
+  }
+
+  /// Of one id, all encodings are pinned, or none. The answer is whether there is any.
+  fn pin(&mut self, agent: Option<&AgentId>, id: &CheckpointId, is_pinned: bool) -> bool {
+    let mut was_there = false;
+    for ((of_agent, known, _), stored) in &mut self.checkpoints {
+      if of_agent.as_ref() == agent && known == id {
+        stored.is_pinned = is_pinned;
+        was_there = true;
+      }
+    }
+    was_there
   }
 
   fn get(&self, item: Item<'_>) -> Option<&Vec<u8>> {
@@ -214,11 +226,21 @@ impl Backend for MemoryBackend {
     Ok(None)
   }
 
-  fn found(&self, session: &SessionId, items: &[(Item<'_>, &dyn Content)]) -> Result<bool> {
+  fn found(&self, session: &SessionId, supply: &mut Supply<'_>) -> Result<bool> {
     let mut contents = Contents::default();
-    for (item, content) in items {
-      contents.put(*item, self.bytes(session, *item, *content)?);
-    }
+    supply(&mut |arrival| {
+      let bytes = self.bytes(session, arrival.item, arrival.content)?;
+      contents.put(arrival.item, bytes);
+      if let Item::Checkpoint(agent, id, encoding) = arrival.item {
+        if let Some(stored) = contents.checkpoints.get_mut(&key(agent, id, encoding)) {
+          stored.stored_at = arrival.made_at.unwrap_or(stored.stored_at);
+        }
+        if arrival.is_pinned {
+          contents.pin(agent, id, true);
+        }
+      }
+      Ok(())
+    })?;
     let mut sessions = self.lock();
     let is_new = sessions.get(session).is_none_or(Contents::is_empty);
     if is_new {
@@ -338,6 +360,18 @@ impl Backend for MemoryBackend {
     Ok(entries.iter().map(peek).collect())
   }
 
+  fn versions(&self, session: &SessionId, document: Document) -> Result<u32> {
+    let sessions = self.lock();
+    let Some(contents) = sessions.get(session) else {
+      return Ok(0);
+    };
+    let mut versions = 0;
+    while contents.get(Item::Previous(document, versions + 1)).is_some() {
+      versions += 1;
+    }
+    Ok(versions)
+  }
+
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
     let mut sessions = self.lock();
     let taken = sessions.get_mut(session).and_then(|contents| contents.remove(item));
@@ -382,14 +416,7 @@ impl Backend for MemoryBackend {
   fn set_pinned(&self, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool> {
     let mut sessions = self.lock();
     let contents = sessions.get_mut(&series.session);
-    let mut was_there = false;
-    for ((agent, known, _), stored) in contents.into_iter().flat_map(|contents| &mut contents.checkpoints) {
-      if *agent == series.agent && known == id {
-        stored.is_pinned = is_pinned;
-        was_there = true;
-      }
-    }
-    Ok(was_there)
+    Ok(contents.is_some_and(|contents| contents.pin(series.agent.as_ref(), id, is_pinned)))
   }
 
   fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>> {

@@ -15,7 +15,7 @@ mod memory;
 mod sqlite;
 
 pub use file::{Durability, FileBackend};
-pub use item::{CheckpointEntry, Document, Encoding, Item, Series, time_in_id};
+pub use item::{CheckpointEntry, Document, Encoding, Item, ItemName, Series, time_in_id};
 pub use location::open;
 pub use memory::MemoryBackend;
 pub use sqlite::SqliteBackend;
@@ -136,6 +136,44 @@ pub struct Usage {
   pub newest: Option<CheckpointEntry>,
 }
 
+/// One thing on its way into a session that is being made.
+#[derive(Clone, Copy)]
+pub struct Arrival<'a> {
+  pub item: Item<'a>,
+  pub content: &'a dyn Content,
+  /// Of a checkpoint: whether retention leaves it alone.
+  pub is_pinned: bool,
+  /// Of a checkpoint whose id carries no time: its place in the order. Without it, it is the newest of all.
+  pub made_at: Option<u64>,
+}
+
+impl fmt::Debug for Arrival<'_> {
+  fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(formatter, "{} on its way", self.item)
+  }
+}
+
+/// Takes one thing after the other.
+pub type Receive<'a> = dyn FnMut(Arrival<'_>) -> Result<()> + 'a;
+
+/// Hands over everything that a new session is to hold, one thing at a time. What comes twice is an error. It may be asked
+/// again, from the beginning, if a step has to be repeated, and must not call the place.
+pub type Supply<'a> = dyn FnMut(&mut Receive<'_>) -> Result<()> + 'a;
+
+/// The supply of what is at hand.
+pub fn supply_of<'a>(items: &'a [(Item<'a>, &'a dyn Content)]) -> impl FnMut(&mut Receive<'_>) -> Result<()> + 'a {
+  |receive| {
+    items.iter().try_for_each(|&(item, content)| {
+      receive(Arrival {
+        item,
+        content,
+        is_pinned: false,
+        made_at: None,
+      })
+    })
+  }
+}
+
 /// How a document becomes another: `None` leaves it as it is.
 pub type Change<'a> = dyn FnMut(Option<Vec<u8>>) -> Result<Option<Vec<u8>>> + 'a;
 
@@ -164,9 +202,9 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// every reader; the answer is what still kept its bytes from being freed.
   fn delete_session(&self, session: &SessionId) -> Result<Option<Error>>;
 
-  /// Makes a session that holds these items, as one step. The answer is whether it did: a session that holds anything
-  /// already is left as it is.
-  fn found(&self, session: &SessionId, items: &[(Item<'_>, &dyn Content)]) -> Result<bool>;
+  /// Makes a session that holds what `supply` hands over, as one step: it is there when all of it is, and not at all if
+  /// `supply` fails. The answer is whether it did: a session that holds anything already is left as it is.
+  fn found(&self, session: &SessionId, supply: &mut Supply<'_>) -> Result<bool>;
 
   /// Replaces one item, making the session if need be: readers see the old bytes or the new ones, whole. When it
   /// returns, they are as durable as the place can make them. The answer is how many they are.
@@ -202,6 +240,9 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// The first `head` and the last `tail` bytes of each of these checkpoints, as far as it has them; `None` for one that is
   /// missing.
   fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<Peeked>>;
+
+  /// How many earlier versions of a document there are.
+  fn versions(&self, session: &SessionId, document: Document) -> Result<u32>;
 
   /// Removes an item, and says whether it was there. With the last checkpoint that stands on a key, the key goes too.
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool>;

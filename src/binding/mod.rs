@@ -20,8 +20,11 @@ mod retention;
 
 mod storage;
 
+mod carry;
+
 mod arguments;
 mod call;
+mod control;
 mod engine;
 mod error;
 mod globals;
@@ -32,5 +35,6 @@ mod text;
 mod turns;
 
 pub use agent::AgentCheckpoints;
+pub use control::{new_control, progress_of, stop_work};
 pub use list::CheckpointIterator;
 pub use store::CheckpointStore;

@@ -91,7 +91,13 @@ impl CheckpointStore {
     ts_args_type = "other: CheckpointStore, options?: CopyOptions",
     ts_return_type = "Promise<CopyResult>"
   )]
-  pub fn copy_to<'env>(&self, env: &'env Env, other: Value, options: Value) -> napi::Result<Promise<'env>> {
+  pub fn copy_to<'env>(
+    &self,
+    env: &'env Env,
+    other: Value,
+    options: Value,
+    control: Value,
+  ) -> napi::Result<Promise<'env>> {
     self.call(
       env,
       Failure::Rejects,
@@ -103,9 +109,10 @@ impl CheckpointStore {
             "other must be another place than this store's own",
           ));
         }
-        Ok((other.inner.enter()?, arguments.copied_session(options)?))
+        let session = arguments.copied_session(options)?;
+        Ok((other.inner.enter()?, session, arguments.control(control)?))
       },
-      |store, (other, session)| store.copy(session, &other),
+      |store, (other, session, control)| store.copy(session, &other, &control),
       settle::copied,
     )
   }

@@ -53,12 +53,18 @@ impl CheckpointStore {
     ts_args_type = "sessionId?: string, options?: PruneOptions): Promise<PruneResult>\n  prune(options: PruneOptions",
     ts_return_type = "Promise<PruneResult>"
   )]
-  pub fn prune<'env>(&self, env: &'env Env, session_id: Value, options: Value) -> napi::Result<Promise<'env>> {
+  pub fn prune<'env>(
+    &self,
+    env: &'env Env,
+    session_id: Value,
+    options: Value,
+    control: Value,
+  ) -> napi::Result<Promise<'env>> {
     self.call(
       env,
       Failure::Rejects,
-      |arguments| arguments.prune(session_id, options),
-      |store, request| store.prune(&request),
+      |arguments| Ok((arguments.prune(session_id, options)?, arguments.control(control)?)),
+      |store, (request, control)| store.prune(&request, &control),
       |engine, pruned| settle::json(engine, &pruned.to_json()),
     )
   }

@@ -37,13 +37,26 @@ impl CheckpointStore {
   }
 
   /// Says of everything in a session whether it is whole: its checkpoints, newest first, and its other files.
-  #[napi(ts_args_type = "sessionId: string", ts_return_type = "Promise<SessionVerification>")]
-  pub fn verify_session<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
+  #[napi(
+    ts_args_type = "sessionId: string, options?: WorkOptions",
+    ts_return_type = "Promise<SessionVerification>"
+  )]
+  pub fn verify_session<'env>(
+    &self,
+    env: &'env Env,
+    session_id: Value,
+    options: Value,
+    control: Value,
+  ) -> napi::Result<Promise<'env>> {
     self.call(
       env,
       Failure::Rejects,
-      |arguments| arguments.session_id(session_id),
-      |store, session| store.verify_session(&session),
+      |arguments| {
+        let session = arguments.session_id(session_id)?;
+        arguments.work_options(options)?;
+        Ok((session, arguments.control(control)?))
+      },
+      |store, (session, control)| store.verify_session(&session, &control),
       settle::session_report,
     )
   }

@@ -15,18 +15,27 @@ impl CheckpointStore {
   /// Each is whole at every instant: a conversion that was interrupted goes on where it stopped when it is called again. What
   /// is damaged is left as it is.
   #[napi(
-    ts_args_type = "sessionId: string, encoding: CheckpointEncoding",
+    ts_args_type = "sessionId: string, encoding: CheckpointEncoding, options?: WorkOptions",
     ts_return_type = "Promise<ConvertResult>"
   )]
-  pub fn convert<'env>(&self, env: &'env Env, session_id: Value, encoding: Value) -> napi::Result<Promise<'env>> {
+  pub fn convert<'env>(
+    &self,
+    env: &'env Env,
+    session_id: Value,
+    encoding: Value,
+    options: Value,
+    control: Value,
+  ) -> napi::Result<Promise<'env>> {
     self.call(
       env,
       Failure::Rejects,
       |arguments| {
         let session = arguments.session_id(session_id)?;
-        Ok((session, arguments.encoding_named(encoding, "encoding")?))
+        let encoding = arguments.encoding_named(encoding, "encoding")?;
+        arguments.work_options(options)?;
+        Ok((session, encoding, arguments.control(control)?))
       },
-      |store, (session, encoding)| store.convert(&session, encoding),
+      |store, (session, encoding, control)| store.convert(&session, encoding, &control),
       settle::converted,
     )
   }

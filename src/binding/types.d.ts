@@ -394,7 +394,7 @@ export interface RecoverableSession {
 }
 
 /** What `copyTo()` takes along. */
-export interface CopyOptions {
+export interface CopyOptions extends WorkOptions {
   /** This session alone; all of them without it. */
   sessionId?: string
 }
@@ -435,7 +435,7 @@ export interface Retention {
 }
 
 /** What `prune()` does. */
-export interface PruneOptions {
+export interface PruneOptions extends WorkOptions {
   /** Only say what would go; nothing is changed. */
   dryRun?: boolean
   /** Instead of what is in force for the sessions. */
@@ -916,6 +916,83 @@ export interface ConvertResult {
   bytesBefore: number
   /** What it takes up now. */
   bytesAfter: number
+}
+
+/** How far long work is. */
+export interface WorkProgress {
+  /** What is being done: an import is checked first. */
+  phase: 'export' | 'check' | 'import' | 'convert' | 'copy' | 'prune' | 'verify'
+  /** How many items are done: documents, results and checkpoints. */
+  done: number
+  /** How many there are in all, as far as that is known: what goes away meanwhile is not counted any more. */
+  total: number
+  /** The bytes of those that are done, as they are stored. */
+  bytes: number
+  /** The bytes of all of them, if that is known. */
+  totalBytes?: number
+}
+
+/** What this package needs of an `AbortSignal`, so that its types need no library of others. */
+export interface StopSignal {
+  readonly aborted: boolean
+  readonly reason?: unknown
+  addEventListener(type: 'abort', listener: () => void, options?: { once?: boolean }): void
+  removeEventListener(type: 'abort', listener: () => void): void
+}
+
+/** How long work is watched and stopped. */
+export interface WorkOptions {
+  /**
+   * Is told how far the work is: twenty times a second at most, once more when it is done, and never after the promise is
+   * settled. What it throws stops the work, and is what the promise rejects with.
+   */
+  onProgress?: (progress: WorkProgress) => void
+  /**
+   * An `AbortSignal` that stops the work: the promise rejects with an `AbortError` whose `code` is `'ABORT_ERR'` and whose
+   * `cause` is the reason of the signal. Of an export or an import nothing is left then; what a copy, a conversion or a
+   * pruning has done already stays done, and the next one goes on from there.
+   */
+  signal?: StopSignal
+}
+
+/** How `exportSession()` is watched and stopped. */
+export type ExportOptions = WorkOptions
+
+/** What `exportSession()` wrote. */
+export interface ExportResult {
+  /** The absolute path of the file. */
+  file: string
+  /** The session that is in it. */
+  sessionId: string
+  /** How many checkpoints are in it, of the session and of its agents. */
+  checkpoints: number
+  /** How many other items: documents with their earlier versions, labels, results. */
+  documents: number
+  /** The bytes of all of them, as they are stored. */
+  bytes: number
+  /** The bytes of the file. */
+  sizeBytes: number
+}
+
+/** Under which id `importSession()` brings a session in, and how it is watched and stopped. */
+export interface ImportOptions extends WorkOptions {
+  /**
+   * Another id for the session. Its document, and earlier versions of it, get that `id`; everything else comes in byte for
+   * byte.
+   */
+  as?: string
+}
+
+/** What `importSession()` brought in. */
+export interface ImportResult {
+  /** The id of the new session. */
+  sessionId: string
+  /** How many checkpoints came in, of the session and of its agents. */
+  checkpoints: number
+  /** How many other items: documents with their earlier versions, labels, results. */
+  documents: number
+  /** The bytes of all of them, as they are in the file. */
+  bytes: number
 }
 
 /** What can happen in an agent's loop that a policy has an opinion about. */

@@ -1,6 +1,7 @@
 //! Bytes to meaning and back. User data is only ever copied as text; no value is built from it and spelt again.
 
 pub mod agent;
+pub mod archive;
 pub mod checkpoint;
 pub mod compose;
 pub mod delta;

@@ -3,6 +3,7 @@
 use super::info::kind_of;
 use super::{Damaged, Spelling, Store};
 use crate::backend::{CheckpointEntry, Encoding, Series, time_in_id};
+use crate::control::{Control, Meter, Phase};
 use crate::error::{Code, Error, Result};
 use crate::format::info::Info;
 use crate::id::SessionId;
@@ -24,7 +25,8 @@ pub struct Converted {
 impl Store {
   /// Stores every checkpoint of a session and of its agents in that encoding, one by one. Each is there at every instant, in
   /// the old encoding or in both or in the new one, so it can be interrupted, and called again.
-  pub fn convert(&self, session: &SessionId, encoding: Encoding) -> Result<Converted> {
+  pub fn convert(&self, session: &SessionId, encoding: Encoding, control: &Control) -> Result<Converted> {
+    let mut meter = Meter::new(control, Phase::Convert);
     if !self.backend.places()?.contains(session) {
       return Err(Error::new(Code::NotFound, format!("Session not found: {session}")));
     }
@@ -42,16 +44,26 @@ impl Store {
     rows.push(session.into());
     for series in &rows {
       // The oldest first, as they were made: each differs little from the one before.
-      for entry in self.backend.checkpoints(series)?.iter().rev() {
+      let entries = self.backend.checkpoints(series)?;
+      meter.expect(entries.len());
+      for entry in entries.iter().rev() {
+        meter.check()?;
         if entry.encoding == encoding {
           converted.unchanged += 1;
+          meter.done(0);
           continue;
         }
         match self.convert_one(series, entry, encoding) {
-          Ok(true) => converted.converted += 1,
+          Ok(Some(bytes)) => {
+            converted.converted += 1;
+            meter.done(bytes);
+          }
           // It went away meanwhile.
-          Ok(false) => {}
-          Err(error) if is_about_one(&error) => converted.skipped.push(self.damaged(series, entry, error)),
+          Ok(None) => meter.done(0),
+          Err(error) if is_about_one(&error) => {
+            converted.skipped.push(self.damaged(series, entry, error));
+            meter.done(0);
+          }
           Err(error) => return Err(error),
         }
       }
@@ -64,10 +76,10 @@ impl Store {
     Ok(converted)
   }
 
-  /// Whether it was there.
-  fn convert_one(&self, series: &Series, entry: &CheckpointEntry, encoding: Encoding) -> Result<bool> {
+  /// How many bytes it has now; `None` if it was not there.
+  fn convert_one(&self, series: &Series, entry: &CheckpointEntry, encoding: Encoding) -> Result<Option<u64>> {
     let Some(stored) = self.read_checkpoint(series, &entry.id, entry.encoding)? else {
-      return Ok(false);
+      return Ok(None);
     };
     let (spelling, text) = stored.check()?;
     if spelling != Spelling::Fits {
@@ -80,7 +92,7 @@ impl Store {
     let info = info.map_err(|error| Error::corrupt(&stored.path, error).because(error))?;
     let (saved, stored_as) = self.save_text(series, &entry.id, &text, &info.to_note(), encoding)?;
     if stored_as == entry.encoding {
-      return Ok(false);
+      return Ok(None);
     }
     if time_in_id(entry.id.as_str()).is_none() {
       let entry = CheckpointEntry {
@@ -97,7 +109,7 @@ impl Store {
       ));
     }
     self.backend.remove(&series.session, series.item_of(entry))?;
-    Ok(true)
+    Ok(Some(saved.size_bytes))
   }
 }
 

@@ -2,7 +2,8 @@
 //! copy that was interrupted goes on where it stopped.
 
 use super::Store;
-use crate::backend::{CheckpointEntry, Document, Encoding, Footing, Item, Series, time_in_id};
+use crate::backend::{CheckpointEntry, Encoding, Footing, Item, ItemName, Series};
+use crate::control::{Control, Meter, Phase};
 use crate::error::{Code, Error, Result};
 use crate::format::delta::Reference;
 use crate::id::SessionId;
@@ -25,11 +26,12 @@ impl Store {
   }
 
   /// Copies one session, or all of them. The answer is those that are in both places now.
-  pub fn copy(&self, session: Option<SessionId>, to: &Self) -> Result<Vec<(SessionId, Copied)>> {
+  pub fn copy(&self, session: Option<SessionId>, to: &Self, control: &Control) -> Result<Vec<(SessionId, Copied)>> {
+    let mut meter = Meter::new(control, Phase::Copy);
     let Some(session) = session else {
       let mut all = Vec::new();
       for session in self.backend.places()? {
-        let copied = self.copy_session(&session, to)?;
+        let copied = self.copy_session(&session, to, &mut meter)?;
         // A directory that holds nothing of ours, or a session that was deleted meanwhile.
         if copied != Copied::default() {
           all.push((session, copied));
@@ -37,7 +39,7 @@ impl Store {
       }
       return Ok(all);
     };
-    let copied = self.copy_session(&session, to)?;
+    let copied = self.copy_session(&session, to, &mut meter)?;
     if copied == Copied::default() {
       return Err(Error::new(Code::NotFound, format!("Session not found: {session}")));
     }
@@ -46,41 +48,37 @@ impl Store {
 
   /// Copies everything of a session, and reads it back. The session's document comes last: until then, whoever lists
   /// the sessions of the other place does not find it, unless it was there before.
-  fn copy_session(&self, session: &SessionId, to: &Self) -> Result<Copied> {
+  fn copy_session(&self, session: &SessionId, to: &Self, meter: &mut Meter<'_>) -> Result<Copied> {
     let mut copied = Copied::default();
-    let mut rows = self.agent_series(session)?;
-    rows.push(session.into());
     let mut pins = Vec::new();
-    for series in &rows {
-      // The oldest first: what retention or a crash leaves of it is a beginning, not a middle.
-      for entry in self.backend.checkpoints(series)?.iter().rev() {
-        if self.copy_checkpoint(series, entry, to, &mut copied)? {
-          copied.checkpoints += 1;
-        }
-        if time_in_id(entry.id.as_str()).is_none() {
-          to.backend.set_made_at(series, entry)?;
+    // The oldest checkpoints come first: what retention or a crash leaves of a copy is a beginning, not a middle.
+    let items = self.items_of(session)?;
+    meter.expect(items.len());
+    for listed in items {
+      meter.check()?;
+      let before = copied.bytes;
+      // Earlier versions come about by saving, and keys come with what stands on them.
+      if let ItemName::Previous(..) | ItemName::Key(..) = listed.name {
+        meter.done(0);
+        continue;
+      }
+      if let (ItemName::Checkpoint(agent, ..), Some(entry)) = (&listed.name, &listed.entry) {
+        let series = Series {
+          session: session.clone(),
+          agent: agent.clone(),
+        };
+        copied.checkpoints += u64::from(self.copy_checkpoint(&series, entry, to, &mut copied)?);
+        if listed.made_at().is_some() {
+          to.backend.set_made_at(&series, entry)?;
         }
         pins.push((series, entry.clone()));
+      } else {
+        copied.documents += u64::from(self.copy_item(session, listed.name.item(), to, &mut copied)?);
       }
-    }
-    let results = self.backend.results(session)?;
-    let documents = [
-      Document::Retention,
-      Document::Labels,
-      Document::TaskTree,
-      Document::Session,
-    ];
-    let items = results
-      .iter()
-      .map(Item::TaskResult)
-      .chain(documents.map(Item::Document));
-    for item in items {
-      if self.copy_item(session, item, to, &mut copied)? {
-        copied.documents += 1;
-      }
+      meter.done(copied.bytes - before);
     }
     for (series, entry) in pins {
-      to.backend.set_pinned(series, &entry.id, entry.is_pinned)?;
+      to.backend.set_pinned(&series, &entry.id, entry.is_pinned)?;
     }
     to.forget(session);
     // Where the other place has a link to the newest, it follows.

@@ -7,7 +7,7 @@ use super::checkpoint::Encoded;
 use super::info::Row;
 use super::labels::not_found;
 use super::{LaidOut, Spelling, Stamp, Store, StoredCheckpoint};
-use crate::backend::{Content, Encoding, Item, Series};
+use crate::backend::{Content, Encoding, Item, Series, supply_of};
 use crate::error::{Code, Error, Result};
 use crate::format::compose::{NewCheckpoint, Parts};
 use crate::format::object::{Edit, ObjectWriter, edit, quoted};
@@ -118,8 +118,11 @@ impl Store {
       (Item::TASK_TREE, &tree_text),
       (Item::SESSION, &session),
     ];
-    if !self.backend.found(&series.session, &items)? {
-      return Err(exists(&series.session));
+    if !self.backend.found(&series.session, &mut supply_of(&items))? {
+      return Err(exists(
+        &series.session,
+        "Choose another newSessionId, or delete it first",
+      ));
     }
     let path = self.backend.name_of(&series.session, item);
     // Where there is a link to the newest, it follows.
@@ -183,11 +186,9 @@ impl Store {
   }
 }
 
-fn exists(session: &SessionId) -> Error {
-  Error::new(
-    Code::Exists,
-    format!("Session {session} exists already. Choose another newSessionId, or delete it first"),
-  )
+/// `hint` says what to do about it.
+pub(super) fn exists(session: &SessionId, hint: &str) -> Error {
+  Error::new(Code::Exists, format!("Session {session} exists already. {hint}"))
 }
 
 fn origin(session: &SessionId, checkpoint: &CheckpointId) -> String {

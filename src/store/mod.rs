@@ -10,6 +10,7 @@ use crate::format::layout::Layout;
 use crate::id::SessionId;
 
 mod agent;
+mod archive;
 mod checkpoint;
 mod convert;
 mod copy;
@@ -20,6 +21,7 @@ mod fork;
 mod gate;
 mod ids;
 mod info;
+mod items;
 mod labels;
 mod lifecycle;
 mod overview;
@@ -32,6 +34,7 @@ mod session;
 mod verify;
 
 pub use agent::{AgentPage, AgentRequest, Order};
+pub use archive::{Archive, Archived};
 pub use checkpoint::{CheckpointList, Created, Damaged, StoredCheckpoint};
 pub use convert::Converted;
 pub use copy::Copied;

@@ -6,6 +6,7 @@ use super::overview::text_literal;
 use super::retention::{Facts, Most, Reason, Retention, Rule, Weight, parse};
 use crate::backend::{CheckpointEntry, Document, Item, Series, Surplus, Wanted, time_in_id};
 use crate::clock::now_ms;
+use crate::control::{Control, Meter, Phase};
 use crate::error::{Code, Error, Result};
 use crate::format::object::{ObjectWriter, quoted};
 use crate::id::{CheckpointId, SessionId};
@@ -120,7 +121,8 @@ impl Store {
   }
 
   /// Applies what is in force, or what is asked for, to one session or to all. What fails is reported, and holds up no other.
-  pub fn prune(&self, request: &PruneRequest) -> Result<Pruned> {
+  pub fn prune(&self, request: &PruneRequest, control: &Control) -> Result<Pruned> {
+    let mut meter = Meter::new(control, Phase::Prune);
     let mut pruned = Pruned {
       is_dry_run: request.is_dry_run,
       ..Pruned::default()
@@ -140,12 +142,12 @@ impl Store {
       match rule {
         // Who names a session wants to know what it says.
         Err(error) if request.session.is_some() => return Err(error),
-        rule => self.prune_series(&(&session).into(), rule, &mut pruned),
+        rule => self.prune_series(&(&session).into(), rule, &mut pruned, &mut meter)?,
       }
       match self.agent_series(&session) {
         Ok(agents) => {
           for series in &agents {
-            self.prune_series(series, self.rule_of(series), &mut pruned);
+            self.prune_series(series, self.rule_of(series), &mut pruned, &mut meter)?;
           }
         }
         Err(error) => pruned.fail(Some(&session.into()), None, error),
@@ -160,16 +162,29 @@ impl Store {
     Ok(pruned)
   }
 
-  fn prune_series(&self, series: &Series, rule: Result<Rule>, pruned: &mut Pruned) {
+  /// An error only if somebody stopped it.
+  fn prune_series(
+    &self,
+    series: &Series,
+    rule: Result<Rule>,
+    pruned: &mut Pruned,
+    meter: &mut Meter<'_>,
+  ) -> Result<()> {
+    meter.check()?;
     let entries = match self.backend.checkpoints(series) {
       Ok(entries) => entries,
-      Err(error) => return pruned.fail(Some(series), None, error),
+      Err(error) => {
+        pruned.fail(Some(series), None, error);
+        return Ok(());
+      }
     };
+    meter.expect(entries.len());
     let rule = match rule {
       Ok(rule) => rule,
       Err(error) => {
         pruned.kept += entries.len();
-        return pruned.fail(Some(series), None, error);
+        pruned.fail(Some(series), None, error);
+        return Ok(());
       }
     };
     let Sentence { doomed, unknown } = self.judge(series, &rule, &Surplus::of(entries.iter(), rule.wanted()), None);
@@ -177,12 +192,15 @@ impl Store {
       pruned.fail(Some(series), entry.as_ref(), error);
     }
     let doomed = self.described(series, &rule, &entries, doomed);
+    for _ in doomed.len()..entries.len() {
+      meter.done(0);
+    }
     if pruned.is_dry_run || doomed.is_empty() {
+      doomed.iter().for_each(|checkpoint| meter.done(checkpoint.freed));
       pruned.kept += entries.len() - doomed.len();
-      pruned.freed_bytes += doomed.iter().map(|checkpoint| checkpoint.freed).sum::<u64>();
-      pruned.removed.extend(doomed);
+      pruned.remove(doomed);
     } else {
-      self.remove_each(series, doomed, pruned);
+      self.remove_each(series, doomed, pruned, meter)?;
     }
     if !pruned.is_dry_run {
       // What an interruption left, here or elsewhere.
@@ -191,24 +209,31 @@ impl Store {
         Err(error) => pruned.fail(Some(series), None, error),
       }
     }
+    Ok(())
   }
 
   /// Removes the oldest first: should it be interrupted, those that are left would all go at the next attempt.
-  fn remove_each(&self, series: &Series, doomed: Vec<PrunedCheckpoint>, pruned: &mut Pruned) {
+  fn remove_each(
+    &self,
+    series: &Series,
+    doomed: Vec<PrunedCheckpoint>,
+    pruned: &mut Pruned,
+    meter: &mut Meter<'_>,
+  ) -> Result<()> {
     let mut gone = Vec::with_capacity(doomed.len());
     for checkpoint in doomed {
+      meter.check()?;
+      let freed = checkpoint.freed;
       match self.backend.retire(series, &checkpoint.entry) {
         Ok(true) => gone.push(checkpoint),
         // Somebody pinned it, or was quicker.
         Ok(false) => {}
         Err(error) => pruned.fail(Some(series), Some(&checkpoint.entry), error),
       }
+      meter.done(freed);
     }
     match self.backend.confirm_retired(series) {
-      Ok(()) => {
-        pruned.freed_bytes += gone.iter().map(|checkpoint| checkpoint.freed).sum::<u64>();
-        pruned.removed.extend(gone);
-      }
+      Ok(()) => pruned.remove(gone),
       // They may be back after a power cut, so nobody is told that they are gone.
       Err(error) => pruned.fail(Some(series), None, error),
     }
@@ -216,6 +241,7 @@ impl Store {
       Ok(left) => pruned.kept += left.len(),
       Err(error) => pruned.fail(Some(series), None, error),
     }
+    Ok(())
   }
 
   /// `doomed` are some of the `entries`, in the order in which they go.
@@ -293,6 +319,12 @@ impl Store {
 }
 
 impl Pruned {
+  /// All that is freed is summed up here.
+  fn remove(&mut self, gone: Vec<PrunedCheckpoint>) {
+    self.freed_bytes += gone.iter().map(|checkpoint| checkpoint.freed).sum::<u64>();
+    self.removed.extend(gone);
+  }
+
   fn fail(&mut self, series: Option<&Series>, entry: Option<&CheckpointEntry>, error: Error) {
     self.failed.push(PruneFailure {
       series: series.cloned(),

@@ -4,6 +4,7 @@ use super::labels::{self, not_found};
 use super::retention;
 use super::{Store, StoredCheckpoint};
 use crate::backend::{CheckpointEntry, Encoding, Item, Series, time_in_id};
+use crate::control::{Control, Meter, Phase};
 use crate::error::{Code, Error, Result};
 use crate::format::agent::split_context;
 use crate::format::checkpoint::Document;
@@ -163,11 +164,12 @@ impl Store {
     Err(not_found(series, id))
   }
 
-  pub fn verify_session(&self, session: &SessionId) -> Result<SessionReport> {
-    let checkpoints = self.verify_series(&session.into())?;
+  pub fn verify_session(&self, session: &SessionId, control: &Control) -> Result<SessionReport> {
+    let mut meter = Meter::new(control, Phase::Verify);
+    let checkpoints = self.verify_series(&session.into(), &mut meter)?;
     let mut agents = Vec::new();
     for series in self.agent_series(session)? {
-      let verified = self.verify_series(&series)?;
+      let verified = self.verify_series(&series, &mut meter)?;
       agents.extend(series.agent.map(|agent| (agent, verified)));
     }
     let results = self.backend.results(session)?;
@@ -183,10 +185,26 @@ impl Store {
     })
   }
 
-  fn verify_series(&self, series: &Series) -> Result<Vec<Result<StoredCheckpoint, Damaged>>> {
+  fn verify_series(&self, series: &Series, meter: &mut Meter<'_>) -> Result<Vec<Result<StoredCheckpoint, Damaged>>> {
     let entries = self.backend.checkpoints(series)?;
-    let verified = entries.iter().filter_map(|entry| self.read_entry(series, entry));
-    Ok(verified.collect())
+    meter.expect(entries.len());
+    let mut verified = Vec::with_capacity(entries.len());
+    for entry in &entries {
+      meter.check()?;
+      let mut read = self.read_entry(series, entry);
+      meter.done(match &read {
+        Some(Ok(stored)) => stored.size_bytes,
+        _ => 0,
+      });
+      // Of one that is whole, nobody needs the text, and all of them together may be more than fits.
+      if let Some(Ok(stored)) = &mut read
+        && stored.spelling == Spelling::Fits
+      {
+        (stored.text, stored.context) = (String::new(), None);
+      }
+      verified.extend(read);
+    }
+    Ok(verified)
   }
 
   fn verify_file(&self, session: &SessionId, item: Item<'_>) -> Option<FileReport> {

@@ -1,18 +1,20 @@
 //! A session with everything in it, every way to change it, and what may be found of it afterwards.
 
+use std::io::Cursor;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use waymark::backend::file::FileBackend;
-use waymark::backend::{Encoding, Series, Settings};
+use waymark::backend::{Encoding, MemoryBackend, Series, Settings};
+use waymark::control::Control;
 use waymark::format::agent::AgentState;
 use waymark::format::compose::Parts;
 use waymark::format::layout::compact;
 use waymark::format::reset::Resets;
 use waymark::id::{AgentId, CheckpointId, SessionId, TaskId};
 use waymark::store::{
-  Expiry, ForkRequest, Label, LabelRequest, OpenStore, PruneRequest, RecoverOutcome, RecoverRequest, RestoreRequest,
-  Retention, Spelling, Store,
+  Archive, Expiry, ForkRequest, Label, LabelRequest, Loaded, OpenStore, PruneRequest, RecoverOutcome, RecoverRequest,
+  RestoreRequest, Retention, Spelling, Store,
 };
 use waymark::{Error, Options};
 
@@ -45,9 +47,10 @@ pub enum Method {
   SetRetention,
   UnsetRetention,
   Prune,
+  ImportSession,
 }
 
-pub const METHODS: [Method; 23] = [
+pub const METHODS: [Method; 24] = [
   Method::CreateSessionDirectory,
   Method::SaveSession,
   Method::SaveTaskTree,
@@ -71,6 +74,7 @@ pub const METHODS: [Method; 23] = [
   Method::SetRetention,
   Method::UnsetRetention,
   Method::Prune,
+  Method::ImportSession,
 ];
 
 /// What the checkpoints are that are there before.
@@ -119,6 +123,58 @@ fn keep(last: u64) -> Retention {
     keep_last: Some(last),
     ..Retention::default()
   }
+}
+
+fn imported() -> SessionId {
+  SessionId::parse("imported").unwrap()
+}
+
+/// A session with everything in it, as a file.
+static ARCHIVE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+  let store = Arc::new(Store::new(Arc::new(MemoryBackend::new(2)), Options::default()));
+  store.begin_open().finish().unwrap();
+  let store = store.enter().unwrap();
+  let s = imported();
+  for version in ["old", "new"] {
+    store.save_session(&s, &document(version)).unwrap();
+  }
+  store.save_task_tree(&s, &tree("new")).unwrap();
+  store.save_task_result(&s, &task(), "\"new\"").unwrap();
+  for encoding in Encoding::ALL {
+    let made = store
+      .create_checkpoint(&s, store.stamp(), &parts("new"), encoding)
+      .unwrap();
+    store.pin_checkpoint(&s, &made.id, true).unwrap();
+  }
+  let mut file = Vec::new();
+  let to = Archive {
+    file: &mut file,
+    name: "archive",
+  };
+  store.export_session(&s, to, &Control::default()).unwrap();
+  file
+});
+
+/// Whether all of what was imported is there, or none; `None` if it is something between.
+fn is_imported(store: &Store) -> Option<bool> {
+  let s = imported();
+  let documents = [
+    store.load_session(&s, 0),
+    store.load_session(&s, 1),
+    store.load_task_tree(&s, 0),
+    store.load_task_result(&s, &task()),
+  ];
+  let entries = store.list(&(&s).into(), 0, 0).ok()?.entries;
+  let is_whole =
+    |entry| matches!(store.read_entry(&(&s).into(), entry), Some(Ok(stored)) if stored.spelling == Spelling::Fits);
+  let is_there = |loaded: &Result<Option<Loaded>, Error>| matches!(loaded, Ok(Some(_)));
+  if documents.iter().all(is_there) && entries.len() == Encoding::ALL.len() {
+    return entries
+      .iter()
+      .all(|entry| entry.is_pinned && is_whole(entry))
+      .then_some(true);
+  }
+  (entries.is_empty() && !documents.iter().any(is_there)).then_some(false)
 }
 
 fn document(version: &str) -> String {
@@ -234,8 +290,8 @@ pub fn run(store: &Store, method: Method, before: &Before) -> Result<Option<Chec
       drop(store.fork(&request, store.stamp())?);
     }
     Method::ExpireSessions => drop(store.expire_sessions(2.0, Expiry::Archive)?),
-    Method::ConvertToDelta => drop(store.convert(&s, Encoding::Delta)?),
-    Method::ConvertToJson => drop(store.convert(&s, Encoding::Json)?),
+    Method::ConvertToDelta => drop(store.convert(&s, Encoding::Delta, &Control::default())?),
+    Method::ConvertToJson => drop(store.convert(&s, Encoding::Json, &Control::default())?),
     Method::SetRetention => store.set_retention(&s, Some(keep(8)))?,
     Method::UnsetRetention => store.set_retention(&s, None)?,
     Method::Prune => {
@@ -244,9 +300,16 @@ pub fn run(store: &Store, method: Method, before: &Before) -> Result<Option<Chec
         is_dry_run: false,
         retention: Some(keep(1)),
       };
-      if let Some(failure) = store.prune(&request)?.failed.pop() {
+      if let Some(failure) = store.prune(&request, &Control::default())?.failed.pop() {
         return Err(failure.error);
       }
+    }
+    Method::ImportSession => {
+      let from = Archive {
+        file: Cursor::new(&*ARCHIVE),
+        name: "archive",
+      };
+      drop(store.import_session(from, None, &Control::default())?);
     }
   }
   Ok(None)
@@ -298,6 +361,7 @@ fn is_done(store: &Store, method: Method) -> bool {
     Method::SetRetention => matches!(store.retention_of(&s), Ok(Some(found)) if found == keep(8)),
     Method::UnsetRetention => matches!(store.retention_of(&s), Ok(None)),
     Method::Prune => store.list(&s.into(), 0, 0).is_ok_and(|list| list.entries.len() == 1),
+    Method::ImportSession => is_imported(store) == Some(true),
     _ => true,
   }
 }
@@ -329,7 +393,7 @@ pub fn complaints(
   }
   let store = open(disk);
   let s = session();
-  let text = |loaded: Result<Option<waymark::store::Loaded>, Error>| match loaded {
+  let text = |loaded: Result<Option<Loaded>, Error>| match loaded {
     Ok(loaded) => loaded.map(|loaded| compact(&loaded.text)),
     Err(error) => Some(format!("damaged: {error}")),
   };
@@ -392,10 +456,15 @@ pub fn complaints(
   };
   let is_whole = retention.as_ref().is_ok_and(|found| allowed.contains(found));
   check(is_whole, format!("the retention is {retention:?}"));
+  check(is_imported(&store).is_some(), "half of a session came in".to_owned());
   if ending == Ending::Acknowledged {
     check(is_done(&store, method), "what it did is gone".to_owned());
   }
-  for read in store.verify_session(&s).map(|report| report.agents).unwrap_or_default() {
+  for read in store
+    .verify_session(&s, &Control::default())
+    .map(|report| report.agents)
+    .unwrap_or_default()
+  {
     let all_whole = read
       .1
       .iter()
@@ -434,6 +503,7 @@ fn afterwards(disk: &FaultyDisk, store: OpenStore, before: &Before) -> Vec<Strin
       Method::PinCheckpoint,
       Method::LabelCheckpoint,
       Method::ForkSession,
+      Method::ImportSession,
     ];
     if !needs_more.contains(&method) {
       let again = run(&store, method, before);
@@ -454,8 +524,9 @@ fn afterwards(disk: &FaultyDisk, store: OpenStore, before: &Before) -> Vec<Strin
   for method in writes {
     let _ = run(&swept, method, before);
   }
-  // Nobody writes into a fork that did not come about.
+  // Nobody writes into a session that did not come about.
   let _ = swept.delete_session(&fork());
+  let _ = swept.delete_session(&imported());
   let left = disk.temporaries();
   if !left.is_empty() || disk.is_pending() {
     complaints.push(format!("left over: {left:?}"));

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::disk::{Directory, Disk, Kind};
 use super::durable::{Temporary, absent_is_fine, sync_names};
+use super::founding::Founded;
 use super::walk::{remove_tree, tree_size};
 use super::{
   FileBackend, Happened, Place, below, contents, directories, exists, founding, is_absence, keys, modified, names,
@@ -14,7 +15,8 @@ use super::{
 };
 use crate::backend::item::{AGENTS, CHECKPOINTS, RESULTS};
 use crate::backend::{
-  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peeked, Series, Surplus, Usage, Wanted,
+  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peeked, Series, Supply, Surplus, Usage,
+  Wanted,
 };
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -102,23 +104,20 @@ impl<D: Disk> Backend for FileBackend<D> {
     Ok(remove_tree(&base, &doomed).map_err(fail).err())
   }
 
-  fn found(&self, session: &SessionId, items: &[(Item<'_>, &dyn Content)]) -> Result<bool> {
+  fn found(&self, session: &SessionId, supply: &mut Supply<'_>) -> Result<bool> {
     let path = self.shown(&[session.as_str()]);
     let durability = self.settings.durability;
     self.in_directory(&[], |base| {
-      let made = founding::found(base, session.as_str(), items, durability);
-      if !made.map_err(|error| Error::io("write", &path, error))? {
+      let Founded::Made(newest) = founding::found(base, session.as_str(), &path, supply, durability)? else {
         return Ok(false);
-      }
+      };
       // What is known of directories of that name is known of others.
       self.directories.forget(session.as_str());
+      self.names.forget(session);
+      self.latest.forget(session);
       sync_names(base, &path, durability)?;
-      for (item, _) in items {
-        if let Item::Checkpoint(None, id, encoding) = *item {
-          self
-            .latest
-            .made(session, CheckpointEntry::new(id.clone(), encoding, || 0));
-        }
+      if let Some(newest) = newest {
+        self.latest.made(session, newest);
       }
       Ok(true)
     })
@@ -248,6 +247,20 @@ impl<D: Disk> Backend for FileBackend<D> {
       }
     };
     Ok(entries.iter().map(peek).collect())
+  }
+
+  fn versions(&self, session: &SessionId, document: Document) -> Result<u32> {
+    let path = self.path(session, Item::Document(document));
+    let Some(directory) = self.open(&[session.as_str()])? else {
+      return Ok(0);
+    };
+    pending::finish_abandoned(&directory, &path, self.settings)?;
+    let is_there = |back| exists(&directory, &Item::Previous(document, back).file_name());
+    let mut versions = 0;
+    while is_there(versions + 1).map_err(|error| Error::io("read", &path, error))? {
+      versions += 1;
+    }
+    Ok(versions)
   }
 
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {

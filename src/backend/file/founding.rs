@@ -1,65 +1,145 @@
 //! A whole session as one step: it is made under a name that nobody looks at, synced, and renamed into its place.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use super::disk::{Directory, Kind};
 use super::durable::{self, Durability, fill};
-use super::is_absence;
 use super::removed::new_staging_name;
 use super::walk::remove_tree;
-use crate::backend::{Content, Item};
+use super::{is_absence, pin_of};
+use crate::backend::{Arrival, CheckpointEntry, Item, Supply};
+use crate::error::{Error, Result};
 
-/// Whether the session was made; it was not if there is anything of it already.
+/// What came of it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Founded {
+  /// It was made. The newest checkpoint of the session itself is known, if it has any.
+  Made(Option<CheckpointEntry>),
+  /// There is something of it already.
+  IsTaken,
+}
+
+/// Makes a session; `path` is what it is called in errors.
 pub fn found<D: Directory>(
   base: &D,
   session: &str,
-  items: &[(Item<'_>, &dyn Content)],
+  path: &Path,
+  supply: &mut Supply<'_>,
   durability: Durability,
-) -> io::Result<bool> {
+) -> Result<Founded> {
   let staging = new_staging_name();
-  let made = stage(base, &staging, items, durability).and_then(|()| move_into_place(base, &staging, session));
-  if !matches!(made, Ok(true)) {
+  let fail = |error| Error::io("write", path, error);
+  let mut stage = || {
+    let mut staged = Staged::new(base, &staging, durability).map_err(fail)?;
+    supply(&mut |arrival| staged.take_in(&arrival).map_err(fail))?;
+    staged.sync().map_err(fail)?;
+    let is_in_place = move_into_place(base, &staging, session).map_err(fail)?;
+    Ok(if is_in_place {
+      Founded::Made(staged.newest)
+    } else {
+      Founded::IsTaken
+    })
+  };
+  let founded = stage();
+  if !matches!(founded, Ok(Founded::Made(_))) {
     // If even this fails there is nothing better to do: the name marks it as a left-over.
     let _ = remove_tree(base, &staging);
   }
-  made
+  founded
 }
 
-fn stage<D: Directory>(
-  base: &D,
-  name: &str,
-  items: &[(Item<'_>, &dyn Content)],
+/// A session under a name that nobody looks at.
+struct Staged<D> {
+  session: D,
+  /// The folder that the last item went into: most go where the one before them went.
+  folder: Option<(String, D)>,
+  /// All folders below the session, as their names joined by `/`.
+  folders: BTreeSet<String>,
   durability: Durability,
-) -> io::Result<()> {
-  base.make_directory(name)?;
-  let session = base.open_directory(name)?;
-  for (item, content) in items {
-    let folder = open_or_make(&session, &item.folders())?;
-    let directory = folder.as_ref().unwrap_or(&session);
-    let mut file = directory.create(&item.file_name())?;
-    fill(directory, &mut file, *content, durability)?;
-    durable::sync(directory, &file, durability)?;
-    if durability.is_full() {
-      directory.sync()?;
-    }
-  }
-  if durability.is_full() {
-    session.sync()?;
-  }
-  Ok(())
+  newest: Option<CheckpointEntry>,
 }
 
-fn open_or_make<D: Directory>(session: &D, folders: &[&str]) -> io::Result<Option<D>> {
-  let mut deepest: Option<D> = None;
-  for folder in folders {
-    let parent = deepest.as_ref().unwrap_or(session);
-    match parent.make_directory(folder) {
-      Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-      made => made?,
-    }
-    deepest = Some(parent.open_directory(folder)?);
+impl<D: Directory> Staged<D> {
+  fn new(base: &D, name: &str, durability: Durability) -> io::Result<Self> {
+    base.make_directory(name)?;
+    Ok(Self {
+      session: base.open_directory(name)?,
+      folder: None,
+      folders: BTreeSet::new(),
+      durability,
+      newest: None,
+    })
   }
-  Ok(deepest)
+
+  fn take_in(&mut self, arrival: &Arrival<'_>) -> io::Result<()> {
+    self.enter(&arrival.item.folders())?;
+    let directory = self.folder.as_ref().map_or(&self.session, |(_, folder)| folder);
+    let name = arrival.item.file_name();
+    let mut file = directory.create(&name)?;
+    fill(directory, &mut file, arrival.content, self.durability)?;
+    durable::sync(directory, &file, self.durability)?;
+    // Its writer held it.
+    drop(file);
+    let Item::Checkpoint(agent, id, encoding) = arrival.item else {
+      return Ok(());
+    };
+    if arrival.is_pinned {
+      match directory.create(&pin_of(id)) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        created => drop(created?),
+      }
+    }
+    if let Some(made_at) = arrival.made_at {
+      let time = SystemTime::UNIX_EPOCH + Duration::from_millis(made_at);
+      directory.set_time(&directory.lock(&name)?, time)?;
+    }
+    if agent.is_none() {
+      let entry = CheckpointEntry::new(id.clone(), encoding, || super::modified(directory, &name));
+      let is_newer = |newest: &CheckpointEntry| entry.newest_first(newest).is_lt();
+      if self.newest.as_ref().is_none_or(is_newer) {
+        self.newest = Some(entry);
+      }
+    }
+    Ok(())
+  }
+
+  /// Opens the folder for the next item, making what is missing.
+  fn enter(&mut self, folders: &[&str]) -> io::Result<()> {
+    let path = folders.join("/");
+    if self.folder.as_ref().map_or("", |(current, _)| current) == path {
+      return Ok(());
+    }
+    self.folder = None;
+    for depth in 1..=folders.len() {
+      let parent = self.folder.as_ref().map_or(&self.session, |(_, parent)| parent);
+      let upper = folders[..depth].join("/");
+      if !self.folders.contains(&upper) {
+        parent.make_directory(folders[depth - 1])?;
+        self.folders.insert(upper.clone());
+      }
+      let below = parent.open_directory(folders[depth - 1])?;
+      self.folder = Some((upper, below));
+    }
+    Ok(())
+  }
+
+  /// Makes all names durable: each directory once, from below.
+  fn sync(&self) -> io::Result<()> {
+    if !self.durability.is_full() {
+      return Ok(());
+    }
+    for path in self.folders.iter().rev() {
+      let mut folder: Option<D> = None;
+      for name in path.split('/') {
+        folder = Some(folder.as_ref().unwrap_or(&self.session).open_directory(name)?);
+      }
+      folder.as_ref().unwrap_or(&self.session).sync()?;
+    }
+    self.session.sync()
+  }
 }
 
 fn move_into_place<D: Directory>(base: &D, staging: &str, session: &str) -> io::Result<bool> {

@@ -7,7 +7,8 @@ use super::failure::Refusal;
 use super::writer::{Operation, Writer};
 use super::{Contents, Label, Place, SqliteBackend, checkpoints, documents, keys, queue, schema, sessions};
 use crate::backend::{
-  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peeked, Series, Surplus, Usage, Wanted,
+  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peeked, Series, Supply, Surplus, Usage,
+  Wanted,
 };
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -74,25 +75,41 @@ impl Backend for SqliteBackend {
     Ok(self.give_back(&self.name_of_session(session)).err())
   }
 
-  fn found(&self, session: &SessionId, items: &[(Item<'_>, &dyn Content)]) -> Result<bool> {
-    let rendered = |(item, content): &(Item<'_>, &dyn Content)| {
-      let bytes = self.bytes(session, *item, *content)?;
-      Ok((Place::of(session, *item), bytes))
-    };
-    let items = items.iter().map(rendered).collect::<Result<Vec<_>>>()?;
+  fn found(&self, session: &SessionId, supply: &mut Supply<'_>) -> Result<bool> {
     let label = Label {
       doing: "create",
       name: self.name_of_session(session),
     };
-    let session = session.to_string();
-    self.queue.submit(label, true, move |connection| {
-      if !sessions::is_empty(connection, &session)? {
-        return Ok(false);
-      }
-      for (place, bytes) in &items {
-        place.put(connection, bytes)?;
-      }
-      Ok(true)
+    // On this thread, one thing at a time: what does not fit the cache is in the log before the transaction ends.
+    self.queue.exclusively(|writer| {
+      let writer = writer.as_mut().ok_or_else(queue::not_open)?;
+      let mut run = |connection: &_| {
+        if !sessions::is_empty(connection, session.as_str())? {
+          return Ok(false);
+        }
+        let mut refused = None;
+        let supplied = supply(&mut |arrival| {
+          let bytes = self.bytes(session, arrival.item, arrival.content)?;
+          let place = Place::of(session, arrival.item);
+          place.take_in(connection, &arrival, &bytes).map_err(|refusal| {
+            let error = refusal.to_error("write", &self.name_of(session, arrival.item));
+            refused = Some(refusal);
+            error
+          })
+        });
+        // A full disk, for one, may have ended the transaction: whoever leads has to know.
+        match refused {
+          Some(refusal) => Err(refusal.into()),
+          None => Ok(supplied.map(|()| true)?),
+        }
+      };
+      let mut operations = [Operation {
+        label: &label,
+        must_last: true,
+        run: &mut run,
+      }];
+      let outcome = writer.commit(&mut operations).pop();
+      outcome.unwrap_or(Ok(false))
     })
   }
 
@@ -221,6 +238,13 @@ impl Backend for SqliteBackend {
         };
         Ok(entries.iter().map(peek).collect())
       },
+    )
+  }
+
+  fn versions(&self, session: &SessionId, document: Document) -> Result<u32> {
+    self.read_with(
+      || self.name_of(session, Item::Document(document)),
+      |connection| Ok(documents::versions(connection, session, document)?),
     )
   }
 

@@ -83,6 +83,20 @@ pub fn put(connection: &Connection, key: &Key, bytes: &[u8]) -> Result<()> {
   Ok(())
 }
 
+/// Stores a checkpoint of a session that is being made, with what else is known of it.
+pub fn add(connection: &Connection, key: &Key, bytes: &[u8], made_at: Option<u64>, is_pinned: bool) -> Result<()> {
+  put(connection, key, bytes)?;
+  if let Some(made_at) = made_at {
+    set_made_at(connection, key, made_at)?;
+  }
+  if is_pinned {
+    let sql = "UPDATE checkpoints SET pinned = TRUE WHERE id = ?1 AND session = ?2 AND agent = ?3";
+    let mut statement = connection.prepare_cached(sql)?;
+    statement.execute([&key.id, &key.session, &key.agent])?;
+  }
+  Ok(())
+}
+
 pub fn read(connection: &Connection, key: &Key, limit: u64) -> Result<Option<Contents>> {
   // What is too large is not even loaded.
   let sql = where_key!("SELECT size, head, tail, CASE WHEN size <= ?5 THEN middle END FROM checkpoints");

@@ -62,6 +62,30 @@ pub fn put(connection: &Connection, key: &Key, bytes: &[u8]) -> Result<bool> {
   Ok(true)
 }
 
+/// Stores a document of a session that is being made, or an earlier version of one.
+pub fn add(connection: &Connection, key: &Key, bytes: &[u8]) -> Result<()> {
+  // Numbers count up; these count down from one that no count of saves comes near, so that they may come in any order.
+  const NEWEST_PREVIOUS: i64 = 1 << 32;
+  let number = match i64::from(key.back) {
+    0 => CURRENT,
+    back => NEWEST_PREVIOUS - back,
+  };
+  sessions::add(connection, &key.session)?;
+  let sql = "INSERT INTO documents (session, name, number, size, bytes) VALUES (?1, ?2, ?3, ?4, ?5)";
+  let (session, name, size) = (&key.session, &key.name, bytes.len());
+  let mut statement = connection.prepare_cached(sql)?;
+  statement.execute(params![session, name, number, size, bytes])?;
+  Ok(())
+}
+
+/// How many earlier versions there are.
+pub fn versions(connection: &Connection, session: &SessionId, document: Document) -> Result<u32> {
+  let key = Key::new(session, Item::Document(document));
+  let sql = "SELECT count(*) FROM documents WHERE session = ?1 AND name = ?2 AND number > 0";
+  let mut statement = connection.prepare_cached(sql)?;
+  statement.query_row([&key.session, &key.name], |row| row.get(0))
+}
+
 /// Replaces a document; as many earlier ones as are wanted stay.
 pub fn replace(
   connection: &Connection,

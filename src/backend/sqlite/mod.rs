@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::{Content, Item, Settings};
+use super::{Arrival, Content, Item, Settings};
 use crate::error::{Error, Result};
 use crate::id::SessionId;
 
@@ -23,7 +23,7 @@ mod writer;
 
 use connections::Readers;
 use contents::Contents;
-use failure::Failure;
+use failure::{Failure, Refusal};
 use queue::Queue;
 use writer::{Label, give_back_pages};
 
@@ -140,6 +140,16 @@ impl Place {
           return Err(Error::invalid_argument("A version that is not there cannot be replaced").into());
         }
       }
+    }
+    Ok(())
+  }
+
+  /// Into a session that is being made.
+  fn take_in(&self, connection: &Connection, arrival: &Arrival<'_>, bytes: &[u8]) -> Result<(), Refusal> {
+    match self {
+      Self::Checkpoint(key) => checkpoints::add(connection, key, bytes, arrival.made_at, arrival.is_pinned)?,
+      Self::Key(key) => keys::put(connection, key, bytes)?,
+      Self::Document(key) => documents::add(connection, key, bytes)?,
     }
     Ok(())
   }

@@ -1,11 +1,14 @@
 //! Labels, forks, and what concerns all sessions.
 
+use std::path::PathBuf;
+
 use super::super::engine::{Value, number_of, text_of};
 use super::super::text::Text;
 use super::{Arguments, is_absent, is_undefined, to_usize};
 use crate::clock::now_ms;
 use crate::error::Result;
 use crate::id::{CheckpointId, SessionId};
+use crate::outside::file_path;
 use crate::store::{AllRequest, Expiry, ForkRequest, Label, LabelRequest};
 
 impl Arguments<'_> {
@@ -77,6 +80,20 @@ impl Arguments<'_> {
     self.optional_object(options, "options")?;
     let session = self.option(options, "sessionId")?;
     session.map(|session| self.session_id(session)).transpose()
+  }
+
+  /// A file of the user's, outside of the store. A relative path is resolved now.
+  pub fn file(self, value: Value) -> Result<PathBuf> {
+    file_path(&self.string(value, "file")?)
+  }
+
+  /// Another id for the session that comes in.
+  pub fn imported_as(self, options: Value) -> Result<Option<SessionId>> {
+    self.optional_object(options, "options")?;
+    let Some(session) = self.option(options, "as")? else {
+      return Ok(None);
+    };
+    SessionId::parse(&self.string(session, "options.as")?).map(Some)
   }
 
   /// Which version of a document is wanted: 0, or how many before the current one.

@@ -115,6 +115,11 @@ impl<'env> Arguments<'env> {
     }
   }
 
+  /// Options that are read before the call comes here.
+  pub fn work_options(self, value: Value) -> Result<()> {
+    self.optional_object(value, "options")
+  }
+
   /// A boolean option; `false` if it, or the options, are left out.
   fn flag(self, options: Value, name: &str) -> Result<bool> {
     if is_undefined(options) {
@@ -162,7 +167,7 @@ impl<'env> Arguments<'env> {
   }
 }
 
-fn is_undefined(value: Value) -> bool {
+pub fn is_undefined(value: Value) -> bool {
   matches!(value.get_type(), Ok(ValueType::Undefined))
 }
 

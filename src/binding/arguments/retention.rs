@@ -54,7 +54,7 @@ impl Arguments<'_> {
     };
     if !is_undefined(options) {
       // What is misspelt here would remove what should only be looked at.
-      let options = self.members(options, "options", &["dryRun", "retention"])?;
+      let options = self.members(options, "options", &["dryRun", "retention", "onProgress", "signal"])?;
       request.is_dry_run = self.flag(options, "dryRun")?;
       let retention = self.option(options, "retention")?;
       request.retention = retention

@@ -16,7 +16,7 @@ use checkpoints::parse;
 pub use checkpoints::{
   checkpoint, difference, judge, parse_checkpoint, respell, session_report, verdict, with_passed_over,
 };
-pub use outcomes::{converted, copied, forked, recoverable, recovered, restored};
+pub use outcomes::{converted, copied, exported, forked, imported, recoverable, recovered, restored};
 
 /// How a method answers when it fails.
 #[derive(Debug, Clone, Copy)]
@@ -188,6 +188,6 @@ pub fn usage(engine: Engine<'_>, usage: &Usage) -> Result<Value> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "sizes beyond 2^53 bytes do not occur")]
-fn number(count: u64) -> f64 {
+pub fn number(count: u64) -> f64 {
   count as f64
 }

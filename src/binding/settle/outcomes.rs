@@ -1,13 +1,13 @@
 //! What restoring, recovering, forking, copying and converting came to.
 
-use napi::bindgen_prelude::{JsObjectValue, JsValue, Null};
+use napi::bindgen_prelude::{JsObjectValue, JsValue, Null, Object};
 
 use super::super::engine::{Engine, Value};
 use super::checkpoints::judged;
 use super::{Failure, damage_report, damage_reports, number, success};
 use crate::error::Result;
 use crate::id::{CheckpointId, SessionId};
-use crate::store::{Candidate, Converted, Copied, Forked, PassedOver, Recoverable, Restored, Summary};
+use crate::store::{Archived, Candidate, Converted, Copied, Forked, PassedOver, Recoverable, Restored, Summary};
 
 pub fn restored(engine: Engine<'_>, restored: Restored) -> Result<Value> {
   let mut result = success(engine)?;
@@ -126,4 +126,28 @@ pub fn converted(engine: Engine<'_>, converted: Converted) -> Result<Value> {
   result.set_named_property("bytesBefore", number(converted.bytes_before))?;
   result.set_named_property("bytesAfter", number(converted.bytes_after))?;
   Ok(result.to_unknown())
+}
+
+/// An `ExportResult`.
+pub fn exported(engine: Engine<'_>, file: String, exported: Archived, size: u64) -> Result<Value> {
+  let mut result = engine.object()?;
+  result.set_named_property("file", file)?;
+  archived(&mut result, exported)?;
+  result.set_named_property("sizeBytes", number(size))?;
+  Ok(result.to_unknown())
+}
+
+/// An `ImportResult`.
+pub fn imported(engine: Engine<'_>, imported: Archived) -> Result<Value> {
+  let mut result = engine.object()?;
+  archived(&mut result, imported)?;
+  Ok(result.to_unknown())
+}
+
+fn archived(result: &mut Object<'static>, archived: Archived) -> Result<()> {
+  result.set_named_property("sessionId", String::from(archived.session))?;
+  result.set_named_property("checkpoints", number(archived.counts.checkpoints))?;
+  result.set_named_property("documents", number(archived.counts.documents))?;
+  result.set_named_property("bytes", number(archived.counts.bytes))?;
+  Ok(())
 }
