@@ -196,7 +196,9 @@ impl Store {
       meter.done(0);
     }
     if pruned.is_dry_run || doomed.is_empty() {
-      doomed.iter().for_each(|checkpoint| meter.done(checkpoint.freed));
+      for checkpoint in &doomed {
+        meter.done(checkpoint.freed);
+      }
       pruned.kept += entries.len() - doomed.len();
       pruned.remove(doomed);
     } else {
