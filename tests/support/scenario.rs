@@ -372,26 +372,8 @@ fn is_all(store: &Store, encoding: Encoding) -> bool {
   entries.is_ok_and(|entries| entries.iter().all(|entry| entry.encoding == encoding))
 }
 
-/// Opens the disk anew, and says what is wrong with what is there. Writes to it in the end: that must work too.
-pub fn complaints(
-  disk: &FaultyDisk,
-  method: Method,
-  before: &Before,
-  ending: Ending,
-  made: Option<&CheckpointId>,
-) -> Vec<String> {
-  disk.plan(Plan::Nothing);
-  let mut complaints = Vec::new();
-  let mut check = |holds: bool, complaint: String| {
-    if !holds {
-      complaints.push(complaint);
-    }
-  };
-  if let Some(target) = disk.target("s", "latest") {
-    let names = disk.holds(&format!("s/{target}"));
-    check(names, format!("the link to the newest names {target}, which is gone"));
-  }
-  let store = open(disk);
+/// The versions of the session, its tree and its result, and whether a method may leave them like that.
+fn documents(store: &Store, method: Method, ending: Ending) -> ([Option<&'static str>; 3], bool) {
   let s = session();
   let text = |loaded: Result<Option<Loaded>, Error>| match loaded {
     Ok(loaded) => loaded.map(|loaded| compact(&loaded.text)),
@@ -416,7 +398,33 @@ pub fn complaints(
     (Some(changed), Ending::Unknown) => allowed.push(changed),
     _ => {}
   }
-  check(allowed.contains(&found), format!("found {found:?}"));
+  let are_allowed = allowed.contains(&found);
+  (found, are_allowed)
+}
+
+/// Opens the disk anew, and says what is wrong with what is there. Writes to it in the end: that must work too.
+pub fn complaints(
+  disk: &FaultyDisk,
+  method: Method,
+  before: &Before,
+  ending: Ending,
+  made: Option<&CheckpointId>,
+) -> Vec<String> {
+  disk.plan(Plan::Nothing);
+  let mut complaints = Vec::new();
+  let mut check = |holds: bool, complaint: String| {
+    if !holds {
+      complaints.push(complaint);
+    }
+  };
+  if let Some(target) = disk.target("s", "latest") {
+    let names = disk.holds(&format!("s/{target}"));
+    check(names, format!("the link to the newest names {target}, which is gone"));
+  }
+  let store = open(disk);
+  let s = session();
+  let (found, are_allowed) = documents(&store, method, ending);
+  check(are_allowed, format!("found {found:?}"));
 
   if (ending, method) == (Ending::Acknowledged, Method::CreateSessionDirectory) {
     check(disk.holds("other/logs"), "the new directories are gone".to_owned());
