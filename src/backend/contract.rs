@@ -462,6 +462,7 @@ fn a_delta_needs_its_key_and_the_key_goes_with_the_last_one(new_backend: Factory
         key: key.clone(),
         bytes: 4,
         checksum: 0,
+        is_same: true,
       };
       delta::compose(&reference, "{}", b"")
     };

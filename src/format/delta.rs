@@ -4,9 +4,11 @@
 //! delta says how many bytes of the key it stands on: the last frame in them gives the text that it differs from. What comes
 //! after them was added later, and is no concern of it.
 
+use std::mem;
+
 use super::object::{ObjectWriter, quoted};
 use super::scan::{find, members, text_of};
-use super::zstd::{self, Aside, FrameError};
+use super::zstd::{self, Aside, FrameError, Unpacker};
 use crate::id::CheckpointId;
 
 /// So many bytes at the beginning of a delta say what it stands on.
@@ -20,6 +22,8 @@ pub struct Reference {
   pub bytes: u64,
   /// The checksum at the end of those.
   pub checksum: u32,
+  /// Whether it is the text itself: there is no difference.
+  pub is_same: bool,
 }
 
 impl Reference {
@@ -32,6 +36,7 @@ impl Reference {
       key: CheckpointId::parse(&text_of(value("key")?)?).ok()?,
       bytes: value("bytes")?.parse().ok()?,
       checksum: u32::from_str_radix(&text_of(value("checksum")?)?, 16).ok()?,
+      is_same: value("same") == Some("true"),
     })
   }
 
@@ -40,11 +45,14 @@ impl Reference {
     out.push("key", &quoted(self.key.as_str()));
     out.push("bytes", &self.bytes.to_string());
     out.push("checksum", &format!("\"{:08x}\"", self.checksum));
+    if self.is_same {
+      out.push("same", "true");
+    }
     out.finish()
   }
 }
 
-/// The bytes of a delta: a frame, what it stands on, and what a list shows of it.
+/// The bytes of a delta: what it stands on, what a list shows of it, and a frame, unless there is no difference.
 #[must_use]
 pub fn compose(reference: &Reference, note: &str, frame: &[u8]) -> Vec<u8> {
   [
@@ -53,6 +61,15 @@ pub fn compose(reference: &Reference, note: &str, frame: &[u8]) -> Vec<u8> {
     frame,
   ]
   .concat()
+}
+
+/// The text of a delta that stands on that.
+pub fn text(delta: &[u8], reference: &Reference, tip: &Tip, limit: u64) -> Result<Vec<u8>, FrameError> {
+  match (reference.is_same, zstd::holds_text(delta)) {
+    (true, false) => Ok(tip.text.clone()),
+    (true, true) => Err(FrameError::Damaged("it goes on where it should end")),
+    (false, _) => zstd::text_of(delta, &tip.text, limit),
+  }
 }
 
 /// The last text of a key, and what it took to get there.
@@ -106,7 +123,9 @@ impl Tip {
       .ok()
       .and_then(|bytes| key.get(..bytes))
       .ok_or(too_short)?;
-    let (text, size) = zstd::text_of(rest, b"", limit)?;
+    let mut unpacker = Unpacker::new(limit);
+    let mut text = Vec::new();
+    let size = unpacker.unpack(rest, b"", &mut text)?;
     let mut tip = Self {
       bytes: size as u64,
       checksum: zstd::checksum(&rest[..size]).unwrap_or_default(),
@@ -116,9 +135,12 @@ impl Tip {
       text,
     };
     rest = &rest[size..];
+    // Two texts at a time, in turns in the same room.
+    let mut next = Vec::new();
     while !rest.is_empty() {
-      let (text, size) = zstd::text_of(rest, &tip.text, limit)?;
-      tip = tip.next(text, &rest[..size]);
+      let size = unpacker.unpack(rest, &tip.text, &mut next)?;
+      let last = mem::take(&mut tip.text);
+      tip = tip.next(mem::replace(&mut next, last), &rest[..size]);
       rest = &rest[size..];
     }
     Ok(tip)
@@ -133,12 +155,19 @@ impl Tip {
   }
 
   #[must_use]
-  pub fn reference(&self, key: &CheckpointId) -> Reference {
+  pub fn reference(&self, key: &CheckpointId, is_same: bool) -> Reference {
     Reference {
       key: key.clone(),
       bytes: self.bytes,
       checksum: self.checksum,
+      is_same,
     }
+  }
+
+  /// Whether that is what it stands on.
+  #[must_use]
+  pub fn is_under(&self, reference: &Reference) -> bool {
+    (self.bytes, self.checksum) == (reference.bytes, reference.checksum)
   }
 }
 
@@ -187,11 +216,19 @@ mod tests {
   #[test]
   fn a_delta_says_what_it_stands_on_in_its_first_bytes() {
     let (tip, _) = Tip::first(b"text".to_vec());
-    let reference = tip.reference(&key());
+    let reference = tip.reference(&key(), false);
     let delta = compose(&reference, "note", &zstd::difference(b"text!", b"text"));
     assert_eq!(Reference::of(&delta[..90]), Some(reference));
+    let same = tip.reference(&key(), true);
+    let empty = compose(&same, "note", b"");
+    assert_eq!(text(&empty, &same, &tip, 100).unwrap(), b"text");
+    assert!(text(&delta, &same, &tip, 100).is_err());
+    assert!(text(&empty, &tip.reference(&key(), false), &tip, 100).is_err());
     assert_eq!(Aside::Note.find(&delta), Some("note"));
-    assert_eq!(zstd::text_of(&delta, b"text", 100).unwrap().0, b"text!");
+    assert_eq!(
+      text(&delta, &Reference::of(&delta).unwrap(), &tip, 100).unwrap(),
+      b"text!"
+    );
     for foreign in [&b""[..], b"{}", &delta[..40]] {
       assert_eq!(Reference::of(foreign), None);
     }

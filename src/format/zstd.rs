@@ -129,33 +129,75 @@ fn frame(text: &[u8], known: Option<&[u8]>) -> Vec<u8> {
   out
 }
 
-/// The text in the first frame that holds one, and how many bytes of `bytes` it ended at. `known` is what the writer of a
-/// difference knew.
-pub fn text_of(bytes: &[u8], known: &[u8], limit: u64) -> Result<(Vec<u8>, usize), FrameError> {
-  let mut start = 0;
-  loop {
+/// Unpacks one frame after the other.
+pub struct Unpacker {
+  context: DCtx<'static>,
+  limit: u64,
+}
+
+impl fmt::Debug for Unpacker {
+  fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(formatter, "an unpacker of texts of up to {} bytes", self.limit)
+  }
+}
+
+impl Unpacker {
+  /// Texts of more than `limit` bytes are an error.
+  #[must_use]
+  pub fn new(limit: u64) -> Self {
+    Self {
+      context: DCtx::create(),
+      limit,
+    }
+  }
+
+  /// Puts the text of the first frame that holds one into `text`. The answer is how many bytes of `bytes` it ended at.
+  /// `known` is what the writer of a difference knew.
+  pub fn unpack(&mut self, bytes: &[u8], known: &[u8], text: &mut Vec<u8>) -> Result<usize, FrameError> {
+    let start = end_of_asides(bytes);
     let rest = &bytes[start..];
     let size = find_frame_compressed_size(rest).map_err(damaged)?;
     let frame = &rest[..size];
-    start += size;
-    if frame.first_chunk().is_some_and(|magic| is_aside(*magic)) {
-      continue;
-    }
     let length = get_frame_content_size(frame).map_err(|_| FrameError::Damaged("it has no beginning"))?;
     let length = length.ok_or(FrameError::Damaged("it does not say how long it is"))?;
-    if length > limit {
-      return Err(FrameError::TooLarge(length));
-    }
-    let room = usize::try_from(length).map_err(|_| FrameError::TooLarge(length))?;
-    let mut text = Vec::new();
-    if text.try_reserve_exact(room).is_err() {
-      return Err(FrameError::TooLarge(length));
-    }
-    let mut context = DCtx::create();
-    context.ref_prefix(known).map_err(damaged)?;
-    context.decompress(&mut text, frame).map_err(damaged)?;
-    return Ok((text, start));
+    let room = usize::try_from(length).ok().filter(|_| length <= self.limit);
+    text.clear();
+    room
+      .and_then(|room| text.try_reserve_exact(room).ok())
+      .ok_or(FrameError::TooLarge(length))?;
+    let unpacked = self.context.decompress_using_dict(text, frame, known);
+    unpacked.map_err(damaged)?;
+    Ok(start + size)
   }
+}
+
+/// How many bytes at the beginning hold no text.
+fn end_of_asides(bytes: &[u8]) -> usize {
+  let mut end = 0;
+  while let Some((magic, length)) = bytes[end..].first_chunk::<8>().map(|head| head.split_at(4))
+    && is_aside([magic[0], magic[1], magic[2], magic[3]])
+    && let Ok(length) = length.try_into().map(u32::from_le_bytes)
+    && let Some(next) = usize::try_from(length)
+      .ok()
+      .and_then(|length| end.checked_add(length + 8))
+    && next <= bytes.len()
+  {
+    end = next;
+  }
+  end
+}
+
+/// Whether there is anything in a file but what stands aside.
+#[must_use]
+pub fn holds_text(bytes: &[u8]) -> bool {
+  end_of_asides(bytes) < bytes.len()
+}
+
+/// The text of the first frame that holds one.
+pub fn text_of(bytes: &[u8], known: &[u8], limit: u64) -> Result<Vec<u8>, FrameError> {
+  let mut text = Vec::new();
+  Unpacker::new(limit).unpack(bytes, known, &mut text)?;
+  Ok(text)
 }
 
 /// The checksum that ends a frame.
@@ -178,8 +220,8 @@ mod tests {
     let text = text();
     let packed = whole(&text);
     assert!(packed.len() < text.len());
-    assert_eq!(text_of(&packed, b"", u64::MAX), Ok((text, packed.len())));
-    assert_eq!(text_of(&whole(b""), b"", 0).unwrap().0, b"");
+    assert_eq!(text_of(&packed, b"", u64::MAX), Ok(text));
+    assert_eq!(text_of(&whole(b""), b"", 0).unwrap(), b"");
   }
 
   #[test]
@@ -189,7 +231,7 @@ mod tests {
     changed.splice(100_000..100_010, *b"something else");
     let packed = difference(&changed, &known);
     assert!(packed.len() < 500, "{}", packed.len());
-    assert_eq!(text_of(&packed, &known, u64::MAX).unwrap().0, changed);
+    assert_eq!(text_of(&packed, &known, u64::MAX).unwrap(), changed);
     assert!(matches!(text_of(&packed, b"", u64::MAX), Err(FrameError::Damaged(_))));
     let mut other = known;
     other[50_000] ^= 1;
@@ -209,7 +251,8 @@ mod tests {
     assert_eq!(Aside::Note.find(&bytes[..20]), None);
     assert_eq!(Aside::Note.find(&whole(b"text")), None);
     assert_eq!(Aside::Note.find(b""), None);
-    assert_eq!(text_of(&bytes, b"", 4).unwrap(), (b"text".to_vec(), bytes.len()));
+    assert_eq!(text_of(&bytes, b"", 4).unwrap(), b"text");
+    assert!(holds_text(&bytes) && !holds_text(&bytes[..bytes.len() - whole(b"text").len()]));
   }
 
   #[test]

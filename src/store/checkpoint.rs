@@ -294,7 +294,7 @@ impl Store {
       Encoding::Gzip => self.inflate(&bytes, &path)?,
       Encoding::Zstd => {
         let text = zstd::text_of(&bytes, b"", self.options.max_read_bytes);
-        text.map_err(|error| self.frame_error(&path, error))?.0
+        text.map_err(|error| self.frame_error(&path, error))?
       }
       Encoding::Delta => match self.text_of_delta(series, id, &bytes, &path)? {
         Some(text) => text,

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use super::{Saved, Store};
 use crate::backend::{Encoding, Footing, Series};
 use crate::error::{Error, Result};
-use crate::format::delta::{Reference, Tip, compose};
+use crate::format::delta::{self, Reference, Tip};
 use crate::format::zstd::{self, FrameError};
 use crate::id::{CheckpointId, SessionId};
 
@@ -21,7 +21,7 @@ const WORTH_MOVING: u64 = 2;
 /// How long a key may get: reading it writes every text on the way to the tip, and damage in it costs all that stand on it.
 const MAX_FRAMES: usize = 128;
 const MAX_WORK: u64 = 16 << 20;
-const MAX_WORK_IN_TEXTS: u64 = 24;
+const MAX_WORK_IN_TEXTS: u64 = 12;
 
 /// What the next deltas of a series stand on.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Known {
   }
 
   fn is_under(&self, reference: &Reference) -> bool {
-    self.tip.reference(&self.key) == *reference
+    self.key == reference.key && self.tip.is_under(reference)
   }
 
   /// For a difference of that size, of a text of that length.
@@ -237,7 +237,7 @@ impl Store {
     {
       return self.move_tip(new, row, known, &difference);
     }
-    let reference = known.tip.reference(&known.key);
+    let reference = known.tip.reference(&known.key, false);
     let written = self.put(new, &reference, known.tip.bytes, &[], &difference)?;
     if written.is_none() {
       row.forget(known);
@@ -245,14 +245,13 @@ impl Store {
     Ok(written)
   }
 
-  /// The text becomes the tip of the key; the delta on it is empty.
+  /// The text becomes the tip of the key; the delta on it is no difference.
   fn move_tip(&self, new: &NewDelta<'_>, row: &Row, known: &Arc<Known>, difference: &[u8]) -> Result<Option<u64>> {
     let tip = known.tip.next(new.text.to_vec(), difference);
-    let reference = tip.reference(&known.key);
+    let reference = tip.reference(&known.key, true);
     // Should it fail, nobody knows what became of the key.
     row.forget(known);
-    let nothing = zstd::difference(new.text, &tip.text);
-    let written = self.put(new, &reference, known.tip.bytes, difference, &nothing)?;
+    let written = self.put(new, &reference, known.tip.bytes, difference, &[])?;
     if written.is_some() {
       *locked(&row.next) = Some(Known::new(known.key.clone(), tip, true));
       self.deltas.make_room();
@@ -268,9 +267,8 @@ impl Store {
       return Ok(None);
     }
     let (tip, frame) = Tip::first(new.text.to_vec());
-    let reference = tip.reference(new.id);
-    let nothing = zstd::difference(new.text, &tip.text);
-    let written = self.put(new, &reference, 0, &frame, &nothing)?;
+    let reference = tip.reference(new.id, true);
+    let written = self.put(new, &reference, 0, &frame, &[])?;
     *locked(&row.next) = written.map(|_| Known::new(new.id.clone(), tip, true));
     self.deltas.make_room();
     Ok(written)
@@ -289,7 +287,7 @@ impl Store {
       known,
       added,
     };
-    let content = compose(reference, new.note, frame);
+    let content = delta::compose(reference, new.note, frame);
     self.backend.write_delta(new.series, new.id, footing, &content)
   }
 
@@ -313,14 +311,13 @@ impl Store {
         Ok(Some(tip)) => tip,
         missing_or_damaged => return self.without_key(series, id, &reference, path, missing_or_damaged.err()),
       };
-      let known = Known::new(reference.key, tip, false);
+      let known = Known::new(reference.key.clone(), tip, false);
       *locked(&row.read) = Some(Arc::clone(&known));
       self.deltas.make_room();
       known
     };
-    let text = zstd::text_of(bytes, &known.tip.text, self.options.max_read_bytes);
-    let (text, _) = text.map_err(|error| self.frame_error(path, error))?;
-    Ok(Some(text))
+    let text = delta::text(bytes, &reference, &known.tip, self.options.max_read_bytes);
+    text.map(Some).map_err(|error| self.frame_error(path, error))
   }
 
   /// A delta cannot be read for want of its key: it may have gone together with it.
