@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use super::{Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peek, Series, Surplus};
+use super::{Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peek, Put, Series, Surplus};
 use crate::error::{Code, Error};
 use crate::format::delta::{self, Reference};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -448,8 +448,17 @@ fn a_delta_needs_its_key_and_the_key_goes_with_the_last_one(new_backend: Factory
       delta::compose(&reference, "{}", b"")
     };
     let write = |id: &CheckpointId, key: &CheckpointId, known, added| {
-      let footing = Footing { key, known, added };
-      backend.write_delta(&series, id, footing, &bytes(key)).unwrap()
+      let footing = Footing {
+        key,
+        known,
+        added,
+        seen: None,
+      };
+      match backend.write_delta(&series, id, footing, &bytes(key)).unwrap() {
+        Put::Stored { size, .. } => Some(size),
+        Put::KeyIsGone => None,
+        Put::Unguarded => unreachable!("there are locks here"),
+      }
     };
     let read = |key| backend.read(&s, series.key(key), u64::MAX).unwrap();
 

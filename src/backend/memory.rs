@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::item::RESULTS;
 use super::{
-  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peek, Peeked, Series, Usage,
+  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Look, Peek, Peeked, Put, Series, Usage,
 };
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
@@ -245,7 +245,7 @@ impl Backend for MemoryBackend {
     id: &CheckpointId,
     footing: Footing<'_>,
     content: &dyn Content,
-  ) -> Result<Option<u64>> {
+  ) -> Result<Put> {
     let item = series.item(id, Encoding::Delta);
     let bytes = self.bytes(&series.session, item, content)?;
     let size = bytes.len() as u64;
@@ -253,11 +253,11 @@ impl Backend for MemoryBackend {
     let contents = sessions.entry(series.session.clone()).or_default();
     let key = (series.agent.clone(), footing.key.clone());
     if footing.known == 0 {
-      contents.keys.insert(key, footing.added.to_vec());
+      contents.keys.insert(key.clone(), footing.added.to_vec());
     } else {
       let known = usize::try_from(footing.known).unwrap_or(usize::MAX);
       let Some(key) = contents.keys.get_mut(&key).filter(|key| key.len() >= known) else {
-        return Ok(None);
+        return Ok(Put::KeyIsGone);
       };
       if !footing.added.is_empty() {
         key.truncate(known);
@@ -265,7 +265,11 @@ impl Backend for MemoryBackend {
       }
     }
     contents.put(item, bytes);
-    Ok(Some(size))
+    let key = Look {
+      size: contents.keys.get(&key).map_or(0, |key| key.len() as u64),
+      modified: 0,
+    };
+    Ok(Put::Stored { size, key })
   }
 
   fn keys(&self, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {

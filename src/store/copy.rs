@@ -2,10 +2,10 @@
 //! copy that was interrupted goes on where it stopped.
 
 use super::Store;
-use crate::backend::{CheckpointEntry, Document, Encoding, Footing, Item, Series, time_in_id};
+use crate::backend::{CheckpointEntry, Document, Encoding, Footing, Item, Put, Series, time_in_id};
 use crate::error::{Code, Error, Result};
-use crate::format::delta::Reference;
-use crate::id::SessionId;
+use crate::format::delta::{Reference, Tip};
+use crate::id::{CheckpointId, SessionId};
 
 /// What became of the items of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -15,6 +15,21 @@ pub struct Copied {
   /// Those that were there already.
   pub unchanged: u64,
   pub bytes: u64,
+}
+
+/// A key, and how many bytes of it are known to be the same in both places.
+struct Sound(Option<(CheckpointId, u64)>);
+
+impl Sound {
+  fn holds(&self, reference: &Reference) -> bool {
+    let known = self.0.as_ref().filter(|(key, _)| *key == reference.key);
+    known.is_some_and(|(_, bytes)| *bytes >= reference.bytes)
+  }
+}
+
+/// How many bytes two things have in common from their beginnings on.
+fn same_bytes(one: &[u8], other: &[u8]) -> u64 {
+  one.iter().zip(other).take_while(|(one, other)| one == other).count() as u64
 }
 
 impl Store {
@@ -52,9 +67,10 @@ impl Store {
     rows.push(session.into());
     let mut pins = Vec::new();
     for series in &rows {
+      let mut sound = Sound(None);
       // The oldest first: what retention or a crash leaves of it is a beginning, not a middle.
       for entry in self.backend.checkpoints(series)?.iter().rev() {
-        if self.copy_checkpoint(series, entry, to, &mut copied)? {
+        if self.copy_checkpoint(series, entry, to, &mut copied, &mut sound)? {
           copied.checkpoints += 1;
         }
         if time_in_id(entry.id.as_str()).is_none() {
@@ -84,7 +100,14 @@ impl Store {
   }
 
   /// Whether it was there and had to be copied. What it stands on comes with it.
-  fn copy_checkpoint(&self, series: &Series, entry: &CheckpointEntry, to: &Self, copied: &mut Copied) -> Result<bool> {
+  fn copy_checkpoint(
+    &self,
+    series: &Series,
+    entry: &CheckpointEntry,
+    to: &Self,
+    copied: &mut Copied,
+    sound: &mut Sound,
+  ) -> Result<bool> {
     let (session, item) = (&series.session, series.item_of(entry));
     if entry.encoding != Encoding::Delta {
       return self.copy_item(session, item, to, copied);
@@ -92,38 +115,87 @@ impl Store {
     let Some(bytes) = self.backend.read(session, item, u64::MAX)? else {
       return Ok(false);
     };
-    // One that does not say what it stands on, or has lost it, is copied as faithfully as a whole one.
+    // One that does not say what it stands on is copied as faithfully as a whole one.
     let Some(reference) = Reference::of(&bytes) else {
       return self.copy_item(session, item, to, copied);
     };
-    let known = Footing {
-      key: &reference.key,
-      known: reference.bytes,
-      added: &[],
-    };
+    if !sound.holds(&reference) {
+      let key = series.key(&reference.key);
+      let Some(here) = self.key_under(series, &reference)? else {
+        // It has lost its key, or both are gone.
+        return self.copy_item(session, item, to, copied);
+      };
+      let there = to.backend.read(session, key, u64::MAX)?;
+      let same = there.as_deref().map_or(0, |there| same_bytes(&here, there));
+      if same < reference.bytes {
+        // What is damaged here does not take the place of what may be whole there.
+        if there.is_some() && Tip::read(&here, reference.bytes, u64::MAX).is_err() {
+          return self.copy_item(session, item, to, copied);
+        }
+        return self.copy_with_key(series, entry, &reference, to, copied, sound);
+      }
+      *sound = Sound(Some((reference.key.clone(), same)));
+    }
     if to.backend.read(session, item, u64::MAX)?.as_ref() == Some(&bytes) {
       copied.unchanged += 1;
       return Ok(false);
     }
-    if to.backend.write_delta(series, &entry.id, known, &bytes)?.is_none() {
-      let key = series.key(&reference.key);
-      let key_bytes = self.backend.read(session, key, u64::MAX)?.unwrap_or_default();
-      let new = Footing {
-        known: 0,
-        added: &key_bytes,
-        ..known
-      };
-      copied.bytes += key_bytes.len() as u64;
-      if to.backend.write_delta(series, &entry.id, new, &bytes)?.is_none() {
-        // Where nobody can guard a key, nobody removes one.
-        to.backend.write(session, key, &key_bytes)?;
-        to.backend.write(session, item, &bytes)?;
-      }
-      to.check_copy(session, key, &key_bytes)?;
-    }
+    let footing = Footing {
+      key: &reference.key,
+      known: reference.bytes,
+      added: &[],
+      seen: None,
+    };
+    let Put::Stored { .. } = to.backend.write_delta(series, &entry.id, footing, &bytes)? else {
+      return self.copy_with_key(series, entry, &reference, to, copied, sound);
+    };
     to.check_copy(session, item, &bytes)?;
     copied.bytes += bytes.len() as u64;
     Ok(true)
+  }
+
+  /// Copies a delta and all of its key, whatever is there.
+  fn copy_with_key(
+    &self,
+    series: &Series,
+    entry: &CheckpointEntry,
+    reference: &Reference,
+    to: &Self,
+    copied: &mut Copied,
+    sound: &mut Sound,
+  ) -> Result<bool> {
+    let (session, item, key) = (&series.session, series.item_of(entry), series.key(&reference.key));
+    let key_bytes = self.key_under(series, reference)?;
+    let (Some(bytes), Some(key_bytes)) = (self.backend.read(session, item, u64::MAX)?, key_bytes) else {
+      return self.copy_item(session, item, to, copied);
+    };
+    let footing = Footing {
+      key: &reference.key,
+      known: 0,
+      added: &key_bytes,
+      seen: None,
+    };
+    if !matches!(
+      to.backend.write_delta(series, &entry.id, footing, &bytes)?,
+      Put::Stored { .. }
+    ) {
+      // Where nobody can guard a key, nobody removes one.
+      to.backend.write(session, key, &key_bytes)?;
+      to.backend.write(session, item, &bytes)?;
+    }
+    to.check_copy(session, key, &key_bytes)?;
+    to.check_copy(session, item, &bytes)?;
+    *sound = Sound(Some((reference.key.clone(), key_bytes.len() as u64)));
+    copied.bytes += (key_bytes.len() + bytes.len()) as u64;
+    Ok(true)
+  }
+
+  /// The key of a delta, if it is there, with all that the delta needs.
+  fn key_under(&self, series: &Series, reference: &Reference) -> Result<Option<Vec<u8>>> {
+    let key = self
+      .backend
+      .read(&series.session, series.key(&reference.key), u64::MAX)?;
+    Ok(key.filter(|key| key.len() as u64 >= reference.bytes))
   }
 
   /// Whether it was there and had to be copied.

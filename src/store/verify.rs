@@ -149,6 +149,7 @@ impl Store {
 
   /// One checkpoint: what is known of it, or what is wrong with it. One that does not exist is an error.
   pub fn verify_checkpoint(&self, series: &Series, id: &CheckpointId) -> Result<Result<StoredCheckpoint, Damaged>> {
+    self.doubt_keys(series);
     for encoding in Encoding::ALL {
       match self.verified(series, id, encoding) {
         Ok(None) => {}
@@ -183,6 +184,7 @@ impl Store {
   }
 
   fn verify_series(&self, series: &Series) -> Result<Vec<Result<StoredCheckpoint, Damaged>>> {
+    self.doubt_keys(series);
     let entries = self.backend.checkpoints(series)?;
     let verified = entries.iter().filter_map(|entry| self.read_entry(series, entry));
     Ok(verified.collect())

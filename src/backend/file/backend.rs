@@ -14,7 +14,7 @@ use super::{
 };
 use crate::backend::item::{AGENTS, CHECKPOINTS, RESULTS};
 use crate::backend::{
-  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peeked, Series, Surplus, Usage,
+  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peeked, Put, Series, Surplus, Usage,
 };
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -163,7 +163,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     id: &CheckpointId,
     footing: Footing<'_>,
     content: &dyn Content,
-  ) -> Result<Option<u64>> {
+  ) -> Result<Put> {
     self.write_on_key(series, id, footing, content)
   }
 
@@ -180,6 +180,10 @@ impl<D: Disk> Backend for FileBackend<D> {
     let Some(directory) = self.open(&path)? else {
       return Ok(0);
     };
+    // Nobody has to wait for that.
+    if self.keys(series)?.is_empty() {
+      return Ok(0);
+    }
     self.names.change(series, &directory, |held| {
       // Somebody who stopped in the middle of making one may go on.
       if !held.is_locked {

@@ -5,7 +5,7 @@ use rusqlite::{Connection, Result, params};
 use super::checkpoints::agent_text;
 use super::contents::Contents;
 use super::sessions;
-use crate::backend::{Footing, Series};
+use crate::backend::{Footing, Look, Series};
 use crate::id::{AgentId, CheckpointId, SessionId};
 
 /// What names one key, in words of its own: an operation may run on another thread.
@@ -50,6 +50,14 @@ impl Addition {
       key: Key::new(&series.session, series.agent.as_ref(), footing.key),
       known: footing.known,
       added: footing.added.to_vec(),
+    }
+  }
+
+  /// How the key looks afterwards.
+  pub fn look(&self) -> Look {
+    Look {
+      size: self.known + self.added.len() as u64,
+      modified: 0,
     }
   }
 
@@ -123,6 +131,10 @@ pub fn release(connection: &Connection, session: &str, agent: &str, id: &str) ->
 /// The keys of a series, and their sizes.
 pub fn list(connection: &Connection, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {
   let sql = "SELECT id, sum(size) FROM keys WHERE session = ?1 AND agent = ?2 GROUP BY id ORDER BY id";
+  sizes(connection, series, sql)
+}
+
+fn sizes(connection: &Connection, series: &Series, sql: &str) -> Result<Vec<(CheckpointId, u64)>> {
   let mut statement = connection.prepare_cached(sql)?;
   let mut rows = statement.query([series.session.as_str(), agent_text(series.agent.as_ref())])?;
   let mut keys = Vec::new();
@@ -133,6 +145,13 @@ pub fn list(connection: &Connection, series: &Series) -> Result<Vec<(CheckpointI
     }
   }
   Ok(keys)
+}
+
+/// The keys of a series that nothing stands on, and their sizes.
+pub fn unused(connection: &Connection, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {
+  let sql = "SELECT id, sum(size) FROM keys WHERE session = ?1 AND agent = ?2 AND NOT EXISTS
+    (SELECT 1 FROM checkpoints WHERE session = ?1 AND agent = ?2 AND key = keys.id) GROUP BY id ORDER BY id";
+  sizes(connection, series, sql)
 }
 
 /// Moves a key to where nobody reads it.
