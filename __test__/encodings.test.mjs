@@ -270,6 +270,8 @@ describe('an encoding that does not exist', () => {
         message: /^options\.deltaCacheBytes must be /,
       })
     }
-    for (const deltaCacheBytes of [0, 1, 2 ** 40, undefined]) new CheckpointStore('memory:', { deltaCacheBytes })
+    for (const deltaCacheBytes of [0, 1, 2 ** 40, Infinity, undefined]) {
+      assert.ok(new CheckpointStore('memory:', { deltaCacheBytes }))
+    }
   })
 })

@@ -156,6 +156,11 @@ impl Deltas {
     row
   }
 
+  /// The row of a series of which there is something at hand.
+  fn at_hand(&self, series: &Series) -> Option<Arc<Row>> {
+    locked(&self.rows).get(series).cloned()
+  }
+
   /// Lets go of what was not used for longest, until a quarter of the room is free. What leaves less than that by itself goes
   /// first: it would push out all others again and again.
   fn make_room(&self) {
@@ -343,7 +348,9 @@ impl Store {
   /// For who wants to know what is stored, and not what is in memory: what is at hand of a series is held against the key, and
   /// forgotten if that is not so any more.
   pub(super) fn doubt_keys(&self, series: &Series) {
-    let row = self.deltas.row(series);
+    let Some(row) = self.deltas.at_hand(series) else {
+      return;
+    };
     *locked(&row.read) = None;
     if let Some(known) = row.next()
       && !matches!(self.read_key(series, &known.tip.reference(&known.key)), Ok(Some(_)))

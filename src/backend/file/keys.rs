@@ -73,27 +73,29 @@ impl<D: Disk> FileBackend<D> {
     })
   }
 
-  /// The key that an item stands on, if it may be the last one to do so.
+  /// The key that an item stands on, if it may be the last one to do so. One that cannot be read can be removed all the same.
   pub(super) fn doomed_key(
     &self,
     session: &SessionId,
     item: Item<'_>,
     directory: &D::Directory,
     held: Held,
-  ) -> io::Result<Option<CheckpointId>> {
+  ) -> Option<CheckpointId> {
     let Item::Checkpoint(agent, id, Encoding::Delta) = item else {
-      return Ok(None);
+      return None;
     };
-    let key = stands_on(directory, id)?.filter(|_| held.is_locked);
+    if !held.is_locked {
+      return None;
+    }
+    let key = stands_on(directory, id).ok().flatten()?;
     let series = Series {
       session: session.clone(),
       agent: agent.cloned(),
     };
     // Nearly always the one that comes next stands on it too, and nothing has to be listed.
-    match self.names.next_delta(&series, id) {
-      Some(next) if key.is_some() && stands_on(directory, &next)? == key => Ok(None),
-      _ => Ok(key),
-    }
+    let next = self.names.next_delta(&series, id);
+    let next_key = next.and_then(|next| stands_on(directory, &next).ok().flatten());
+    (next_key.as_ref() != Some(&key)).then_some(key)
   }
 }
 
