@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { readFileSync, readdirSync, readlinkSync } from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { readFileSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { describe, it } from 'node:test'
 import zlib from 'node:zlib'
@@ -20,6 +21,8 @@ import {
 
 const ENDINGS = { json: '.json', gzip: '.json.gz', zstd: '.json.zst', delta: '.delta.zst' }
 const ENCODINGS = Object.keys(ENDINGS)
+
+const lacksZstd = spawnSync('zstd', ['--version']).error && 'there is no zstd(1) here'
 
 const AGENTS = { x: makeAgent('x') }
 const CONTEXT = { plan: ['é', '検査点', '🟦', '\0', '\ud800'], deep: [[1e21, null, { '': {} }]] }
@@ -205,17 +208,33 @@ describe('checkpoints in files', () => {
   })
 
   it(
-    'as zstd are read by any program that knows it',
+    'as zstd are read by Node.js itself',
     { skip: !zlib.zstdDecompressSync && 'this Node.js knows no zstd' },
     async () => {
-      const base = scratchDirectory()
-      const store = await openStore(base)
+      const store = await openStore()
       const { checkpointId, path } = await checkpointOf(store, sessionNamed('é'), { ...OPTIONS, encoding: 'zstd' })
       const checkpoint = JSON.parse(zlib.zstdDecompressSync(readFileSync(path)).toString())
       assert.deepEqual([checkpoint.id, checkpoint.session.name], [checkpointId, 'é'])
-      assert.deepEqual(readdirSync(join(base, 's', 'checkpoints')).filter((name) => name.endsWith('.zst')).length, 1)
     },
   )
+
+  it('as zstd and as delta are read by zstd(1)', { skip: lacksZstd }, async () => {
+    const base = scratchDirectory()
+    const store = await openStore(base)
+    const unpacked = (...args) => execFileSync('zstd', ['-dc', ...args])
+    const nameIn = (...args) => JSON.parse(unpacked(...args).toString()).session.name
+    const { path } = await checkpointOf(store, sessionNamed('é'), { ...OPTIONS, encoding: 'zstd' })
+    assert.equal(nameIn(path), 'é')
+    const [one, two] = await twoOf(store, 'delta')
+    const folder = join(base, 's', 'checkpoints')
+    const key = readdirSync(folder).find((name) => name.endsWith('.key.zst'))
+    const known = join(base, 'known')
+    writeFileSync(known, unpacked(join(folder, key)))
+    assert.deepEqual(
+      [nameIn(`--patch-from=${known}`, one.path), nameIn(`--patch-from=${known}`, two.path)],
+      ['one', 'two'],
+    )
+  })
 })
 
 const WRONG = ['', 'GZIP', 'brotli', 'delta ', 5, true, null, {}, ['zstd'], Symbol('zstd'), () => 'zstd']
