@@ -534,6 +534,21 @@ describe('a copy of deltas', () => {
     })
   }
 
+  it('that several make at once has all that each of them brought', async () => {
+    for (const newPlace of Object.values(places)) {
+      const store = await openStore(scratchDirectory(), RELAXED)
+      await madeInTurn(store, 2)
+      const copy = await openStore(newPlace(), RELAXED)
+      for (let first = 2; first < 40; first += 2) {
+        const copies = [store.copyTo(copy), store.copyTo(copy)]
+        await madeInTurn(store, 2, { first })
+        await Promise.all([...copies, store.copyTo(copy)])
+        assert.deepEqual(await assertWhole(copy), names(0, first + 2))
+        if (first % 10 === 0) await copy.deleteSessionCheckpoints('s')
+      }
+    }
+  })
+
   it('that is made while others write and prune holds nothing that is not whole', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, { ...RELAXED, maxCheckpointsPerSession: 2 })

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::item::RESULTS;
 use super::{
   Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Look, Peek, Peeked, Put, Series, Usage,
+  is_beginning,
 };
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
@@ -253,7 +254,10 @@ impl Backend for MemoryBackend {
     let contents = sessions.entry(series.session.clone()).or_default();
     let key = (series.agent.clone(), footing.key.clone());
     if footing.known == 0 {
-      contents.keys.insert(key.clone(), footing.added.to_vec());
+      let there = contents.keys.entry(key.clone()).or_default();
+      if !is_beginning(footing.added, there) {
+        *there = footing.added.to_vec();
+      }
     } else {
       let known = usize::try_from(footing.known).unwrap_or(usize::MAX);
       let Some(key) = contents.keys.get_mut(&key).filter(|key| key.len() >= known) else {

@@ -88,6 +88,12 @@ impl Footing<'_> {
   }
 }
 
+/// Whether a key that is to be made is only the beginning of what is there: somebody else brought it here at the same time, and
+/// has stored something on it already.
+fn is_beginning(key: &[u8], there: &[u8]) -> bool {
+  there.len() > key.len() && there.starts_with(key)
+}
+
 /// What can be seen of a key without reading it. Its maker makes it longer; all other changes are damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {

@@ -183,7 +183,7 @@ impl Store {
       to.backend.write(session, key, &key_bytes)?;
       to.backend.write(session, item, &bytes)?;
     }
-    to.check_copy(session, key, &key_bytes)?;
+    to.check_that(session, key, |there| there.starts_with(&key_bytes))?;
     to.check_copy(session, item, &bytes)?;
     *sound = Sound(Some((reference.key.clone(), key_bytes.len() as u64)));
     copied.bytes += (key_bytes.len() + bytes.len()) as u64;
@@ -215,7 +215,17 @@ impl Store {
 
   /// Reads back what was copied here.
   fn check_copy(&self, session: &SessionId, item: Item<'_>, bytes: &[u8]) -> Result<()> {
-    if self.backend.read(session, item, u64::MAX)?.as_deref() == Some(bytes) {
+    self.check_that(session, item, |there| there == bytes)
+  }
+
+  /// The same, of what may have become more meanwhile.
+  fn check_that(&self, session: &SessionId, item: Item<'_>, is_good: impl FnOnce(&[u8]) -> bool) -> Result<()> {
+    if self
+      .backend
+      .read(session, item, u64::MAX)?
+      .as_deref()
+      .is_some_and(is_good)
+    {
       return Ok(());
     }
     let name = self.backend.name_of(session, item);

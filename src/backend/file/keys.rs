@@ -6,12 +6,12 @@
 use std::collections::HashSet;
 use std::io;
 
-use super::disk::{Directory, Disk, Kind};
+use super::disk::{Contents, Directory, Disk, Kind};
 use super::durable::{self, Durability, Temporary, absent_is_fine, sync_names};
 use super::names::Held;
 use super::{FileBackend, Happened, Place, checkpoints_among, is_absence, modified};
 use crate::backend::item::key_of_file;
-use crate::backend::{CheckpointEntry, Content, Encoding, Footing, Item, Look, Put, Series};
+use crate::backend::{CheckpointEntry, Content, Encoding, Footing, Item, Look, Put, Series, is_beginning};
 use crate::error::{Error, Result};
 use crate::format::delta::{REFERENCE_BYTES, Reference};
 use crate::id::{CheckpointId, SessionId};
@@ -50,7 +50,9 @@ impl<D: Disk> FileBackend<D> {
           return Ok(Happened::Nothing);
         }
         if let Some(new_key) = new_key {
-          new_key.persist(&key).map_err(fail_at_key)?;
+          if !has_more(directory, &key, footing).map_err(fail_at_key)? {
+            new_key.persist(&key).map_err(fail_at_key)?;
+          }
           // Whatever a power cut leaves, there is no delta without its key.
           sync_names(directory, &key_path, durability)?;
         }
@@ -116,6 +118,16 @@ fn add<D: Directory>(directory: &D, key: &str, footing: Footing<'_>, durability:
   directory.write(&mut file, footing.added)?;
   durable::sync(directory, &file, durability)?;
   Ok(true)
+}
+
+/// Whether a key that is to be made is there already, and longer.
+fn has_more<D: Directory>(directory: &D, key: &str, footing: Footing<'_>) -> io::Result<bool> {
+  match directory.read(key, u64::MAX) {
+    Ok(Contents::Bytes(there)) => Ok(is_beginning(footing.added, &there)),
+    Ok(Contents::NotAFile | Contents::TooLarge(_)) => Ok(false),
+    Err(error) if is_absence(&error) => Ok(false),
+    Err(error) => Err(error),
+  }
 }
 
 /// How a key looks; `None` if it has not all the bytes, or if it is as long as it was and was changed nevertheless.

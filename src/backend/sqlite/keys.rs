@@ -5,7 +5,7 @@ use rusqlite::{Connection, Result, params};
 use super::checkpoints::agent_text;
 use super::contents::Contents;
 use super::sessions;
-use crate::backend::{Footing, Look, Series};
+use crate::backend::{Footing, Look, Series, is_beginning};
 use crate::id::{AgentId, CheckpointId, SessionId};
 
 /// What names one key, in words of its own: an operation may run on another thread.
@@ -64,7 +64,10 @@ impl Addition {
   /// The answer is whether the key is there now, with all that a delta needs.
   pub fn apply(&self, connection: &Connection) -> Result<bool> {
     if self.known == 0 {
-      put(connection, &self.key, &self.added)?;
+      let there = read(connection, &self.key, u64::MAX)?;
+      if !matches!(there, Some(Contents::Bytes(there)) if is_beginning(&self.added, &there)) {
+        put(connection, &self.key, &self.added)?;
+      }
       return Ok(true);
     }
     if self.key.size(connection)? < self.known {
