@@ -58,7 +58,10 @@ onEveryBackend('long work', (open) => {
       const running = run(store, { signal: controller.signal }, other)
       controller.abort()
       // In memory all of it may be done before there is anybody to stop it.
-      const outcome = await running.then(() => 'done', ({ code }) => code)
+      const outcome = await running.then(
+        () => 'done',
+        ({ code }) => code,
+      )
       assert.ok(outcome === 'ABORT_ERR' || store.getBaseDir() === 'memory:', outcome)
       if (outcome === 'ABORT_ERR') assert.ok((await left(store, other)) > COUNT / 2)
       assert.equal((await store.verifySession('s')).whole, true)

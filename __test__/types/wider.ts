@@ -3,6 +3,7 @@
 import { CheckpointStore } from 'waymark'
 import type {
   CheckpointDiff,
+  CheckpointEncoding,
   CheckpointList,
   CheckpointReference,
   CheckpointStoreOptions,
@@ -97,6 +98,23 @@ export async function carried(store: CheckpointStore, signal: StopSignal): Promi
   return phase === 'export' ? out.sizeBytes + out.bytes : back.checkpoints + back.documents + (rest ?? 0)
 }
 
+export async function encoded(session: SwarmSession): Promise<CheckpointEncoding | undefined> {
+  const encodings: CheckpointEncoding[] = ['json', 'gzip', 'zstd', 'delta']
+  const store = new CheckpointStore('memory:', { encoding: 'delta', deltaCacheBytes: 0 })
+  for (const encoding of encodings) {
+    await store.createCheckpoint(session, { trigger: 'auto', encoding })
+    await store.agent(session.id, 'a').save({ iteration: 1 }, { encoding })
+  }
+  const auto = store.autoCheckpoint({
+    sessionId: session.id,
+    capture: () => ({ session }),
+    options: { encoding: 'zstd' },
+  })
+  await auto.now({ encoding: 'delta' })
+  const { checkpoints } = await store.listCheckpointInfo(session.id)
+  return checkpoints[0]?.encoding
+}
+
 export async function disposed(): Promise<string[]> {
   const store = new CheckpointStore()
   const dispose: () => Promise<void> = store[Symbol.asyncDispose].bind(store)
@@ -129,6 +147,14 @@ export function refused(store: CheckpointStore, session: SwarmSession): void {
   void store.importSession('s.zst', { signal: { aborted: false } })
   // @ts-expect-error an export keeps the id
   void store.exportSession('s', 's.zst', { as: 'other' })
+  // @ts-expect-error an encoding is one of four
+  void new CheckpointStore('x', { encoding: 'brotli' })
+  // @ts-expect-error an encoding is one of four
+  void store.createCheckpoint(session, { trigger: 'auto', encoding: 'gz' })
+  // @ts-expect-error an encoding is one of four
+  void store.agent('s', 'a').save({}, { encoding: true })
+  // @ts-expect-error bytes are counted
+  void new CheckpointStore('x', { deltaCacheBytes: '64 MiB' })
   // @ts-expect-error a restore needs to know what
   void store.restoreCheckpoint({ validateChecksum: true })
   // @ts-expect-error a checkpoint is compared with another

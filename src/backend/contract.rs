@@ -3,7 +3,7 @@
 use std::thread;
 
 use super::{
-  Arrival, Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peek, Receive, Series,
+  Arrival, Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peek, Put, Receive, Series,
   Surplus, Wanted, supply_of,
 };
 use crate::error::{Code, Error};
@@ -467,8 +467,17 @@ fn a_delta_needs_its_key_and_the_key_goes_with_the_last_one(new_backend: Factory
       delta::compose(&reference, "{}", b"")
     };
     let write = |id: &CheckpointId, key: &CheckpointId, known, added| {
-      let footing = Footing { key, known, added };
-      backend.write_delta(&series, id, footing, &bytes(key)).unwrap()
+      let footing = Footing {
+        key,
+        known,
+        added,
+        seen: None,
+      };
+      match backend.write_delta(&series, id, footing, &bytes(key)).unwrap() {
+        Put::Stored { size, .. } => Some(size),
+        Put::KeyIsGone => None,
+        Put::Unguarded => unreachable!("there are locks here"),
+      }
     };
     let read = |key| backend.read(&s, series.key(key), u64::MAX).unwrap();
 
@@ -479,6 +488,12 @@ fn a_delta_needs_its_key_and_the_key_goes_with_the_last_one(new_backend: Factory
     assert!(write(&ids[1], key, 4, b" and more").is_some());
     assert_eq!(read(key).unwrap(), b"key! and more");
     assert!(write(&ids[2], key, 4, b"").is_some());
+    // Somebody who brings it here again may have seen less of it; what is damaged gives way.
+    assert!(write(&ids[2], key, 0, b"key!").is_some());
+    assert_eq!(read(key).unwrap(), b"key! and more");
+    backend.write(&s, series.key(key), b"kex! and more").unwrap();
+    assert!(write(&ids[2], key, 0, b"key! and more").is_some());
+    assert_eq!(read(key).unwrap(), b"key! and more");
     assert_eq!(backend.keys(&series).unwrap(), [(key.clone(), 13)]);
     assert_eq!(backend.checkpoints(&series).unwrap().len(), 3);
     assert_eq!(backend.remove_unused_keys(&series).unwrap(), 0);

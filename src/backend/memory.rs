@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::item::RESULTS;
 use super::{
-  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peek, Peeked, Series, Supply, Usage,
+  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Look, Peek, Peeked, Put, Series,
+  Supply, Usage, is_beginning,
 };
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
@@ -267,7 +268,7 @@ impl Backend for MemoryBackend {
     id: &CheckpointId,
     footing: Footing<'_>,
     content: &dyn Content,
-  ) -> Result<Option<u64>> {
+  ) -> Result<Put> {
     let item = series.item(id, Encoding::Delta);
     let bytes = self.bytes(&series.session, item, content)?;
     let size = bytes.len() as u64;
@@ -275,11 +276,14 @@ impl Backend for MemoryBackend {
     let contents = sessions.entry(series.session.clone()).or_default();
     let key = (series.agent.clone(), footing.key.clone());
     if footing.known == 0 {
-      contents.keys.insert(key, footing.added.to_vec());
+      let there = contents.keys.entry(key.clone()).or_default();
+      if !is_beginning(footing.added, there) {
+        *there = footing.added.to_vec();
+      }
     } else {
       let known = usize::try_from(footing.known).unwrap_or(usize::MAX);
       let Some(key) = contents.keys.get_mut(&key).filter(|key| key.len() >= known) else {
-        return Ok(None);
+        return Ok(Put::KeyIsGone);
       };
       if !footing.added.is_empty() {
         key.truncate(known);
@@ -287,7 +291,11 @@ impl Backend for MemoryBackend {
       }
     }
     contents.put(item, bytes);
-    Ok(Some(size))
+    let key = Look {
+      size: contents.keys.get(&key).map_or(0, |key| key.len() as u64),
+      modified: 0,
+    };
+    Ok(Put::Stored { size, key })
   }
 
   fn keys(&self, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {

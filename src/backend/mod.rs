@@ -91,12 +91,39 @@ pub struct Footing<'a> {
   /// 0 for a key that is made now.
   pub known: u64,
   pub added: &'a [u8],
+  /// How the key looked when something was last stored on it.
+  pub seen: Option<Look>,
 }
 
 impl Footing<'_> {
   fn bytes(&self) -> u64 {
     self.known + self.added.len() as u64
   }
+}
+
+/// Whether a key that is to be made is only the beginning of what is there: somebody else brought it here at the same time, and
+/// has stored something on it already.
+fn is_beginning(key: &[u8], there: &[u8]) -> bool {
+  there.len() > key.len() && there.starts_with(key)
+}
+
+/// What can be seen of a key without reading it. Its maker makes it longer; all other changes are damage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+  pub size: u64,
+  /// In milliseconds; 0 where nobody can tell.
+  pub modified: u64,
+}
+
+/// What became of a delta.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Put {
+  /// It is stored, in so many bytes, on a key that looks like that.
+  Stored { size: u64, key: Look },
+  /// Nothing is stored: the key is not there any more, or not what it was.
+  KeyIsGone,
+  /// Nothing is stored: the place cannot make sure that the key stays.
+  Unguarded,
 }
 
 /// The beginning and the end of an item; they overlap if it is short.
@@ -211,15 +238,9 @@ pub trait Backend: Send + Sync + fmt::Debug {
   fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64>;
 
   /// Stores a checkpoint in the encoding that needs a key, and what it adds to the key, as durable as [`Backend::write`] would.
-  /// The answer is `None`, and nothing is stored, if the key is not there any more, or if this place cannot make sure that it
-  /// stays. Only who made a key may add to it.
-  fn write_delta(
-    &self,
-    series: &Series,
-    id: &CheckpointId,
-    footing: Footing<'_>,
-    content: &dyn Content,
-  ) -> Result<Option<u64>>;
+  /// Only who made a key may add to it.
+  fn write_delta(&self, series: &Series, id: &CheckpointId, footing: Footing<'_>, content: &dyn Content)
+  -> Result<Put>;
 
   /// The keys of a series, in the order of their ids, and how many bytes each has.
   fn keys(&self, series: &Series) -> Result<Vec<(CheckpointId, u64)>>;

@@ -30,15 +30,18 @@ pub fn to_js(engine: Engine<'_>, error: Error) -> napi::Result<Value> {
   engine.error(&error.message, error.code.as_str(), cause)
 }
 
-/// A JavaScript exception goes back as the very object that was thrown; a system error gets the name that Node.js gives
-/// it.
+/// A JavaScript exception goes back as the very object that was thrown; one of ours keeps its code, and a system error gets
+/// the name that Node.js gives it.
 pub fn cause_to_js(engine: Engine<'_>, cause: Box<dyn StdError + Send + Sync>) -> napi::Result<Value> {
   match cause.downcast::<napi::Error>() {
     Ok(thrown) => engine.value(*thrown),
-    Err(cause) => {
-      let system = cause.downcast_ref::<io::Error>().and_then(system_code);
-      engine.error(&cause.to_string(), system.unwrap_or("UNKNOWN"), None::<Value>)
-    }
+    Err(cause) => match cause.downcast::<Error>() {
+      Ok(ours) => to_js(engine, *ours),
+      Err(cause) => {
+        let system = cause.downcast_ref::<io::Error>().and_then(system_code);
+        engine.error(&cause.to_string(), system.unwrap_or("UNKNOWN"), None::<Value>)
+      }
+    },
   }
 }
 

@@ -11,6 +11,15 @@ use super::scan::{find, members, text_of};
 use super::zstd::{self, Aside, FrameError, Unpacker};
 use crate::id::CheckpointId;
 
+/// How many bytes of text a key may lead through, the last of them a text of that length: whoever reads it has to write
+/// them all.
+#[must_use]
+pub fn most_work(length: u64) -> u64 {
+  const ALWAYS: u64 = 16 << 20;
+  const IN_TEXTS: u64 = 12;
+  length.saturating_mul(IN_TEXTS).max(ALWAYS)
+}
+
 /// So many bytes at the beginning of a delta say what it stands on.
 pub const REFERENCE_BYTES: usize = 512;
 
@@ -18,7 +27,7 @@ pub const REFERENCE_BYTES: usize = 512;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
   pub key: CheckpointId,
-  /// How many bytes of the key.
+  /// How many bytes of the key; there is no key of none.
   pub bytes: u64,
   /// The checksum at the end of those.
   pub checksum: u32,
@@ -34,7 +43,7 @@ impl Reference {
     let value = |name| find(&found, name).map(|member| member.value);
     Some(Self {
       key: CheckpointId::parse(&text_of(value("key")?)?).ok()?,
-      bytes: value("bytes")?.parse().ok()?,
+      bytes: value("bytes")?.parse().ok().filter(|bytes| *bytes > 0)?,
       checksum: u32::from_str_radix(&text_of(value("checksum")?)?, 16).ok()?,
       is_same: value("same") == Some("true"),
     })
@@ -141,6 +150,9 @@ impl Tip {
       let size = unpacker.unpack(rest, &tip.text, &mut next)?;
       let last = mem::take(&mut tip.text);
       tip = tip.next(mem::replace(&mut next, last), &rest[..size]);
+      if tip.work > most_work(limit) {
+        return Err(FrameError::TooLarge(tip.work));
+      }
       rest = &rest[size..];
     }
     Ok(tip)
@@ -214,6 +226,20 @@ mod tests {
   }
 
   #[test]
+  fn a_key_that_leads_through_more_text_than_any_is_not_followed_to_its_end() {
+    let text = vec![b' '; 1 << 20];
+    let mut bytes = zstd::whole(&text);
+    let again = zstd::difference(&text, &text.clone());
+    for _ in 0..1000 {
+      bytes.extend(&again);
+    }
+    let read = Tip::read(&bytes, bytes.len() as u64, 1 << 20);
+    assert!(matches!(read, Err(FrameError::TooLarge(work)) if work <= 18 << 20));
+    assert_eq!((most_work(1000), most_work(4 << 20)), (16 << 20, 48 << 20));
+    assert_eq!(most_work(u64::MAX), u64::MAX);
+  }
+
+  #[test]
   fn a_delta_says_what_it_stands_on_in_its_first_bytes() {
     let (tip, _) = Tip::first(b"text".to_vec());
     let reference = tip.reference(&key(), false);
@@ -236,6 +262,7 @@ mod tests {
       "{}",
       r#"{"key":"../x","bytes":1,"checksum":"0"}"#,
       r#"{"key":"x","bytes":-1,"checksum":"0"}"#,
+      r#"{"key":"x","bytes":0,"checksum":"0"}"#,
     ] {
       assert_eq!(Reference::of(&Aside::Reference.frame(wrong)), None, "{wrong}");
     }

@@ -2,11 +2,11 @@
 //! copy that was interrupted goes on where it stopped.
 
 use super::Store;
-use crate::backend::{CheckpointEntry, Encoding, Footing, Item, ItemName, Series};
+use crate::backend::{CheckpointEntry, Encoding, Footing, Item, ItemName, Put, Series};
 use crate::control::{Control, Meter, Phase};
 use crate::error::{Code, Error, Result};
-use crate::format::delta::Reference;
-use crate::id::SessionId;
+use crate::format::delta::{Reference, Tip};
+use crate::id::{CheckpointId, SessionId};
 
 /// What became of the items of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -16,6 +16,22 @@ pub struct Copied {
   /// Those that were there already.
   pub unchanged: u64,
   pub bytes: u64,
+}
+
+/// A key, and how many bytes of it are known to be the same in both places.
+#[derive(Default)]
+struct Sound(Option<(Series, CheckpointId, u64)>);
+
+impl Sound {
+  fn holds(&self, series: &Series, reference: &Reference) -> bool {
+    let known = self.0.as_ref();
+    known.is_some_and(|(of, key, bytes)| of == series && *key == reference.key && *bytes >= reference.bytes)
+  }
+}
+
+/// How many bytes two things have in common from their beginnings on.
+fn same_bytes(one: &[u8], other: &[u8]) -> u64 {
+  one.iter().zip(other).take_while(|(one, other)| one == other).count() as u64
 }
 
 impl Store {
@@ -54,6 +70,7 @@ impl Store {
     // The oldest checkpoints come first: what retention or a crash leaves of a copy is a beginning, not a middle.
     let items = self.items_of(session)?;
     meter.expect(items.len());
+    let mut sound = Sound::default();
     for listed in items {
       meter.check()?;
       let before = copied.bytes;
@@ -67,7 +84,7 @@ impl Store {
           session: session.clone(),
           agent: agent.clone(),
         };
-        copied.checkpoints += u64::from(self.copy_checkpoint(&series, entry, to, &mut copied)?);
+        copied.checkpoints += u64::from(self.copy_checkpoint(&series, entry, to, &mut copied, &mut sound)?);
         if listed.made_at().is_some() {
           to.backend.set_made_at(&series, entry)?;
         }
@@ -87,7 +104,14 @@ impl Store {
   }
 
   /// Whether it was there and had to be copied. What it stands on comes with it.
-  fn copy_checkpoint(&self, series: &Series, entry: &CheckpointEntry, to: &Self, copied: &mut Copied) -> Result<bool> {
+  fn copy_checkpoint(
+    &self,
+    series: &Series,
+    entry: &CheckpointEntry,
+    to: &Self,
+    copied: &mut Copied,
+    sound: &mut Sound,
+  ) -> Result<bool> {
     let (session, item) = (&series.session, series.item_of(entry));
     if entry.encoding != Encoding::Delta {
       return self.copy_item(session, item, to, copied);
@@ -95,38 +119,87 @@ impl Store {
     let Some(bytes) = self.backend.read(session, item, u64::MAX)? else {
       return Ok(false);
     };
-    // One that does not say what it stands on, or has lost it, is copied as faithfully as a whole one.
+    // One that does not say what it stands on is copied as faithfully as a whole one.
     let Some(reference) = Reference::of(&bytes) else {
       return self.copy_item(session, item, to, copied);
     };
-    let known = Footing {
-      key: &reference.key,
-      known: reference.bytes,
-      added: &[],
-    };
+    if !sound.holds(series, &reference) {
+      let key = series.key(&reference.key);
+      let Some(here) = self.key_under(series, &reference)? else {
+        // It has lost its key, or both are gone.
+        return self.copy_item(session, item, to, copied);
+      };
+      let there = to.backend.read(session, key, u64::MAX)?;
+      let same = there.as_deref().map_or(0, |there| same_bytes(&here, there));
+      if same < reference.bytes {
+        // What is damaged here does not take the place of what may be whole there.
+        if there.is_some() && Tip::read(&here, reference.bytes, u64::MAX).is_err() {
+          return self.copy_item(session, item, to, copied);
+        }
+        return self.copy_with_key(series, entry, &reference, to, copied, sound);
+      }
+      *sound = Sound(Some((series.clone(), reference.key.clone(), same)));
+    }
     if to.backend.read(session, item, u64::MAX)?.as_ref() == Some(&bytes) {
       copied.unchanged += 1;
       return Ok(false);
     }
-    if to.backend.write_delta(series, &entry.id, known, &bytes)?.is_none() {
-      let key = series.key(&reference.key);
-      let key_bytes = self.backend.read(session, key, u64::MAX)?.unwrap_or_default();
-      let new = Footing {
-        known: 0,
-        added: &key_bytes,
-        ..known
-      };
-      copied.bytes += key_bytes.len() as u64;
-      if to.backend.write_delta(series, &entry.id, new, &bytes)?.is_none() {
-        // Where nobody can guard a key, nobody removes one.
-        to.backend.write(session, key, &key_bytes)?;
-        to.backend.write(session, item, &bytes)?;
-      }
-      to.check_copy(session, key, &key_bytes)?;
-    }
+    let footing = Footing {
+      key: &reference.key,
+      known: reference.bytes,
+      added: &[],
+      seen: None,
+    };
+    let Put::Stored { .. } = to.backend.write_delta(series, &entry.id, footing, &bytes)? else {
+      return self.copy_with_key(series, entry, &reference, to, copied, sound);
+    };
     to.check_copy(session, item, &bytes)?;
     copied.bytes += bytes.len() as u64;
     Ok(true)
+  }
+
+  /// Copies a delta and all of its key, whatever is there.
+  fn copy_with_key(
+    &self,
+    series: &Series,
+    entry: &CheckpointEntry,
+    reference: &Reference,
+    to: &Self,
+    copied: &mut Copied,
+    sound: &mut Sound,
+  ) -> Result<bool> {
+    let (session, item, key) = (&series.session, series.item_of(entry), series.key(&reference.key));
+    let key_bytes = self.key_under(series, reference)?;
+    let (Some(bytes), Some(key_bytes)) = (self.backend.read(session, item, u64::MAX)?, key_bytes) else {
+      return self.copy_item(session, item, to, copied);
+    };
+    let footing = Footing {
+      key: &reference.key,
+      known: 0,
+      added: &key_bytes,
+      seen: None,
+    };
+    if !matches!(
+      to.backend.write_delta(series, &entry.id, footing, &bytes)?,
+      Put::Stored { .. }
+    ) {
+      // Where nobody can guard a key, nobody removes one.
+      to.backend.write(session, key, &key_bytes)?;
+      to.backend.write(session, item, &bytes)?;
+    }
+    to.check_that(session, key, |there| there.starts_with(&key_bytes))?;
+    to.check_copy(session, item, &bytes)?;
+    *sound = Sound(Some((series.clone(), reference.key.clone(), key_bytes.len() as u64)));
+    copied.bytes += (key_bytes.len() + bytes.len()) as u64;
+    Ok(true)
+  }
+
+  /// The key of a delta, if it is there, with all that the delta needs.
+  fn key_under(&self, series: &Series, reference: &Reference) -> Result<Option<Vec<u8>>> {
+    let key = self
+      .backend
+      .read(&series.session, series.key(&reference.key), u64::MAX)?;
+    Ok(key.filter(|key| key.len() as u64 >= reference.bytes))
   }
 
   /// Whether it was there and had to be copied.
@@ -146,7 +219,17 @@ impl Store {
 
   /// Reads back what was copied here.
   fn check_copy(&self, session: &SessionId, item: Item<'_>, bytes: &[u8]) -> Result<()> {
-    if self.backend.read(session, item, u64::MAX)?.as_deref() == Some(bytes) {
+    self.check_that(session, item, |there| there == bytes)
+  }
+
+  /// The same, of what may have become more meanwhile.
+  fn check_that(&self, session: &SessionId, item: Item<'_>, is_good: impl FnOnce(&[u8]) -> bool) -> Result<()> {
+    if self
+      .backend
+      .read(session, item, u64::MAX)?
+      .as_deref()
+      .is_some_and(is_good)
+    {
       return Ok(());
     }
     let name = self.backend.name_of(session, item);

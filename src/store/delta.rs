@@ -4,24 +4,22 @@
 //! one takes the delta and the key, however many there are. As differences grow with the distance from the tip, the tip
 //! moves on whenever that is worth its bytes; when the key has become long, a new one is made.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::{Saved, Store};
-use crate::backend::{Encoding, Footing, Series};
+use crate::backend::{Encoding, Footing, Look, Put, Series};
 use crate::error::{Error, Result};
-use crate::format::delta::{self, Reference, Tip};
+use crate::format::delta::{self, Reference, Tip, most_work};
 use crate::format::zstd::{self, FrameError};
 use crate::id::{CheckpointId, SessionId};
 
 /// When the differences from one tip together are so many times the last of them, the tip moves on.
 const WORTH_MOVING: u64 = 2;
 
-/// How long a key may get: reading it writes every text on the way to the tip, and damage in it costs all that stand on it.
+/// How many texts a key may lead through: damage in it costs all that stand on it.
 const MAX_FRAMES: usize = 128;
-const MAX_WORK: u64 = 16 << 20;
-const MAX_WORK_IN_TEXTS: u64 = 12;
 
 /// What the next deltas of a series stand on.
 #[derive(Debug)]
@@ -30,6 +28,8 @@ struct Known {
   tip: Tip,
   /// The bytes of the differences from this tip.
   since: AtomicU64,
+  /// How the key looked when something was last stored on it.
+  seen: Mutex<Option<Look>>,
   /// Who made a key may add to it.
   is_ours: bool,
 }
@@ -43,27 +43,41 @@ enum Step {
 }
 
 impl Known {
-  fn new(key: CheckpointId, tip: Tip, is_ours: bool) -> Arc<Self> {
+  fn new(key: CheckpointId, tip: Tip, seen: Option<Look>, is_ours: bool) -> Arc<Self> {
     Arc::new(Self {
       key,
       tip,
       since: AtomicU64::new(0),
+      seen: Mutex::new(seen),
       is_ours,
     })
+  }
+
+  fn seen(&self) -> Option<Look> {
+    *locked(&self.seen)
+  }
+
+  /// Of those who look at the same time, the one who saw most is right: keys only become longer.
+  fn see(&self, look: Look) {
+    let mut seen = locked(&self.seen);
+    if seen.is_none_or(|seen| seen.size <= look.size) {
+      *seen = Some(look);
+    }
   }
 
   fn is_under(&self, reference: &Reference) -> bool {
     self.key == reference.key && self.tip.is_under(reference)
   }
 
-  /// For a difference of that size, of a text of that length.
-  fn step(&self, difference: usize, length: usize) -> Step {
+  /// For a difference of that size, of a text of that length, where nothing is read that has more bytes than the limit.
+  fn step(&self, difference: usize, length: usize, limit: u64) -> Step {
     let (difference, work) = (difference as u64, length as u64);
     let since = self.since.fetch_add(difference, Ordering::Relaxed) + difference;
     let whole = self.tip.whole_size(length);
     let may_move = self.is_ours
       && self.tip.frames < MAX_FRAMES
-      && self.tip.work + work <= MAX_WORK.max(work.saturating_mul(MAX_WORK_IN_TEXTS));
+      && self.tip.bytes + difference <= limit
+      && self.tip.work + work <= most_work(work);
     if difference.saturating_mul(2) > whole || (!may_move && since > whole) {
       Step::NewKey
     } else if may_move && since >= difference.saturating_mul(WORTH_MOVING) {
@@ -101,8 +115,9 @@ impl Row {
   }
 
   fn forget(&self, known: &Arc<Known>) {
-    if self.is_at(known) {
-      *locked(&self.next) = None;
+    let mut next = locked(&self.next);
+    if next.as_ref().is_some_and(|next| Arc::ptr_eq(next, known)) {
+      *next = None;
     }
   }
 
@@ -117,6 +132,8 @@ impl Row {
 pub(super) struct Deltas {
   limit: u64,
   rows: Mutex<HashMap<Series, Arc<Row>>>,
+  /// Series that were looked through for keys that nobody needs.
+  tidied: Mutex<HashSet<Series>>,
   clock: AtomicU64,
 }
 
@@ -125,6 +142,7 @@ impl Deltas {
     Self {
       limit,
       rows: Mutex::default(),
+      tidied: Mutex::default(),
       clock: AtomicU64::default(),
     }
   }
@@ -138,20 +156,28 @@ impl Deltas {
     row
   }
 
-  /// Lets go of what was not used for longest, until a quarter of the room is free.
+  /// The row of a series of which there is something at hand.
+  fn at_hand(&self, series: &Series) -> Option<Arc<Row>> {
+    locked(&self.rows).get(series).cloned()
+  }
+
+  /// Lets go of what was not used for longest, until a quarter of the room is free. What leaves less than that by itself goes
+  /// first: it would push out all others again and again.
   fn make_room(&self) {
     let mut rows = locked(&self.rows);
-    let mut total: u64 = rows.values().map(|row| row.bytes()).sum();
-    if total <= self.limit {
+    if rows.values().map(|row| row.bytes()).sum::<u64>() <= self.limit {
       return;
     }
+    let enough = self.limit - self.limit / 4;
+    // Others may be at work on them, so each is asked once.
     let mut by_use: Vec<_> = rows
       .iter()
-      .map(|(series, row)| (row.used_at.load(Ordering::Relaxed), row.bytes(), series.clone()))
+      .map(|(series, row)| (row.bytes(), row.used_at.load(Ordering::Relaxed), series.clone()))
       .collect();
-    by_use.sort_unstable();
-    for (_, bytes, series) in by_use {
-      if total <= self.limit - self.limit / 4 {
+    by_use.sort_unstable_by_key(|(bytes, used_at, _)| (*bytes <= enough, *used_at));
+    let mut total: u64 = by_use.iter().map(|(bytes, ..)| bytes).sum();
+    for (bytes, _, series) in by_use {
+      if total <= enough {
         return;
       }
       rows.remove(&series);
@@ -161,6 +187,12 @@ impl Deltas {
 
   pub fn forget(&self, session: &SessionId) {
     locked(&self.rows).retain(|series, _| series.session != *session);
+    locked(&self.tidied).retain(|series| series.session != *session);
+  }
+
+  /// Whether it is the first time that somebody asks.
+  fn is_first(&self, series: &Series) -> bool {
+    locked(&self.tidied).insert(series.clone())
   }
 }
 
@@ -182,13 +214,19 @@ impl Store {
     };
     // A key can go with the last delta on it, at any time before there is another.
     for _ in 0..3 {
-      let size = match self.next_known(series, &row) {
+      let put = match self.next_known(series, &row) {
         Some(known) => self.write_on(&new, &row, &known)?,
         None => self.write_on_new_key(&new, &row, None)?,
       };
-      if let Some(size_bytes) = size {
-        let path = self.backend.name_of(&series.session, series.item(id, Encoding::Delta));
-        return Ok(Some(Saved { path, size_bytes }));
+      match put {
+        Put::Stored { size, .. } => {
+          return Ok(Some(Saved {
+            path: self.backend.name_of(&series.session, series.item(id, Encoding::Delta)),
+            size_bytes: size,
+          }));
+        }
+        Put::KeyIsGone => {}
+        Put::Unguarded => break,
       }
     }
     Ok(None)
@@ -209,6 +247,10 @@ impl Store {
     if let Some(known) = row.next() {
       return Some(known);
     }
+    if self.deltas.is_first(series) {
+      // A key that stays costs room, and nothing else.
+      let _ = self.backend.remove_unused_keys(series);
+    }
     let entries = self.backend.checkpoints(series).ok()?;
     let newest = entries.iter().find(|entry| entry.encoding == Encoding::Delta)?;
     let limit = self.options.max_read_bytes;
@@ -218,16 +260,16 @@ impl Store {
       .ok()??;
     let reference = Reference::of(&bytes)?;
     let tip = self.read_key(series, &reference).ok()??;
-    let known = Known::new(reference.key, tip, false);
+    let known = Known::new(reference.key, tip, None, false);
     *locked(&row.next) = Some(Arc::clone(&known));
     self.deltas.make_room();
     Some(known)
   }
 
-  /// Stores a text as the difference from what is known; the answer is its size, or `None` if that is not there any more.
-  fn write_on(&self, new: &NewDelta<'_>, row: &Row, known: &Arc<Known>) -> Result<Option<u64>> {
+  /// Stores a text as the difference from what is known.
+  fn write_on(&self, new: &NewDelta<'_>, row: &Row, known: &Arc<Known>) -> Result<Put> {
     let difference = zstd::difference(new.text, &known.tip.text);
-    let step = known.step(difference.len(), new.text.len());
+    let step = known.step(difference.len(), new.text.len(), self.options.max_read_bytes);
     if step == Step::NewKey {
       return self.write_on_new_key(new, row, Some(known));
     }
@@ -238,57 +280,84 @@ impl Store {
       return self.move_tip(new, row, known, &difference);
     }
     let reference = known.tip.reference(&known.key, false);
-    let written = self.put(new, &reference, known.tip.bytes, &[], &difference)?;
-    if written.is_none() {
-      row.forget(known);
+    let footing = Footing {
+      key: &known.key,
+      known: known.tip.bytes,
+      added: &[],
+      seen: known.seen(),
+    };
+    let put = self.put(new, &reference, footing, &difference)?;
+    match put {
+      Put::Stored { key, .. } => known.see(key),
+      Put::KeyIsGone => row.forget(known),
+      Put::Unguarded => {}
     }
-    Ok(written)
+    Ok(put)
   }
 
   /// The text becomes the tip of the key; the delta on it is no difference.
-  fn move_tip(&self, new: &NewDelta<'_>, row: &Row, known: &Arc<Known>, difference: &[u8]) -> Result<Option<u64>> {
+  fn move_tip(&self, new: &NewDelta<'_>, row: &Row, known: &Arc<Known>, difference: &[u8]) -> Result<Put> {
     let tip = known.tip.next(new.text.to_vec(), difference);
     let reference = tip.reference(&known.key, true);
     // Should it fail, nobody knows what became of the key.
     row.forget(known);
-    let written = self.put(new, &reference, known.tip.bytes, difference, &[])?;
-    if written.is_some() {
-      *locked(&row.next) = Some(Known::new(known.key.clone(), tip, true));
+    let footing = Footing {
+      key: &known.key,
+      known: known.tip.bytes,
+      added: difference,
+      seen: known.seen(),
+    };
+    let put = self.put(new, &reference, footing, &[])?;
+    if let Put::Stored { key, .. } = put {
+      *locked(&row.next) = Some(Known::new(known.key.clone(), tip, Some(key), true));
       self.deltas.make_room();
     }
-    Ok(written)
+    Ok(put)
   }
 
   /// Makes a key of the text, unless somebody else made another one than `old` meanwhile.
-  fn write_on_new_key(&self, new: &NewDelta<'_>, row: &Row, old: Option<&Arc<Known>>) -> Result<Option<u64>> {
+  fn write_on_new_key(&self, new: &NewDelta<'_>, row: &Row, old: Option<&Arc<Known>>) -> Result<Put> {
     let _making = locked(&row.making);
     let now = row.next();
     if now.as_ref().map(Arc::as_ptr) != old.map(Arc::as_ptr) && now.is_some() {
-      return Ok(None);
+      return Ok(Put::KeyIsGone);
     }
     let (tip, frame) = Tip::first(new.text.to_vec());
     let reference = tip.reference(new.id, true);
-    let written = self.put(new, &reference, 0, &frame, &[])?;
-    *locked(&row.next) = written.map(|_| Known::new(new.id.clone(), tip, true));
-    self.deltas.make_room();
-    Ok(written)
+    let footing = Footing {
+      key: new.id,
+      known: 0,
+      added: &frame,
+      seen: None,
+    };
+    let put = self.put(new, &reference, footing, &[])?;
+    if let Put::Stored { key, .. } = put {
+      *locked(&row.next) = Some(Known::new(new.id.clone(), tip, Some(key), true));
+      self.deltas.make_room();
+    }
+    Ok(put)
   }
 
-  fn put(
-    &self,
-    new: &NewDelta<'_>,
-    reference: &Reference,
-    known: u64,
-    added: &[u8],
-    frame: &[u8],
-  ) -> Result<Option<u64>> {
-    let footing = Footing {
-      key: &reference.key,
-      known,
-      added,
-    };
+  fn put(&self, new: &NewDelta<'_>, reference: &Reference, footing: Footing<'_>, frame: &[u8]) -> Result<Put> {
     let content = delta::compose(reference, new.note, frame);
     self.backend.write_delta(new.series, new.id, footing, &content)
+  }
+
+  /// For who wants to know what is stored, and not what is in memory: what is at hand of a series is held against the key, and
+  /// forgotten if that is not so any more.
+  pub(super) fn doubt_keys(&self, series: &Series) {
+    let Some(row) = self.deltas.at_hand(series) else {
+      return;
+    };
+    *locked(&row.read) = None;
+    if let Some(known) = row.next()
+      && !matches!(
+        self.read_key(series, &known.tip.reference(&known.key, false)),
+        Ok(Some(_))
+      )
+    {
+      row.forget(&known);
+    }
   }
 
   /// The text of a delta, from its bytes; `None` if it went away meanwhile.
@@ -311,7 +380,7 @@ impl Store {
         Ok(Some(tip)) => tip,
         missing_or_damaged => return self.without_key(series, id, &reference, path, missing_or_damaged.err()),
       };
-      let known = Known::new(reference.key.clone(), tip, false);
+      let known = Known::new(reference.key.clone(), tip, None, false);
       *locked(&row.read) = Some(Arc::clone(&known));
       self.deltas.make_room();
       known
@@ -351,6 +420,9 @@ impl Store {
       return Ok(None);
     };
     let path = self.backend.name_of(&series.session, item);
+    if (bytes.len() as u64) < reference.bytes {
+      return Err(Error::corrupt(&path, "it is shorter than it was"));
+    }
     let tip = Tip::read(&bytes, reference.bytes, limit).map_err(|error| self.frame_error(&path, error))?;
     if tip.checksum != reference.checksum {
       return Err(Error::corrupt(&path, "it is not what it was"));
@@ -380,5 +452,195 @@ fn try_locked(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
     Ok(guard) => Some(guard),
     Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
     Err(TryLockError::WouldBlock) => None,
+  }
+}
+
+#[cfg(test)]
+mod tests {
+  use super::*;
+
+  const NO_LIMIT: u64 = u64::MAX;
+
+  fn id() -> CheckpointId {
+    CheckpointId::parse("cp-1-000001").unwrap()
+  }
+
+  fn series(number: usize) -> Series {
+    SessionId::parse(&format!("s{number}")).unwrap().into()
+  }
+
+  /// A tip of a text of that length, whose key and first text have so many bytes.
+  fn tip(length: usize, (frame, text): (u64, u64)) -> Tip {
+    Tip {
+      text: vec![b'x'; length],
+      bytes: frame,
+      checksum: 0,
+      frames: 1,
+      work: text,
+      first: (frame, text),
+    }
+  }
+
+  fn known(is_ours: bool) -> Arc<Known> {
+    Known::new(id(), tip(10, (1000, 4000)), None, is_ours)
+  }
+
+  #[test]
+  fn small_differences_are_stored_until_moving_the_tip_is_worth_its_bytes() {
+    let known = known(true);
+    assert_eq!(known.step(100, 4000, NO_LIMIT), Step::Store);
+    assert_eq!(known.step(100, 4000, NO_LIMIT), Step::MoveTip);
+    // A difference that has grown counts for more than those before it.
+    let known = self::known(true);
+    let steps = [10, 20, 40, 80, 100].map(|size| known.step(size, 4000, NO_LIMIT));
+    assert_eq!(
+      steps,
+      [Step::Store, Step::Store, Step::Store, Step::Store, Step::MoveTip]
+    );
+  }
+
+  #[test]
+  fn a_difference_that_is_half_as_large_as_the_whole_begins_a_new_key() {
+    for is_ours in [true, false] {
+      assert_eq!(known(is_ours).step(500, 4000, NO_LIMIT), Step::Store);
+      assert_eq!(known(is_ours).step(501, 4000, NO_LIMIT), Step::NewKey);
+      // The whole of a longer text is more.
+      assert_eq!(known(is_ours).step(501, 8000, NO_LIMIT), Step::Store);
+      assert_eq!(known(is_ours).step(1, 0, NO_LIMIT), Step::NewKey);
+    }
+  }
+
+  #[test]
+  fn a_key_that_somebody_else_made_is_left_when_its_differences_together_are_the_whole() {
+    let known = known(false);
+    for _ in 0..10 {
+      assert_eq!(known.step(100, 4000, NO_LIMIT), Step::Store);
+    }
+    assert_eq!(known.step(100, 4000, NO_LIMIT), Step::NewKey);
+  }
+
+  #[test]
+  fn a_key_becomes_no_longer_than_a_reader_will_follow_it() {
+    let of = |change: fn(&mut Tip), limit| {
+      let mut tip = tip(10, (1000, 4000));
+      change(&mut tip);
+      let known = Known::new(id(), tip, None, true);
+      known.step(100, 4000, limit);
+      known.step(100, 4000, limit)
+    };
+    assert_eq!(of(|_| {}, NO_LIMIT), Step::MoveTip);
+    assert_eq!(of(|tip| tip.frames = MAX_FRAMES - 1, NO_LIMIT), Step::MoveTip);
+    assert_eq!(of(|tip| tip.frames = MAX_FRAMES, NO_LIMIT), Step::Store);
+    assert_eq!(of(|tip| tip.work = most_work(4000) - 4000, NO_LIMIT), Step::MoveTip);
+    assert_eq!(of(|tip| tip.work = most_work(4000) - 3999, NO_LIMIT), Step::Store);
+    assert_eq!(of(|_| {}, 1100), Step::MoveTip);
+    assert_eq!(of(|_| {}, 1099), Step::Store);
+  }
+
+  #[test]
+  fn the_longest_look_at_a_key_is_the_one_that_counts() {
+    let known = known(false);
+    let look = |size, modified| Look { size, modified };
+    assert_eq!(known.seen(), None);
+    for (seen, then) in [
+      (look(10, 1), look(10, 1)),
+      (look(20, 2), look(20, 2)),
+      (look(10, 1), look(20, 2)),
+      (look(20, 3), look(20, 3)),
+    ] {
+      known.see(seen);
+      assert_eq!(known.seen(), Some(then));
+    }
+  }
+
+  #[test]
+  fn only_what_is_next_is_forgotten() {
+    let row = Row::default();
+    let (one, other) = (known(true), known(true));
+    *locked(&row.next) = Some(Arc::clone(&one));
+    row.forget(&other);
+    assert!(row.is_at(&one));
+    row.forget(&one);
+    assert!(row.next().is_none());
+  }
+
+  /// A cache with rows of texts of these lengths, the first of which was used longest ago; those that stay.
+  fn kept(limit: u64, lengths: &[usize]) -> Vec<usize> {
+    let deltas = Deltas::new(limit);
+    for (number, length) in lengths.iter().enumerate() {
+      let known = Known::new(id(), tip(*length, (1, 1)), None, true);
+      *locked(&deltas.row(&series(number)).next) = Some(known);
+    }
+    deltas.make_room();
+    let rows = locked(&deltas.rows);
+    (0..lengths.len())
+      .filter(|number| rows.contains_key(&series(*number)))
+      .collect()
+  }
+
+  #[test]
+  fn what_was_not_used_for_longest_makes_room() {
+    assert_eq!(kept(400, &[100, 100, 100, 100]), [0, 1, 2, 3]);
+    assert_eq!(kept(400, &[100, 100, 100, 101]), [2, 3]);
+    assert!(kept(0, &[]).is_empty());
+    assert!(kept(0, &[1, 1]).is_empty());
+    assert_eq!(kept(u64::MAX, &[1, 1]), [0, 1]);
+  }
+
+  #[test]
+  fn what_takes_up_nearly_all_the_room_pushes_out_no_other() {
+    assert_eq!(kept(400, &[100, 100, 401]), [0, 1]);
+    assert_eq!(kept(400, &[401, 100, 100]), [1, 2]);
+    assert_eq!(kept(400, &[100, 100, 400]), [0, 1]);
+    assert_eq!(kept(400, &[400]), [0]);
+  }
+
+  #[test]
+  fn a_row_that_is_used_again_stays_longer_and_what_was_read_counts_too() {
+    let deltas = Deltas::new(400);
+    for number in 0..4 {
+      *locked(&deltas.row(&series(number)).next) = Some(Known::new(id(), tip(100, (1, 1)), None, true));
+    }
+    let first = deltas.row(&series(0));
+    *locked(&first.read) = Some(Known::new(id(), tip(100, (1, 1)), None, false));
+    assert_eq!(first.bytes(), 200);
+    deltas.make_room();
+    let rows = locked(&deltas.rows);
+    assert!(rows.contains_key(&series(0)) && rows.contains_key(&series(3)));
+    assert_eq!(rows.len(), 2);
+  }
+
+  #[test]
+  fn rows_that_change_while_room_is_made_do_not_confuse_the_sum() {
+    let deltas = Deltas::new(1000);
+    let row = deltas.row(&series(0));
+    std::thread::scope(|scope| {
+      scope.spawn(|| {
+        for length in (0..2000).cycle().take(20_000) {
+          *locked(&row.next) = Some(Known::new(id(), tip(length, (1, 1)), None, true));
+        }
+      });
+      for number in 0..2000 {
+        *locked(&deltas.row(&series(number % 50)).next) = Some(Known::new(id(), tip(100, (1, 1)), None, true));
+        deltas.make_room();
+      }
+    });
+  }
+
+  #[test]
+  fn a_session_is_forgotten_with_all_its_rows() {
+    let deltas = Deltas::new(1000);
+    let agent = Series {
+      agent: Some(crate::id::AgentId::parse("a").unwrap()),
+      ..series(1)
+    };
+    for series in [&series(1), &agent, &series(2)] {
+      deltas.row(series);
+      assert!(deltas.is_first(series));
+      assert!(!deltas.is_first(series));
+    }
+    deltas.forget(&series(1).session);
+    assert_eq!(locked(&deltas.rows).len(), 1);
+    assert!(deltas.is_first(&agent) && !deltas.is_first(&series(2)));
   }
 }

@@ -161,6 +161,8 @@ impl Store {
         Err(error) => refused = refused.or(Some(error)),
       }
     }
+    // Those that lost their deltas in another way. One that stays costs room, and nothing else.
+    let _ = self.backend.remove_unused_keys(series);
     refused.map_or(Ok(gone), Err)
   }
 

@@ -1,7 +1,8 @@
 //! Restoring the newest checkpoint that is whole.
 
 use std::collections::VecDeque;
-use std::io;
+use std::error::Error as _;
+use std::{io, iter};
 
 use super::restore::Source;
 use super::{Damaged, Restored, Spelling, Store, StoredCheckpoint};
@@ -155,7 +156,9 @@ impl Store {
 /// checkpoint would throw away progress that is still there.
 fn is_about_us(error: &Error) -> bool {
   use io::ErrorKind as Kind;
-  let cause = error.cause.as_ref().and_then(|cause| cause.downcast_ref::<io::Error>());
+  // Of a delta, the refusal may be about its key.
+  let mut causes = iter::successors(error.source(), |&cause| cause.source());
+  let cause = causes.find_map(|cause| cause.downcast_ref::<io::Error>());
   error.code == Code::Io
     && cause.is_some_and(|cause| {
       let kinds = [
@@ -168,4 +171,23 @@ fn is_about_us(error: &Error) -> bool {
       ];
       kinds.contains(&cause.kind()) || matches!(system_code(cause), Some("EMFILE" | "ENFILE"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+  use std::path::Path;
+
+  use super::*;
+
+  #[test]
+  fn a_refusal_of_the_system_is_about_us_whether_it_is_of_a_checkpoint_or_of_its_key() {
+    let refusal = |kind: io::ErrorKind| Error::io("read", Path::new("x.key.zst"), kind.into());
+    let for_want_of = |key: Error| Error::new(key.code, "it cannot be read without its key").because(key);
+    for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::TimedOut] {
+      assert!(is_about_us(&refusal(kind)));
+      assert!(is_about_us(&for_want_of(refusal(kind))));
+    }
+    assert!(!is_about_us(&for_want_of(refusal(io::ErrorKind::InvalidData))));
+    assert!(!is_about_us(&for_want_of(Error::corrupt("x.key.zst", "it is missing"))));
+  }
 }

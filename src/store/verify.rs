@@ -151,6 +151,7 @@ impl Store {
 
   /// One checkpoint: what is known of it, or what is wrong with it. One that does not exist is an error.
   pub fn verify_checkpoint(&self, series: &Series, id: &CheckpointId) -> Result<Result<StoredCheckpoint, Damaged>> {
+    self.doubt_keys(series);
     for encoding in Encoding::ALL {
       match self.verified(series, id, encoding) {
         Ok(None) => {}
@@ -186,6 +187,7 @@ impl Store {
   }
 
   fn verify_series(&self, series: &Series, meter: &mut Meter<'_>) -> Result<Vec<Result<StoredCheckpoint, Damaged>>> {
+    self.doubt_keys(series);
     let entries = self.backend.checkpoints(series)?;
     meter.expect(entries.len());
     let mut verified = Vec::with_capacity(entries.len());

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::backend::item::{AGENTS, CHECKPOINTS, RESULTS};
 use crate::backend::{
-  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peeked, Series, Supply, Surplus, Usage,
-  Wanted,
+  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peeked, Put, Series, Supply, Surplus,
+  Usage, Wanted,
 };
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -162,7 +162,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     id: &CheckpointId,
     footing: Footing<'_>,
     content: &dyn Content,
-  ) -> Result<Option<u64>> {
+  ) -> Result<Put> {
     self.write_on_key(series, id, footing, content)
   }
 
@@ -179,6 +179,10 @@ impl<D: Disk> Backend for FileBackend<D> {
     let Some(directory) = self.open(&path)? else {
       return Ok(0);
     };
+    // Nobody has to wait for that.
+    if self.keys(series)?.is_empty() {
+      return Ok(0);
+    }
     self.names.change(series, &directory, |held| {
       // Somebody who stopped in the middle of making one may go on.
       if !held.is_locked {

@@ -3,14 +3,15 @@
 //! A delta gets its name, and a key loses its own, only under the lock of the names: whoever cannot have that lock writes no
 //! delta, and leaves every key where it is.
 
+use std::collections::HashSet;
 use std::io;
 
-use super::disk::{Directory, Disk};
+use super::disk::{Contents, Directory, Disk, Kind};
 use super::durable::{self, Durability, Temporary, absent_is_fine, sync_names};
 use super::names::Held;
 use super::{FileBackend, Happened, Place, checkpoints_among, is_absence, modified};
 use crate::backend::item::key_of_file;
-use crate::backend::{CheckpointEntry, Content, Encoding, Footing, Item, Series};
+use crate::backend::{CheckpointEntry, Content, Encoding, Footing, Item, Look, Put, Series, is_beginning};
 use crate::error::{Error, Result};
 use crate::format::delta::{REFERENCE_BYTES, Reference};
 use crate::id::{CheckpointId, SessionId};
@@ -22,7 +23,7 @@ impl<D: Disk> FileBackend<D> {
     id: &CheckpointId,
     footing: Footing<'_>,
     content: &dyn Content,
-  ) -> Result<Option<u64>> {
+  ) -> Result<Put> {
     let session = &series.session;
     let item = series.item(id, Encoding::Delta);
     let (path, key_path) = (self.path(session, item), self.path(session, series.key(footing.key)));
@@ -38,64 +39,77 @@ impl<D: Disk> FileBackend<D> {
         None
       };
       if new_key.is_none() && !add(directory, &key, footing, durability).map_err(fail_at_key)? {
-        return Ok(None);
+        return Ok(Put::KeyIsGone);
       }
       let temporary = Temporary::write(directory, &place.name, content, durability).map_err(fail)?;
       let size = temporary.size;
+      let mut put = Put::KeyIsGone;
       let happened = self.rename_or_remove(session, item, directory, |held| {
         if !held.is_locked {
+          put = Put::Unguarded;
           return Ok(Happened::Nothing);
         }
         if let Some(new_key) = new_key {
-          new_key.persist(&key).map_err(fail_at_key)?;
+          if !has_more(directory, &key, footing).map_err(fail_at_key)? {
+            new_key.persist(&key).map_err(fail_at_key)?;
+          }
           // Whatever a power cut leaves, there is no delta without its key.
           sync_names(directory, &key_path, durability)?;
-        } else if !has(directory, &key, footing.bytes()).map_err(fail_at_key)? {
-          return Ok(Happened::Nothing);
         }
+        let Some(look) = look(directory, &key, footing).map_err(fail_at_key)? else {
+          return Ok(Happened::Nothing);
+        };
         temporary.persist(&place.name).map_err(fail)?;
+        put = Put::Stored { size, key: look };
         Ok(Happened::Came)
       })?;
       if happened == Happened::Nothing {
-        return Ok(None);
+        return Ok(put);
       }
       sync_names(directory, &path, durability)?;
       if series.agent.is_none() {
         let entry = CheckpointEntry::new(id.clone(), Encoding::Delta, || modified(directory, &place.name));
         self.latest.made(session, entry);
       }
-      Ok(Some(size))
+      Ok(put)
     })
   }
 
-  /// The key that an item stands on, if it may be the last one to do so.
+  /// The key that an item stands on, if it may be the last one to do so. One that cannot be read can be removed all the same.
   pub(super) fn doomed_key(
     &self,
     session: &SessionId,
     item: Item<'_>,
     directory: &D::Directory,
     held: Held,
-  ) -> io::Result<Option<CheckpointId>> {
+  ) -> Option<CheckpointId> {
     let Item::Checkpoint(agent, id, Encoding::Delta) = item else {
-      return Ok(None);
+      return None;
     };
-    let key = stands_on(directory, id)?.filter(|_| held.is_locked);
+    if !held.is_locked {
+      return None;
+    }
+    let key = stands_on(directory, id).ok().flatten()?;
     let series = Series {
       session: session.clone(),
       agent: agent.cloned(),
     };
     // Nearly always the one that comes next stands on it too, and nothing has to be listed.
-    match self.names.next_delta(&series, id) {
-      Some(next) if key.is_some() && stands_on(directory, &next)? == key => Ok(None),
-      _ => Ok(key),
-    }
+    let next = self.names.next_delta(&series, id);
+    let next_key = next.and_then(|next| stands_on(directory, &next).ok().flatten());
+    (next_key.as_ref() != Some(&key)).then_some(key)
   }
 }
 
-/// Adds to a key. The answer is whether it was there.
+/// Adds to a key. The answer is whether it was there, as it was left.
 fn add<D: Directory>(directory: &D, key: &str, footing: Footing<'_>, durability: Durability) -> io::Result<bool> {
   if footing.added.is_empty() {
     return Ok(true);
+  }
+  let before = Footing { added: &[], ..footing };
+  match look(directory, key, before)? {
+    Some(look) if footing.seen.is_none_or(|seen| look == seen) => {}
+    _ => return Ok(false),
   }
   let mut file = match directory.reopen(key, footing.known) {
     Err(error) if is_absence(&error) => return Ok(false),
@@ -106,12 +120,29 @@ fn add<D: Directory>(directory: &D, key: &str, footing: Footing<'_>, durability:
   Ok(true)
 }
 
-/// Whether a key has so many bytes.
-fn has<D: Directory>(directory: &D, key: &str, bytes: u64) -> io::Result<bool> {
-  match directory.stat(key) {
+/// Whether a key that is to be made is there already, and longer.
+fn has_more<D: Directory>(directory: &D, key: &str, footing: Footing<'_>) -> io::Result<bool> {
+  match directory.read(key, u64::MAX) {
+    Ok(Contents::Bytes(there)) => Ok(is_beginning(footing.added, &there)),
+    Ok(Contents::NotAFile | Contents::TooLarge(_)) => Ok(false),
     Err(error) if is_absence(&error) => Ok(false),
-    stat => Ok(stat?.size >= bytes),
+    Err(error) => Err(error),
   }
+}
+
+/// How a key looks; `None` if it has not all the bytes, or if it is as long as it was and was changed nevertheless.
+fn look<D: Directory>(directory: &D, key: &str, footing: Footing<'_>) -> io::Result<Option<Look>> {
+  let stat = match directory.stat(key) {
+    Err(error) if is_absence(&error) => return Ok(None),
+    stat => stat?,
+  };
+  let look = Look {
+    size: stat.size,
+    modified: stat.modified,
+  };
+  let is_as_left = footing.seen.is_none_or(|seen| look == seen || look.size > seen.size);
+  let is_good = stat.kind == Kind::File && look.size >= footing.bytes() && is_as_left;
+  Ok(is_good.then_some(look))
 }
 
 /// The key that a delta stands on; `None` if it is not there, or says nothing of the kind.
@@ -156,9 +187,21 @@ pub(super) fn all<D: Directory>(directory: &D) -> io::Result<Vec<(CheckpointId, 
 
 /// Removes the keys that no delta stands on, and says how many bytes they had.
 pub(super) fn remove_unused<D: Directory>(directory: &D, durability: Durability) -> io::Result<u64> {
-  let mut freed = 0;
+  let mut in_use = HashSet::new();
+  for entry in checkpoints_among(directory, &directory.entries()?) {
+    if entry.encoding == Encoding::Delta {
+      in_use.extend(stands_on(directory, &entry.id)?);
+    }
+  }
+  let (mut freed, mut is_synced) = (0, !durability.is_full());
   for (key, size) in all(directory)? {
-    if release(directory, &key, durability)? {
+    if !in_use.contains(&key) {
+      if !is_synced {
+        // Whatever a power cut brings back, there is no delta without its key.
+        directory.sync()?;
+        is_synced = true;
+      }
+      absent_is_fine(directory.remove_file(&Item::Key(None, &key).file_name()))?;
       freed += size;
     }
   }

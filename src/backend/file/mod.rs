@@ -174,7 +174,7 @@ impl<D: Disk> FileBackend<D> {
         return Ok(Happened::Nothing);
       }
       self.let_go(session, item, &directory)?;
-      let doomed_key = self.doomed_key(session, item, &directory, held).map_err(fail)?;
+      let doomed_key = self.doomed_key(session, item, &directory, held);
       match directory.remove_file(&place.name) {
         Ok(()) => {}
         Err(error) if is_absence(&error) => return Ok(Happened::Nothing),

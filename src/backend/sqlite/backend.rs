@@ -7,8 +7,8 @@ use super::failure::Refusal;
 use super::writer::{Operation, Writer};
 use super::{Contents, Label, Place, SqliteBackend, checkpoints, documents, keys, queue, schema, sessions};
 use crate::backend::{
-  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peeked, Series, Supply, Surplus, Usage,
-  Wanted,
+  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peeked, Put, Series, Supply, Surplus,
+  Usage, Wanted,
 };
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -139,13 +139,14 @@ impl Backend for SqliteBackend {
     id: &CheckpointId,
     footing: Footing<'_>,
     content: &dyn Content,
-  ) -> Result<Option<u64>> {
+  ) -> Result<Put> {
     let item = series.item(id, Encoding::Delta);
     let bytes = self.bytes(&series.session, item, content)?;
     let size = bytes.len() as u64;
     let label = self.label("write", &series.session, item);
     let place = Place::of(&series.session, item);
     let addition = keys::Addition::new(series, footing);
+    let key = addition.look();
     let written = self.queue.submit(label, true, move |connection| {
       let has_key = addition.apply(connection)?;
       if has_key {
@@ -153,7 +154,11 @@ impl Backend for SqliteBackend {
       }
       Ok(has_key)
     })?;
-    Ok(written.then_some(size))
+    Ok(if written {
+      Put::Stored { size, key }
+    } else {
+      Put::KeyIsGone
+    })
   }
 
   fn keys(&self, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {
@@ -165,7 +170,11 @@ impl Backend for SqliteBackend {
 
   fn remove_unused_keys(&self, series: &Series) -> Result<u64> {
     let mut freed = 0;
-    for (key, size) in self.keys(series)? {
+    let unused = self.read_with(
+      || self.name_of_session(&series.session),
+      |connection| Ok(keys::unused(connection, series)?),
+    )?;
+    for (key, size) in unused {
       let label = self.label("delete", &series.session, series.key(&key));
       let series = series.clone();
       let released = self.queue.submit(label, true, move |connection| {

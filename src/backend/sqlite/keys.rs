@@ -5,7 +5,7 @@ use rusqlite::{Connection, Result, params};
 use super::checkpoints::agent_text;
 use super::contents::Contents;
 use super::sessions;
-use crate::backend::{Footing, Series};
+use crate::backend::{Footing, Look, Series, is_beginning};
 use crate::id::{AgentId, CheckpointId, SessionId};
 
 /// What names one key, in words of its own: an operation may run on another thread.
@@ -53,10 +53,21 @@ impl Addition {
     }
   }
 
+  /// How the key looks afterwards.
+  pub fn look(&self) -> Look {
+    Look {
+      size: self.known + self.added.len() as u64,
+      modified: 0,
+    }
+  }
+
   /// The answer is whether the key is there now, with all that a delta needs.
   pub fn apply(&self, connection: &Connection) -> Result<bool> {
     if self.known == 0 {
-      put(connection, &self.key, &self.added)?;
+      let there = read(connection, &self.key, u64::MAX)?;
+      if !matches!(there, Some(Contents::Bytes(there)) if is_beginning(&self.added, &there)) {
+        put(connection, &self.key, &self.added)?;
+      }
       return Ok(true);
     }
     if self.key.size(connection)? < self.known {
@@ -123,6 +134,10 @@ pub fn release(connection: &Connection, session: &str, agent: &str, id: &str) ->
 /// The keys of a series, and their sizes.
 pub fn list(connection: &Connection, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {
   let sql = "SELECT id, sum(size) FROM keys WHERE session = ?1 AND agent = ?2 GROUP BY id ORDER BY id";
+  sizes(connection, series, sql)
+}
+
+fn sizes(connection: &Connection, series: &Series, sql: &str) -> Result<Vec<(CheckpointId, u64)>> {
   let mut statement = connection.prepare_cached(sql)?;
   let mut rows = statement.query([series.session.as_str(), agent_text(series.agent.as_ref())])?;
   let mut keys = Vec::new();
@@ -133,6 +148,13 @@ pub fn list(connection: &Connection, series: &Series) -> Result<Vec<(CheckpointI
     }
   }
   Ok(keys)
+}
+
+/// The keys of a series that nothing stands on, and their sizes.
+pub fn unused(connection: &Connection, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {
+  let sql = "SELECT id, sum(size) FROM keys WHERE session = ?1 AND agent = ?2 AND NOT EXISTS
+    (SELECT 1 FROM checkpoints WHERE session = ?1 AND agent = ?2 AND key = keys.id) GROUP BY id ORDER BY id";
+  sizes(connection, series, sql)
 }
 
 /// Moves a key to where nobody reads it.

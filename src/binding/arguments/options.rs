@@ -41,7 +41,7 @@ impl Arguments<'_> {
           options.encoding = self.encoding_named(encoding, "options.encoding")?;
         }
         if let Some(bytes) = self.option(value, "deltaCacheBytes")? {
-          options.delta_cache_bytes = self.count(bytes, "options.deltaCacheBytes")? as u64;
+          options.delta_cache_bytes = self.room(bytes, "options.deltaCacheBytes")?;
         }
         if let Some(retention) = self.option(value, "retention")? {
           options.retention = Some(self.retention(retention, "options.retention")?);
@@ -62,6 +62,15 @@ impl Arguments<'_> {
       Some(f64::INFINITY) => Ok(usize::MAX),
       Some(number) if number >= 1.0 && number.fract() == 0.0 => Ok(to_usize(number)),
       _ => Err(self.wrong(name, "a whole number of at least 1, or Infinity", value)),
+    }
+  }
+
+  /// A number of bytes, which may be none.
+  fn room(self, value: Value, name: &str) -> Result<u64> {
+    match number_of(value) {
+      // Nothing else stands for none.
+      Some(_) => Ok(self.count(value, name)? as u64),
+      None => Err(self.wrong(name, "a whole number, 0 or more", value)),
     }
   }
 

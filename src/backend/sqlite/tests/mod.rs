@@ -9,6 +9,7 @@ use crate::error::Code;
 use crate::id::{CheckpointId, TaskId};
 
 mod groups;
+mod migration;
 mod refusals;
 mod sharing;
 

@@ -1,0 +1,110 @@
+use rusqlite::{Connection, params};
+
+use super::*;
+use crate::backend::{Footing, Put};
+use crate::format::delta::{Reference, compose};
+
+/// The tables as the first version made them.
+const FIRST: &str = "
+  CREATE TABLE sessions (id TEXT PRIMARY KEY NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE TABLE documents (
+    session TEXT NOT NULL, name TEXT NOT NULL, number INTEGER NOT NULL, size INTEGER NOT NULL, bytes BLOB NOT NULL,
+    UNIQUE (session, name, number)
+  ) STRICT;
+  CREATE TABLE checkpoints (
+    id TEXT NOT NULL, session TEXT NOT NULL, agent TEXT NOT NULL, encoding INTEGER NOT NULL, made_at INTEGER NOT NULL,
+    pinned INTEGER NOT NULL, size INTEGER NOT NULL, head BLOB NOT NULL, tail BLOB NOT NULL, middle BLOB NOT NULL,
+    UNIQUE (id, session, agent, encoding)
+  ) STRICT;
+  CREATE INDEX checkpoints_by_series ON checkpoints (session, agent, made_at, id, encoding, pinned, size);
+  CREATE TABLE damaged (
+    session TEXT NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL,
+    head BLOB NOT NULL, tail BLOB NOT NULL, middle BLOB NOT NULL,
+    UNIQUE (session, name)
+  ) STRICT;
+  PRAGMA application_id = 2004446571;
+  PRAGMA user_version = 1;
+";
+
+/// A database of the first version, with two checkpoints of a session in it, one of them pinned.
+fn first_version() -> TempDir {
+  let directory = tempfile::tempdir().unwrap();
+  let connection = Connection::open(file_in(&directory)).unwrap();
+  connection.execute_batch(FIRST).unwrap();
+  connection.execute("INSERT INTO sessions VALUES ('s')", []).unwrap();
+  for number in 1..3_u64 {
+    let sql = "INSERT INTO checkpoints VALUES (?1, 's', '', ?2, ?3, ?2, 6, x'', x'', ?4)";
+    let bytes = format!("text {number}").into_bytes();
+    let id = checkpoint(number).to_string();
+    connection.execute(sql, params![id, number - 1, number, bytes]).unwrap();
+  }
+  directory
+}
+
+fn version_of(directory: &TempDir) -> i32 {
+  let connection = Connection::open(file_in(directory)).unwrap();
+  connection
+    .query_row("PRAGMA user_version", [], |row| row.get(0))
+    .unwrap()
+}
+
+#[test]
+fn a_database_of_the_first_version_keeps_its_checkpoints_and_takes_deltas() {
+  let directory = first_version();
+  let backend = open(&directory);
+  assert_eq!(version_of(&directory), 2);
+  let series = Series::from(session("s"));
+  let listed = backend.checkpoints(&series).unwrap();
+  let seen: Vec<_> = listed.iter().map(|entry| (entry.encoding, entry.is_pinned)).collect();
+  assert_eq!(seen, [(Encoding::Gzip, true), (Encoding::Json, false)]);
+  let read = |entry| backend.read(&series.session, series.item_of(entry), 100).unwrap();
+  assert_eq!(read(&listed[1]).unwrap(), b"text 1");
+  assert_eq!(read(&listed[0]).unwrap(), b"text 2");
+
+  let key = checkpoint(3);
+  let reference = Reference {
+    is_same: false,
+    key: key.clone(),
+    bytes: 3,
+    checksum: 0,
+  };
+  let footing = Footing {
+    key: &key,
+    known: 0,
+    added: b"key",
+    seen: None,
+  };
+  let put = backend.write_delta(&series, &key, footing, &compose(&reference, "{}", b""));
+  assert!(matches!(put, Ok(Put::Stored { .. })));
+  assert_eq!(backend.keys(&series).unwrap(), [(key.clone(), 3)]);
+  for entry in backend.checkpoints(&series).unwrap() {
+    assert!(backend.remove(&series.session, series.item_of(&entry)).unwrap());
+  }
+  assert!(backend.keys(&series).unwrap().is_empty());
+}
+
+#[test]
+fn it_is_brought_up_to_date_once_by_many_who_open_it_at_once() {
+  let directory = first_version();
+  std::thread::scope(|scope| {
+    for _ in 0..8 {
+      scope.spawn(|| {
+        let backend = open(&directory);
+        assert_eq!(backend.checkpoints(&session("s").into()).unwrap().len(), 2);
+      });
+    }
+  });
+  assert_eq!(version_of(&directory), 2);
+}
+
+#[test]
+fn one_whose_tables_are_not_what_its_version_says_is_left_as_it_is() {
+  let directory = tempfile::tempdir().unwrap();
+  let connection = Connection::open(file_in(&directory)).unwrap();
+  connection
+    .execute_batch("CREATE TABLE mine (x); PRAGMA application_id = 2004446571; PRAGMA user_version = 1;")
+    .unwrap();
+  let backend = SqliteBackend::new(file_in(&directory), Settings::default());
+  assert!(backend.initialize().is_err());
+  assert_eq!(version_of(&directory), 1);
+}
