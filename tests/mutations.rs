@@ -14,6 +14,7 @@ use waymark::Options;
 use waymark::backend::{Backend, Encoding, Item, MemoryBackend, Series};
 use waymark::control::Control;
 use waymark::format::compose::Parts;
+use waymark::format::delta::{self, Reference, Tip};
 use waymark::format::reset::Resets;
 use waymark::format::scan::validate;
 use waymark::format::{gzip, zstd};
@@ -137,13 +138,13 @@ fn read_everything(store: &OpenStore, session: &SessionId, id: &CheckpointId, ta
   });
 }
 
-/// The value of a checkpoint, if it is one; `known` is the text that a delta differs from.
-fn value_of(encoding: Encoding, bytes: &[u8], known: &[u8]) -> Option<Value> {
+/// The value of a checkpoint, if it is one; `tip` has the text that a delta differs from.
+fn value_of(encoding: Encoding, bytes: &[u8], tip: &Tip) -> Option<Value> {
   let json = match encoding {
     Encoding::Json => bytes.to_vec(),
     Encoding::Gzip => gzip::decompress(bytes, 1 << 20).ok()?,
-    Encoding::Delta if !zstd::holds_text(bytes) => known.to_vec(),
-    Encoding::Zstd | Encoding::Delta => zstd::text_of(bytes, known, 1 << 20).ok()?,
+    Encoding::Zstd => zstd::text_of(bytes, b"", 1 << 20).ok()?,
+    Encoding::Delta => delta::text(bytes, &Reference::of(bytes)?, tip, 1 << 20).ok()?,
   };
   serde_json::from_slice(&json).ok()
 }
@@ -184,11 +185,11 @@ fn no_mutation_crashes_a_reader_and_none_that_changes_a_checkpoint_passes_for_wh
   .into_iter()
   .chain(checkpoints)
   .collect();
-  let known = backend
+  let key_bytes = backend
     .read(&session, Item::Key(None, &key), u64::MAX)
     .unwrap()
     .unwrap();
-  let known = zstd::text_of(&known, b"", u64::MAX).unwrap();
+  let tip = Tip::read(&key_bytes, key_bytes.len() as u64, u64::MAX).unwrap();
   let originals: Vec<Vec<u8>> = items
     .iter()
     .map(|item| backend.read(&session, *item, u64::MAX).unwrap().unwrap())
@@ -206,8 +207,8 @@ fn no_mutation_crashes_a_reader_and_none_that_changes_a_checkpoint_passes_for_wh
       match store.checkpoint(&(&session).into(), id) {
         Ok(Some(stored)) if stored.spelling == Spelling::Fits => {
           assert_eq!(
-            value_of(encoding, &bytes, &known),
-            value_of(encoding, &originals[chosen], &known),
+            value_of(encoding, &bytes, &tip),
+            value_of(encoding, &originals[chosen], &tip),
             "{bytes:?}"
           );
           harmless += 1;

@@ -11,7 +11,7 @@ use super::checkpoint::{
 use super::info::Info;
 use super::layout::Layout;
 use super::object::ObjectWriter;
-use super::scan::{Member, SyntaxError, find, items, members};
+use super::scan::{Member, SyntaxError, count, find, members};
 use crate::error::{Code, Error, Result, shortened};
 use crate::id::CheckpointId;
 
@@ -244,12 +244,7 @@ impl Page for ObjectWriter {
 
   fn counted_member(&mut self, name: &str, value: &str) -> io::Result<usize> {
     self.push(name, value);
-    let count = if value.starts_with('[') {
-      items(value).map(|items| items.len())
-    } else {
-      members(value).map(|members| members.len())
-    };
-    count.map_err(io::Error::other)
+    Ok(count(value))
   }
 
   fn pass_on(&mut self) -> io::Result<()> {

@@ -3,10 +3,14 @@
 //! A key is a row of frames. The first holds a text whole, each of the others the difference of a text from the one before. A
 //! delta says how many bytes of the key it stands on: the last frame in them gives the text that it differs from. What comes
 //! after them was added later, and is no concern of it.
+//!
+//! A difference is the steps that lead from one text to the other, packed; or, if they are not alike enough for that, a frame
+//! for readers who know the one.
 
 use std::mem;
 
 use super::object::{ObjectWriter, quoted};
+use super::patch;
 use super::scan::{find, members, text_of};
 use super::zstd::{self, Aside, FrameError, Unpacker};
 use crate::id::CheckpointId;
@@ -77,8 +81,40 @@ pub fn text(delta: &[u8], reference: &Reference, tip: &Tip, limit: u64) -> Resul
   match (reference.is_same, zstd::holds_text(delta)) {
     (true, false) => Ok(tip.text.clone()),
     (true, true) => Err(FrameError::Damaged("it goes on where it should end")),
-    (false, _) => zstd::text_of(delta, &tip.text, limit),
+    (false, _) => {
+      let mut text = Vec::new();
+      unpack(&mut Unpacker::new(limit), delta, &tip.text, &mut text, limit)?;
+      Ok(text)
+    }
   }
+}
+
+/// What makes `text` of what is known.
+#[must_use]
+pub fn difference(text: &[u8], known: &[u8]) -> Vec<u8> {
+  let steps = patch::make(text, known).filter(|steps| patch::leads_to(steps, known, text));
+  steps.map_or_else(
+    || zstd::difference(text, known),
+    |steps| [Aside::Steps.frame(""), zstd::whole(&steps)].concat(),
+  )
+}
+
+/// Puts the text of the first difference into `text`, and gives the number of bytes that it ended at.
+fn unpack(
+  unpacker: &mut Unpacker,
+  bytes: &[u8],
+  known: &[u8],
+  text: &mut Vec<u8>,
+  limit: u64,
+) -> Result<usize, FrameError> {
+  if Aside::Steps.find(bytes).is_none() {
+    return unpacker.unpack(bytes, known, text);
+  }
+  let mut steps = Vec::new();
+  let size = unpacker.unpack(bytes, b"", &mut steps)?;
+  text.clear();
+  patch::apply(&steps, known, text, limit)?;
+  Ok(size)
 }
 
 /// The last text of a key, and what it took to get there.
@@ -147,7 +183,7 @@ impl Tip {
     // Two texts at a time, in turns in the same room.
     let mut next = Vec::new();
     while !rest.is_empty() {
-      let size = unpacker.unpack(rest, &tip.text, &mut next)?;
+      let size = unpack(&mut unpacker, rest, &tip.text, &mut next, limit)?;
       let last = mem::take(&mut tip.text);
       tip = tip.next(mem::replace(&mut next, last), &rest[..size]);
       if tip.work > most_work(limit) {
@@ -205,7 +241,7 @@ mod tests {
     let (mut tip, mut bytes) = Tip::first(texts[0].clone());
     let mut lengths = vec![tip.bytes];
     for text in &texts[1..] {
-      let frame = zstd::difference(text, &tip.text);
+      let frame = difference(text, &tip.text);
       tip = tip.next(text.clone(), &frame);
       bytes.extend(frame);
       lengths.push(tip.bytes);
@@ -243,7 +279,7 @@ mod tests {
   fn a_delta_says_what_it_stands_on_in_its_first_bytes() {
     let (tip, _) = Tip::first(b"text".to_vec());
     let reference = tip.reference(&key(), false);
-    let delta = compose(&reference, "note", &zstd::difference(b"text!", b"text"));
+    let delta = compose(&reference, "note", &difference(b"text!", b"text"));
     assert_eq!(Reference::of(&delta[..90]), Some(reference));
     let same = tip.reference(&key(), true);
     let empty = compose(&same, "note", b"");

@@ -11,6 +11,7 @@ pub mod info;
 pub mod layout;
 pub mod meaning;
 pub mod object;
+pub mod patch;
 pub mod reset;
 pub mod scan;
 pub mod zstd;

@@ -20,6 +20,8 @@ pub enum Aside {
   Note,
   /// What a difference stands on.
   Reference,
+  /// Empty: what follows are steps.
+  Steps,
 }
 
 impl Aside {
@@ -27,6 +29,7 @@ impl Aside {
     let number: u32 = match self {
       Self::Note => 0x184D_2A57,
       Self::Reference => 0x184D_2A58,
+      Self::Steps => 0x184D_2A59,
     };
     number.to_le_bytes()
   }

@@ -12,7 +12,7 @@ use super::{Saved, Store};
 use crate::backend::{Encoding, Footing, Look, Put, Series};
 use crate::error::{Error, Result};
 use crate::format::delta::{self, Reference, Tip, most_work};
-use crate::format::zstd::{self, FrameError};
+use crate::format::zstd::FrameError;
 use crate::id::{CheckpointId, SessionId};
 
 /// When the differences from one tip together are so many times the last of them, the tip moves on.
@@ -268,7 +268,7 @@ impl Store {
 
   /// Stores a text as the difference from what is known.
   fn write_on(&self, new: &NewDelta<'_>, row: &Row, known: &Arc<Known>) -> Result<Put> {
-    let difference = zstd::difference(new.text, &known.tip.text);
+    let difference = delta::difference(new.text, &known.tip.text);
     let step = known.step(difference.len(), new.text.len(), self.options.max_read_bytes);
     if step == Step::NewKey {
       return self.write_on_new_key(new, row, Some(known));
