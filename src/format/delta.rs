@@ -95,8 +95,14 @@ pub fn difference(text: &[u8], known: &[u8]) -> Vec<u8> {
   let steps = patch::make(text, known).filter(|steps| patch::leads_to(steps, known, text));
   steps.map_or_else(
     || zstd::difference(text, known),
-    |steps| [Aside::Steps.frame(""), zstd::whole(&steps)].concat(),
+    |steps| [Aside::Steps.frame(""), zstd::in_context(&steps, end_of(known))].concat(),
   )
+}
+
+/// What is new in a text is likely to be in the same words.
+fn end_of(known: &[u8]) -> &[u8] {
+  const ENOUGH: usize = 1 << 15;
+  &known[known.len().saturating_sub(ENOUGH)..]
 }
 
 /// Puts the text of the first difference into `text`, and gives the number of bytes that it ended at.
@@ -111,7 +117,7 @@ fn unpack(
     return unpacker.unpack(bytes, known, text);
   }
   let mut steps = Vec::new();
-  let size = unpacker.unpack(bytes, b"", &mut steps)?;
+  let size = unpacker.unpack(bytes, end_of(known), &mut steps)?;
   text.clear();
   patch::apply(&steps, known, text, limit)?;
   Ok(size)

@@ -92,38 +92,44 @@ fn damaged(code: ErrorCode) -> FrameError {
 /// A text as a frame of its own, with a checksum of its contents.
 #[must_use]
 pub fn whole(text: &[u8]) -> Vec<u8> {
-  frame(text, None)
+  frame(text, None, WHOLE_LEVEL)
+}
+
+/// A text as a frame for readers who know another one, short and in the same words.
+#[must_use]
+pub fn in_context(text: &[u8], context: &[u8]) -> Vec<u8> {
+  frame(text, Some(context), WHOLE_LEVEL)
 }
 
 /// A text as a frame for readers who know another text, which it is nearly the same as. The two must not share memory: the
 /// library takes that for a window that is written over.
 #[must_use]
 pub fn difference(text: &[u8], known: &[u8]) -> Vec<u8> {
-  frame(text, Some(known))
+  frame(text, Some(known), DIFFERENCE_LEVEL)
 }
 
 #[expect(
   clippy::expect_used,
   reason = "all of it is in bounds, and the room is what the library asks for"
 )]
-fn frame(text: &[u8], known: Option<&[u8]>) -> Vec<u8> {
+fn frame(text: &[u8], known: Option<&[u8]>, level: i32) -> Vec<u8> {
   let mut context = CCtx::create();
   let mut set = |parameter| {
     context.set_parameter(parameter).expect("a parameter in its bounds");
   };
   set(CParameter::ChecksumFlag(true));
-  match known {
-    None => set(CParameter::CompressionLevel(WHOLE_LEVEL)),
-    Some(known) => {
-      set(CParameter::CompressionLevel(DIFFERENCE_LEVEL));
-      // Without it, only what is near is found. The window has to reach over all of both.
+  set(CParameter::CompressionLevel(level));
+  if let Some(known) = known {
+    if level == DIFFERENCE_LEVEL {
+      // Without it, only what is near is found.
       set(CParameter::EnableLongDistanceMatching(true));
-      let reach = (text.len() + known.len()).max(1 << 10);
-      set(CParameter::WindowLog(
-        (usize::BITS - (reach - 1).leading_zeros()).min(MAX_WINDOW_LOG),
-      ));
-      context.ref_prefix(known).expect("a context that has not begun");
     }
+    // The window has to reach over all of both.
+    let reach = (text.len() + known.len()).max(1 << 10);
+    set(CParameter::WindowLog(
+      (usize::BITS - (reach - 1).leading_zeros()).min(MAX_WINDOW_LOG),
+    ));
+    context.ref_prefix(known).expect("a context that has not begun");
   }
   let mut out = Vec::with_capacity(safe::compress_bound(text.len()));
   context.compress2(&mut out, text).expect("room for the worst case");

@@ -1,5 +1,6 @@
 //! Making, finding, listing and deleting checkpoints.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::PoisonError;
 
@@ -8,6 +9,7 @@ use crate::backend::{CheckpointEntry, Content, Encoding, Series};
 use crate::error::{Code, Error, Result};
 use crate::format::compose::{NewCheckpoint, Parts};
 use crate::format::gzip::{self, InflateError};
+use crate::format::layout::compact;
 use crate::format::zstd::{self, Aside};
 use crate::id::{CheckpointId, SessionId};
 
@@ -27,6 +29,8 @@ pub struct StoredCheckpoint {
   pub id: CheckpointId,
   pub path: String,
   pub text: String,
+  /// Whether the text has no white space to take out of it.
+  pub(super) is_compact: bool,
   /// The bytes that it takes up where it is stored.
   pub size_bytes: u64,
   /// What its checksums say.
@@ -36,6 +40,17 @@ pub struct StoredCheckpoint {
   pub context: Option<Vec<u8>>,
   /// The label that it was given later, as JSON; `null` if it lost the one that it was made with.
   pub label: Option<String>,
+}
+
+impl StoredCheckpoint {
+  /// The text without white space.
+  pub(super) fn compact_text(&self) -> Cow<'_, str> {
+    if self.is_compact {
+      Cow::Borrowed(&self.text)
+    } else {
+      Cow::Owned(compact(&self.text))
+    }
+  }
 }
 
 /// A checkpoint that is there, but cannot be read.
@@ -304,6 +319,8 @@ impl Store {
     Ok(Some(StoredCheckpoint {
       id: id.clone(),
       text: into_text(json, &path)?,
+      // Nobody else makes these.
+      is_compact: encoding == Encoding::Delta,
       path,
       size_bytes,
       spelling: Spelling::Unchecked,

@@ -8,7 +8,6 @@ use crate::control::{Control, Meter, Phase};
 use crate::error::{Code, Error, Result};
 use crate::format::agent::split_context;
 use crate::format::checkpoint::Document;
-use crate::format::layout::compact;
 use crate::format::scan::{unescape, validate};
 use crate::id::{AgentId, CheckpointId, SessionId};
 use crate::store::Damaged;
@@ -47,7 +46,7 @@ impl StoredCheckpoint {
   pub fn check(&self) -> Result<(Spelling, String)> {
     let text = self.compact_text();
     let fits = self.document(&text)?.checksums_fit();
-    Ok((if fits { Spelling::Fits } else { Spelling::Suspect }, text))
+    Ok((if fits { Spelling::Fits } else { Spelling::Suspect }, text.into_owned()))
   }
 
   /// The same, checked.
@@ -80,11 +79,6 @@ impl StoredCheckpoint {
       Code::ChecksumMismatch,
       format!("{} is damaged: its data do not fit its checksums", self.path),
     ))
-  }
-
-  /// The text without white space.
-  pub(super) fn compact_text(&self) -> String {
-    compact(&self.text)
   }
 
   /// The members of a compact text of this checkpoint, known to be of a version and an identity that it may have.
