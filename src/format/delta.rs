@@ -7,10 +7,8 @@
 //! A difference is the steps that lead from one text to the other, packed; or, if they are not alike enough for that, a frame
 //! for readers who know the one.
 
-use std::mem;
-
 use super::object::{ObjectWriter, quoted};
-use super::patch;
+use super::patch::{self, Pieces};
 use super::scan::{find, members, text_of};
 use super::zstd::{self, Aside, FrameError, Unpacker};
 use crate::id::CheckpointId;
@@ -82,9 +80,9 @@ pub fn text(delta: &[u8], reference: &Reference, tip: &Tip, limit: u64) -> Resul
     (true, false) => Ok(tip.text.clone()),
     (true, true) => Err(FrameError::Damaged("it goes on where it should end")),
     (false, _) => {
-      let mut text = Vec::new();
-      unpack(&mut Unpacker::new(limit), delta, &tip.text, &mut text, limit)?;
-      Ok(text)
+      let mut pieces = Pieces::whole(&tip.text[..]);
+      follow(&mut pieces, &mut Unpacker::new(limit), delta, limit)?;
+      pieces.text()
     }
   }
 }
@@ -95,46 +93,66 @@ pub fn difference(text: &[u8], known: &[u8]) -> Vec<u8> {
   let steps = patch::make(text, known).filter(|steps| patch::leads_to(steps, known, text));
   steps.map_or_else(
     || zstd::difference(text, known),
-    |steps| [Aside::Steps.frame(""), zstd::in_context(&steps, end_of(known))].concat(),
+    |steps| {
+      [
+        Aside::Steps.frame(""),
+        zstd::in_context(&steps, &known[known.len().saturating_sub(CONTEXT)..]),
+      ]
+      .concat()
+    },
   )
 }
 
-/// What is new in a text is likely to be in the same words.
-fn end_of(known: &[u8]) -> &[u8] {
-  const ENOUGH: usize = 1 << 15;
-  &known[known.len().saturating_sub(ENOUGH)..]
-}
+/// What is new in a text is likely to be in the same words as the end of what is known: so many bytes of it.
+const CONTEXT: usize = 1 << 15;
 
-/// Puts the text of the first difference into `text`, and gives the number of bytes that it ended at.
-fn unpack(
-  unpacker: &mut Unpacker,
-  bytes: &[u8],
-  known: &[u8],
-  text: &mut Vec<u8>,
-  limit: u64,
-) -> Result<usize, FrameError> {
-  if Aside::Steps.find(bytes).is_none() {
-    return unpacker.unpack(bytes, known, text);
+/// Follows the first difference from the text that is there, and gives the number of bytes that it ended at.
+fn follow(pieces: &mut Pieces<'_>, unpacker: &mut Unpacker, bytes: &[u8], limit: u64) -> Result<usize, FrameError> {
+  let mut out = Vec::new();
+  if Aside::Steps.find(bytes).is_some() {
+    let size = unpacker.unpack(bytes, &pieces.end(CONTEXT), &mut out)?;
+    pieces.follow(out, limit)?;
+    return Ok(size);
   }
-  let mut steps = Vec::new();
-  let size = unpacker.unpack(bytes, end_of(known), &mut steps)?;
-  text.clear();
-  patch::apply(&steps, known, text, limit)?;
+  let size = unpacker.unpack(bytes, &pieces.text()?, &mut out)?;
+  *pieces = Pieces::whole(out);
   Ok(size)
 }
 
-/// The last text of a key, and what it took to get there.
+/// The way from the beginning of a key to one of its texts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Way {
+  /// The bytes of the key up to there.
+  pub bytes: u64,
+  /// The last four of them.
+  pub checksum: u32,
+  /// How many texts there are on the way, with that one.
+  pub texts: usize,
+  /// How many bytes these have.
+  pub work: u64,
+  /// The bytes that the first text takes up, and its length: what a text of this kind takes up when it is stored whole.
+  pub first: (u64, u64),
+}
+
+impl Way {
+  /// A text of that length further, which is packed like that.
+  fn further(self, packed: &[u8], length: usize) -> Self {
+    let (size, length) = (packed.len() as u64, length as u64);
+    Self {
+      bytes: self.bytes + size,
+      checksum: zstd::checksum(packed).unwrap_or_default(),
+      texts: self.texts + 1,
+      work: self.work.saturating_add(length),
+      first: if self.texts == 0 { (size, length) } else { self.first },
+    }
+  }
+}
+
+/// The last text of a key, or of a part of it.
 #[derive(Debug)]
 pub struct Tip {
   pub text: Vec<u8>,
-  /// The bytes of the key up to here.
-  pub bytes: u64,
-  pub checksum: u32,
-  pub frames: usize,
-  /// How many bytes of text were written on the way here.
-  pub work: u64,
-  /// The first frame, and the length of its text: what a text of this kind takes up when it is stored whole.
-  pub first: (u64, u64),
+  pub way: Way,
 }
 
 impl Tip {
@@ -142,29 +160,15 @@ impl Tip {
   #[must_use]
   pub fn first(text: Vec<u8>) -> (Self, Vec<u8>) {
     let frame = zstd::whole(&text);
-    let length = text.len() as u64;
-    let tip = Self {
-      bytes: frame.len() as u64,
-      checksum: zstd::checksum(&frame).unwrap_or_default(),
-      frames: 1,
-      work: length,
-      first: (frame.len() as u64, length),
-      text,
-    };
-    (tip, frame)
+    let way = Way::default().further(&frame, text.len());
+    (Self { text, way }, frame)
   }
 
-  /// The next tip, when the frame of that text is added to the key.
+  /// The next tip, when that text is added to the key, packed like that.
   #[must_use]
-  pub fn next(&self, text: Vec<u8>, frame: &[u8]) -> Self {
-    Self {
-      bytes: self.bytes + frame.len() as u64,
-      checksum: zstd::checksum(frame).unwrap_or_default(),
-      frames: self.frames + 1,
-      work: self.work + text.len() as u64,
-      first: self.first,
-      text,
-    }
+  pub fn next(&self, text: Vec<u8>, packed: &[u8]) -> Self {
+    let way = self.way.further(packed, text.len());
+    Self { text, way }
   }
 
   /// Reads the beginning of a key, of so many bytes.
@@ -177,33 +181,27 @@ impl Tip {
     let mut unpacker = Unpacker::new(limit);
     let mut text = Vec::new();
     let size = unpacker.unpack(rest, b"", &mut text)?;
-    let mut tip = Self {
-      bytes: size as u64,
-      checksum: zstd::checksum(&rest[..size]).unwrap_or_default(),
-      frames: 1,
-      work: text.len() as u64,
-      first: (size as u64, text.len() as u64),
-      text,
-    };
+    let mut way = Way::default().further(&rest[..size], text.len());
+    let mut pieces = Pieces::whole(text);
     rest = &rest[size..];
-    // Two texts at a time, in turns in the same room.
-    let mut next = Vec::new();
     while !rest.is_empty() {
-      let size = unpack(&mut unpacker, rest, &tip.text, &mut next, limit)?;
-      let last = mem::take(&mut tip.text);
-      tip = tip.next(mem::replace(&mut next, last), &rest[..size]);
-      if tip.work > most_work(limit) {
-        return Err(FrameError::TooLarge(tip.work));
+      let size = follow(&mut pieces, &mut unpacker, rest, limit)?;
+      way = way.further(&rest[..size], pieces.length());
+      if way.work > most_work(limit) {
+        return Err(FrameError::TooLarge(way.work));
       }
       rest = &rest[size..];
     }
-    Ok(tip)
+    Ok(Self {
+      text: pieces.text()?,
+      way,
+    })
   }
 
   /// What a text of that length would take up if it were stored whole, as far as one can tell.
   #[must_use]
   pub fn whole_size(&self, length: usize) -> u64 {
-    let (size, of) = self.first;
+    let (size, of) = self.way.first;
     let whole = u128::from(size) * length as u128 / u128::from(of.max(1));
     u64::try_from(whole).unwrap_or(u64::MAX)
   }
@@ -212,8 +210,8 @@ impl Tip {
   pub fn reference(&self, key: &CheckpointId, is_same: bool) -> Reference {
     Reference {
       key: key.clone(),
-      bytes: self.bytes,
-      checksum: self.checksum,
+      bytes: self.way.bytes,
+      checksum: self.way.checksum,
       is_same,
     }
   }
@@ -221,7 +219,7 @@ impl Tip {
   /// Whether that is what it stands on.
   #[must_use]
   pub fn is_under(&self, reference: &Reference) -> bool {
-    (self.bytes, self.checksum) == (reference.bytes, reference.checksum)
+    (self.way.bytes, self.way.checksum) == (reference.bytes, reference.checksum)
   }
 }
 
@@ -245,19 +243,19 @@ mod tests {
   fn a_key_gives_back_every_text_that_was_its_tip() {
     let texts = texts();
     let (mut tip, mut bytes) = Tip::first(texts[0].clone());
-    let mut lengths = vec![tip.bytes];
+    let mut lengths = vec![tip.way.bytes];
     for text in &texts[1..] {
       let frame = difference(text, &tip.text);
       tip = tip.next(text.clone(), &frame);
       bytes.extend(frame);
-      lengths.push(tip.bytes);
+      lengths.push(tip.way.bytes);
     }
     for (text, length) in texts.iter().zip(&lengths) {
       let read = Tip::read(&bytes, *length, u64::MAX).unwrap();
-      assert_eq!((&read.text, read.bytes), (text, *length));
+      assert_eq!((&read.text, read.way.bytes), (text, *length));
     }
     let read = Tip::read(&bytes, lengths[3], u64::MAX).unwrap();
-    assert_eq!((read.checksum, read.frames, read.work), (tip.checksum, 4, tip.work));
+    assert_eq!((read.way, read.way.texts), (tip.way, 4));
     for wrong in [0, 1, lengths[0] - 1, lengths[1] + 1, lengths[3] + 1] {
       assert!(Tip::read(&bytes, wrong, u64::MAX).is_err(), "{wrong}");
     }

@@ -3,6 +3,10 @@
 //! Two checkpoints in a row run alongside each other for most of their length, and comparing is the quickest thing that a
 //! processor does. Only where they part is anything looked for, near the place where that was.
 
+use std::borrow::Cow;
+use std::mem;
+use std::ops::Range;
+
 use super::zstd::FrameError;
 
 /// Shorter matches are not believed: the names of members are the same everywhere.
@@ -52,46 +56,145 @@ pub fn make(new: &[u8], old: &[u8]) -> Option<Vec<u8>> {
 #[must_use]
 pub fn leads_to(steps: &[u8], old: &[u8], new: &[u8]) -> bool {
   let mut rest = new;
-  let walked = walk(steps, old, |part| {
-    rest = rest.strip_prefix(part)?;
+  let walked = walk(steps, |from, count, inserted| {
+    rest = rest.strip_prefix(old.get(from..from.checked_add(count)?)?)?;
+    rest = rest.strip_prefix(&steps[inserted])?;
     Some(())
   });
   walked == Some(new.len() as u64) && rest.is_empty()
 }
 
-/// Follows the steps, and adds what they make of `old` to `text`.
-pub fn apply(steps: &[u8], old: &[u8], text: &mut Vec<u8>, limit: u64) -> Result<(), FrameError> {
-  const WRONG: FrameError = FrameError::Damaged("its steps lead nowhere");
-  let length = Reader { bytes: steps }.number().ok_or(WRONG)?;
-  let room = usize::try_from(length).ok().filter(|_| length <= limit);
-  let room = room.filter(|room| text.try_reserve_exact(*room).is_ok());
-  let end = text.len() + room.ok_or(FrameError::TooLarge(length))?;
-  let walked = walk(steps, old, |part| {
-    let fits = text.len() + part.len() <= end;
-    fits.then(|| text.extend_from_slice(part))
-  });
-  if walked.is_some() && text.len() == end {
-    Ok(())
-  } else {
-    Err(WRONG)
-  }
-}
-
-/// Hands over one part of the new text after the other, and gives its length as it should be; `None` if something is wrong,
-/// with the steps or with a part.
-fn walk<'a>(steps: &'a [u8], old: &'a [u8], mut visit: impl FnMut(&'a [u8]) -> Option<()>) -> Option<u64> {
-  let mut reader = Reader { bytes: steps };
+/// Goes through the steps: where to copy from, how much, and which of their own bytes follow. The answer is how long the text
+/// should become; `None` if something is wrong, with the steps or for whom they are told.
+fn walk(steps: &[u8], mut visit: impl FnMut(usize, usize, Range<usize>) -> Option<()>) -> Option<u64> {
+  let mut reader = Reader { bytes: steps, at: 0 };
   let length = reader.number()?;
   let mut expected = 0;
-  while !reader.bytes.is_empty() {
+  while reader.at < steps.len() {
     let count = reader.number()?;
     let from = unsigned(expected, reader.number()?)?;
-    visit(slice(old, from, count)?)?;
     let inserted = reader.number()?;
-    visit(reader.take(inserted)?)?;
+    let inserted = reader.take(inserted)?;
+    visit(usize::try_from(from).ok()?, usize::try_from(count).ok()?, inserted)?;
     expected = from.checked_add(count)?;
   }
   Some(length)
+}
+
+/// A text in pieces. Steps rearrange the pieces, and copy none of them: however many lead there, the text is put together
+/// once.
+#[derive(Debug, Default)]
+pub struct Pieces<'a> {
+  buffers: Vec<Cow<'a, [u8]>>,
+  /// In the order of the text.
+  row: Vec<Piece>,
+  length: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+  /// Where it stands in the text.
+  at: usize,
+  buffer: usize,
+  start: usize,
+  length: usize,
+}
+
+/// With more pieces than this, the text is put together on the way.
+const MOST_PIECES: usize = 1 << 16;
+
+impl<'a> Pieces<'a> {
+  /// A text in one piece.
+  #[must_use]
+  pub fn whole(text: impl Into<Cow<'a, [u8]>>) -> Self {
+    let mut pieces = Self::default();
+    pieces.hold(text.into());
+    pieces
+  }
+
+  #[must_use]
+  pub fn length(&self) -> usize {
+    self.length
+  }
+
+  fn hold(&mut self, text: Cow<'a, [u8]>) {
+    let length = text.len();
+    (self.length, self.row) = (0, Vec::new());
+    self.buffers = vec![text];
+    self.push(0, 0..length);
+  }
+
+  fn push(&mut self, buffer: usize, range: Range<usize>) {
+    if !range.is_empty() {
+      self.row.push(Piece {
+        at: self.length,
+        buffer,
+        start: range.start,
+        length: range.len(),
+      });
+      self.length += range.len();
+    }
+  }
+
+  /// Follows the steps from here.
+  pub fn follow(&mut self, steps: Vec<u8>, limit: u64) -> Result<(), FrameError> {
+    const WRONG: FrameError = FrameError::Damaged("its steps lead nowhere");
+    let length = Reader { bytes: &steps, at: 0 }.number().ok_or(WRONG)?;
+    if length > limit {
+      return Err(FrameError::TooLarge(length));
+    }
+    let end = usize::try_from(length).map_err(|_| FrameError::TooLarge(length))?;
+    let old = mem::take(&mut self.row);
+    let old_length = mem::take(&mut self.length);
+    let buffer = self.buffers.len();
+    let walked = walk(&steps, |from, count, inserted| {
+      let to = from.checked_add(count).filter(|to| *to <= old_length)?;
+      let first = old.partition_point(|piece| piece.at + piece.length <= from);
+      for piece in old[first..].iter().take_while(|piece| piece.at < to) {
+        let start = piece.start + from.saturating_sub(piece.at);
+        let end = piece.start + piece.length.min(to - piece.at);
+        self.push(piece.buffer, start..end);
+      }
+      self.push(buffer, inserted);
+      (self.length <= end && self.row.len() <= 2 * MOST_PIECES).then_some(())
+    });
+    if walked.is_none() || self.length != end {
+      return Err(WRONG);
+    }
+    self.buffers.push(steps.into());
+    if self.row.len() > MOST_PIECES {
+      let text = self.text()?;
+      self.hold(text.into());
+    }
+    Ok(())
+  }
+
+  /// The last bytes of the text, so many of them.
+  #[must_use]
+  pub fn end(&self, count: usize) -> Vec<u8> {
+    let from = self.length.saturating_sub(count);
+    let first = self.row.partition_point(|piece| piece.at + piece.length <= from);
+    let mut end = Vec::with_capacity(self.length - from);
+    for piece in &self.row[first..] {
+      end.extend_from_slice(&self.bytes_of(piece)[from.saturating_sub(piece.at)..]);
+    }
+    end
+  }
+
+  /// The text, put together.
+  pub fn text(&self) -> Result<Vec<u8>, FrameError> {
+    let mut text = Vec::new();
+    let room = text.try_reserve_exact(self.length);
+    room.map_err(|_| FrameError::TooLarge(self.length as u64))?;
+    for piece in &self.row {
+      text.extend_from_slice(self.bytes_of(piece));
+    }
+    Ok(text)
+  }
+
+  fn bytes_of(&self, piece: &Piece) -> &[u8] {
+    &self.buffers[piece.buffer][piece.start..piece.start + piece.length]
+  }
 }
 
 /// How many bytes two texts have in common from their beginnings on.
@@ -119,7 +222,7 @@ impl<'a> Search<'a> {
       new,
       old,
       table: Vec::new(),
-      patience: new.len() + old.len() + (1 << 16),
+      patience: 4 * (new.len() + old.len()) + (1 << 16),
     }
   }
 
@@ -207,14 +310,15 @@ impl Steps {
 
 struct Reader<'a> {
   bytes: &'a [u8],
+  at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl Reader<'_> {
   fn number(&mut self) -> Option<u64> {
     let mut number = 0_u64;
     for shift in (0..63).step_by(7) {
-      let (byte, rest) = self.bytes.split_first()?;
-      self.bytes = rest;
+      let byte = self.bytes.get(self.at)?;
+      self.at += 1;
       number |= u64::from(byte & 0x7f) << shift;
       if byte & 0x80 == 0 {
         return Some(number);
@@ -223,10 +327,12 @@ impl<'a> Reader<'a> {
     None
   }
 
-  fn take(&mut self, count: u64) -> Option<&'a [u8]> {
-    let (taken, rest) = self.bytes.split_at_checked(usize::try_from(count).ok()?)?;
-    self.bytes = rest;
-    Some(taken)
+  /// Where the next so many bytes are.
+  fn take(&mut self, count: u64) -> Option<Range<usize>> {
+    let end = self.at.checked_add(usize::try_from(count).ok()?)?;
+    let range = (end <= self.bytes.len()).then_some(self.at..end)?;
+    self.at = end;
+    Some(range)
   }
 }
 
@@ -245,11 +351,6 @@ fn unsigned(expected: u64, distance: u64) -> Option<u64> {
   } else {
     expected.checked_sub(distance >> 1)
   }
-}
-
-fn slice(bytes: &[u8], from: u64, count: u64) -> Option<&[u8]> {
-  let from = usize::try_from(from).ok()?;
-  bytes.get(from..from.checked_add(usize::try_from(count).ok()?)?)
 }
 
 #[cfg(test)]
@@ -274,8 +375,11 @@ mod tests {
   }
 
   fn applied(steps: &[u8], old: &[u8]) -> Result<Vec<u8>, FrameError> {
-    let mut made = Vec::new();
-    apply(steps, old, &mut made, u64::MAX).map(|()| made)
+    let mut pieces = Pieces::whole(old.to_vec());
+    pieces.follow(steps.to_vec(), u64::MAX)?;
+    let made = pieces.text()?;
+    assert_eq!(pieces.end(100), &made[made.len().saturating_sub(100)..]);
+    Ok(made)
   }
 
   #[test]
@@ -318,6 +422,39 @@ mod tests {
   }
 
   #[test]
+  fn steps_after_steps_lead_to_the_last_text_whatever_their_number() {
+    let mut seed = 11;
+    let mut texts = vec![text(&mut seed, 500)];
+    for _ in 0..60 {
+      let mut next = texts[texts.len() - 1].clone();
+      for _ in 0..5 {
+        let at = random(&mut seed) % (next.len() - 50);
+        let come = text(&mut seed, 1);
+        next.splice(at..at + 30, come);
+      }
+      texts.push(next);
+    }
+    let mut pieces = Pieces::whole(texts[0].clone());
+    for pair in texts.windows(2) {
+      pieces.follow(make(&pair[1], &pair[0]).unwrap(), u64::MAX).unwrap();
+      assert_eq!(
+        (pieces.text().unwrap() == pair[1], pieces.length()),
+        (true, pair[1].len())
+      );
+    }
+    assert_eq!(pieces.end(usize::MAX), texts[60]);
+    // One that consists of nothing but single bytes is put together on the way.
+    let bytes = vec![b'x'; MOST_PIECES + 10];
+    let mut steps = Steps::new(bytes.len());
+    for at in (0..bytes.len()).rev() {
+      steps.push(at, 1, &[]);
+    }
+    let mut pieces = Pieces::whole(bytes.clone());
+    pieces.follow(steps.bytes, u64::MAX).unwrap();
+    assert_eq!((pieces.row.len(), pieces.text().unwrap()), (1, bytes));
+  }
+
+  #[test]
   fn what_has_nothing_in_common_is_given_up() {
     let (mut one, mut other) = (1, 2);
     let (new, old) = (text(&mut one, 5000), vec![b'x'; 100_000]);
@@ -334,7 +471,7 @@ mod tests {
     new.splice(500..510, *b"other");
     let steps = make(&new, &old).unwrap();
     assert!(matches!(
-      apply(&steps, &old, &mut Vec::new(), 100),
+      Pieces::whole(old.clone()).follow(steps.clone(), 100),
       Err(FrameError::TooLarge(_))
     ));
     for cut in 0..steps.len() {

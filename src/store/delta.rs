@@ -19,7 +19,7 @@ use crate::id::{CheckpointId, SessionId};
 const WORTH_MOVING: u64 = 2;
 
 /// How many texts a key may lead through: damage in it costs all that stand on it.
-const MAX_FRAMES: usize = 128;
+const MAX_TEXTS: usize = 128;
 
 /// What the next deltas of a series stand on.
 #[derive(Debug)]
@@ -75,9 +75,9 @@ impl Known {
     let since = self.since.fetch_add(difference, Ordering::Relaxed) + difference;
     let whole = self.tip.whole_size(length);
     let may_move = self.is_ours
-      && self.tip.frames < MAX_FRAMES
-      && self.tip.bytes + difference <= limit
-      && self.tip.work + work <= most_work(work);
+      && self.tip.way.texts < MAX_TEXTS
+      && self.tip.way.bytes + difference <= limit
+      && self.tip.way.work + work <= most_work(work);
     if difference.saturating_mul(2) > whole || (!may_move && since > whole) {
       Step::NewKey
     } else if may_move && since >= difference.saturating_mul(WORTH_MOVING) {
@@ -282,7 +282,7 @@ impl Store {
     let reference = known.tip.reference(&known.key, false);
     let footing = Footing {
       key: &known.key,
-      known: known.tip.bytes,
+      known: known.tip.way.bytes,
       added: &[],
       seen: known.seen(),
     };
@@ -303,7 +303,7 @@ impl Store {
     row.forget(known);
     let footing = Footing {
       key: &known.key,
-      known: known.tip.bytes,
+      known: known.tip.way.bytes,
       added: difference,
       seen: known.seen(),
     };
@@ -424,7 +424,7 @@ impl Store {
       return Err(Error::corrupt(&path, "it is shorter than it was"));
     }
     let tip = Tip::read(&bytes, reference.bytes, limit).map_err(|error| self.frame_error(&path, error))?;
-    if tip.checksum != reference.checksum {
+    if tip.way.checksum != reference.checksum {
       return Err(Error::corrupt(&path, "it is not what it was"));
     }
     Ok(Some(tip))
@@ -458,6 +458,7 @@ fn try_locked(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
 #[cfg(test)]
 mod tests {
   use super::*;
+  use crate::format::delta::Way;
 
   const NO_LIMIT: u64 = u64::MAX;
 
@@ -473,11 +474,13 @@ mod tests {
   fn tip(length: usize, (frame, text): (u64, u64)) -> Tip {
     Tip {
       text: vec![b'x'; length],
-      bytes: frame,
-      checksum: 0,
-      frames: 1,
-      work: text,
-      first: (frame, text),
+      way: Way {
+        bytes: frame,
+        checksum: 0,
+        texts: 1,
+        work: text,
+        first: (frame, text),
+      },
     }
   }
 
@@ -529,10 +532,10 @@ mod tests {
       known.step(100, 4000, limit)
     };
     assert_eq!(of(|_| {}, NO_LIMIT), Step::MoveTip);
-    assert_eq!(of(|tip| tip.frames = MAX_FRAMES - 1, NO_LIMIT), Step::MoveTip);
-    assert_eq!(of(|tip| tip.frames = MAX_FRAMES, NO_LIMIT), Step::Store);
-    assert_eq!(of(|tip| tip.work = most_work(4000) - 4000, NO_LIMIT), Step::MoveTip);
-    assert_eq!(of(|tip| tip.work = most_work(4000) - 3999, NO_LIMIT), Step::Store);
+    assert_eq!(of(|tip| tip.way.texts = MAX_TEXTS - 1, NO_LIMIT), Step::MoveTip);
+    assert_eq!(of(|tip| tip.way.texts = MAX_TEXTS, NO_LIMIT), Step::Store);
+    assert_eq!(of(|tip| tip.way.work = most_work(4000) - 4000, NO_LIMIT), Step::MoveTip);
+    assert_eq!(of(|tip| tip.way.work = most_work(4000) - 3999, NO_LIMIT), Step::Store);
     assert_eq!(of(|_| {}, 1100), Step::MoveTip);
     assert_eq!(of(|_| {}, 1099), Step::Store);
   }
