@@ -126,7 +126,7 @@ describe('convert on files', () => {
     const store = await openStore()
     await filled(store, { count: 3 })
     const directory = join(store.getBaseDir(), 's', 'checkpoints')
-    const [name] = readdirSync(directory).filter((file) => file.startsWith('cp-'))
+    const name = readdirSync(directory).find((file) => file.startsWith('cp-'))
     const text = readFileSync(join(directory, name), 'utf8')
     writeFileSync(join(directory, 'by-hand.json'), text)
     const order = async () => (await store.listCheckpointInfo('s')).checkpoints.map(({ id }) => id)
