@@ -266,7 +266,7 @@ export interface Checkpoint {
  *
  * - `'json'`: as the original store writes it, and reads it.
  * - `'gzip'`: likewise, compressed.
- * - `'zstd'`: about as small as gzip, in a fraction of the time.
+ * - `'zstd'`: about as small as gzip, in half the time.
  * - `'delta'`: the difference from a text that it shares with other checkpoints of the session (or of the agent), their
  *   key. Of checkpoints that are nearly the same, each takes up little more than what changed.
  */
