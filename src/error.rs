@@ -5,6 +5,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use crate::id::SessionId;
+
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What kind of failure it was. Programs switch on [`Code::as_str`]; a code never changes its meaning.
@@ -86,6 +88,11 @@ impl Error {
 
   pub fn invalid_argument(message: impl Into<String>) -> Self {
     Self::new(Code::InvalidArgument, message)
+  }
+
+  #[must_use]
+  pub fn no_session(session: &SessionId) -> Self {
+    Self::new(Code::NotFound, format!("Session not found: {session}"))
   }
 
   /// `doing` is a verb phrase without its object, such as `write` or `create directory`.

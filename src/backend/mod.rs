@@ -92,7 +92,14 @@ pub struct Footing<'a> {
   pub known: u64,
   pub added: &'a [u8],
   /// How the key looked when something was last stored on it.
-  pub seen: Option<Look>,
+  pub seen: Option<Seen>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+  pub look: Look,
+  /// The last bytes of what is known.
+  pub checksum: u32,
 }
 
 impl Footing<'_> {

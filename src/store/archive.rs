@@ -98,7 +98,7 @@ impl Store {
     }
     // One that was deleted meanwhile is not one that had no more.
     if counts.items() == 0 || (counts.items() < head.items && self.is_gone(session)?) {
-      return Err(Error::new(Code::NotFound, format!("Session not found: {session}")));
+      return Err(Error::no_session(session));
     }
     control.check()?;
     writer.finish().map_err(fail)?;

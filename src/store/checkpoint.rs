@@ -163,41 +163,42 @@ impl Store {
     }
     let composed = encoded.checkpoint.compact();
     let (text, info) = composed.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
-    let (saved, _) = self.save_text(series, id, &text, &info.to_note(), Encoding::Delta)?;
-    Ok(saved)
+    let note = info.to_note();
+    if let Some(saved) = self.save_as(series, id, &text, &note, Encoding::Delta)? {
+      return Ok(saved);
+    }
+    let whole = self.save_as(series, id, &text, &note, Encoding::Zstd)?;
+    whole.ok_or_else(|| Error::new(Code::Internal, "a whole checkpoint needs no key"))
   }
 
-  /// Stores a checkpoint that is composed already, compact, with the note that a list shows. The answer says how: where no
-  /// delta can be had, it is whole.
-  pub(super) fn save_text(
+  /// Stores a checkpoint that is composed already, compact, with the note that a list shows; `None` if it is to be a delta and
+  /// none can be had.
+  pub(super) fn save_as(
     &self,
     series: &Series,
     id: &CheckpointId,
     text: &str,
     note: &str,
     encoding: Encoding,
-  ) -> Result<(Saved, Encoding)> {
-    let encoding = match encoding {
-      Encoding::Delta => match self.write_delta(series, id, text, note)? {
-        Some(saved) => return Ok((saved, Encoding::Delta)),
-        None => Encoding::Zstd,
-      },
-      other => other,
-    };
+  ) -> Result<Option<Saved>> {
+    if encoding == Encoding::Delta {
+      return self.write_delta(series, id, text, note);
+    }
     let packed = Packed { text, note, encoding };
-    let saved = self.write(&series.session, series.item(id, encoding), &packed)?;
-    Ok((saved, encoding))
+    self
+      .write(&series.session, series.item(id, encoding), &packed)
+      .map(Some)
   }
 
-  /// The stamp, moved ahead if this session already holds a checkpoint from the clock's future. Looks once a process
-  /// and session; calls that come meanwhile wait for it.
+  /// The stamp, moved ahead if this session already holds a checkpoint of the same moment, or from the clock's future. Looks
+  /// once a store and session; calls that come meanwhile wait for it.
   pub(super) fn newer_than_all(&self, series: &Series, stamp: Stamp) -> Result<Stamp> {
     let mut known = self.known_series.lock().unwrap_or_else(PoisonError::into_inner);
     let shift = if let Some(shift) = known.get(series) {
       *shift
     } else {
       let newest = self.backend.checkpoints(series)?.into_iter().next();
-      let shift = newest.and_then(|newest| self.ids.shift_beyond(&newest.id));
+      let shift = newest.and_then(|newest| self.ids.shift_beyond(&newest.id, stamp));
       known.insert(series.clone(), shift);
       shift
     };

@@ -1,5 +1,7 @@
 //! The same checkpoints in another encoding.
 
+use std::io;
+
 use super::info::kind_of;
 use super::{Damaged, Spelling, Store};
 use crate::backend::{CheckpointEntry, Encoding, Series, time_in_id};
@@ -28,7 +30,7 @@ impl Store {
   pub fn convert(&self, session: &SessionId, encoding: Encoding, control: &Control) -> Result<Converted> {
     let mut meter = Meter::new(control, Phase::Convert);
     if !self.backend.places()?.contains(session) {
-      return Err(Error::new(Code::NotFound, format!("Session not found: {session}")));
+      return Err(Error::no_session(session));
     }
     let bytes = || self.backend.usage(session).map(|usage| usage.total_bytes);
     let mut converted = Converted {
@@ -90,18 +92,16 @@ impl Store {
     }
     let info = Info::of_document(kind_of(series), &stored.document(&text)?);
     let info = info.map_err(|error| Error::corrupt(&stored.path, error).because(error))?;
-    let (saved, stored_as) = self.save_text(series, &entry.id, &text, &info.to_note(), encoding)?;
-    if stored_as == entry.encoding {
-      return Ok(None);
-    }
+    let saved = self.save_as(series, &entry.id, &text, &info.to_note(), encoding)?;
+    let saved = saved.ok_or_else(|| no_delta(&stored.path))?;
     if time_in_id(entry.id.as_str()).is_none() {
       let entry = CheckpointEntry {
-        encoding: stored_as,
+        encoding,
         ..entry.clone()
       };
       self.backend.set_made_at(series, &entry)?;
     }
-    let back = self.read_checkpoint(series, &entry.id, stored_as)?;
+    let back = self.read_checkpoint(series, &entry.id, encoding)?;
     if back.is_none_or(|back| back.compact_text() != text) {
       return Err(Error::new(
         Code::Io,
@@ -111,6 +111,11 @@ impl Store {
     self.backend.remove(&series.session, series.item_of(entry))?;
     Ok(Some(saved.size_bytes))
   }
+}
+
+fn no_delta(path: &str) -> Error {
+  let message = format!("{path} cannot become a delta: the lock of its key cannot be had. Convert the session again");
+  Error::new(Code::Io, message).because(io::Error::from(io::ErrorKind::ResourceBusy))
 }
 
 /// Whether an error says something about one checkpoint, and nothing about the next.

@@ -4,7 +4,7 @@
 use super::Store;
 use crate::backend::{CheckpointEntry, Encoding, Footing, Item, ItemName, Put, Series};
 use crate::control::{Control, Meter, Phase};
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::format::delta::{Reference, Tip};
 use crate::id::{CheckpointId, SessionId};
 
@@ -57,7 +57,7 @@ impl Store {
     };
     let copied = self.copy_session(&session, to, &mut meter)?;
     if copied == Copied::default() {
-      return Err(Error::new(Code::NotFound, format!("Session not found: {session}")));
+      return Err(Error::no_session(&session));
     }
     Ok(vec![(session, copied)])
   }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::{Saved, Store};
-use crate::backend::{Encoding, Footing, Look, Put, Series};
+use crate::backend::{Encoding, Footing, Look, Put, Seen, Series};
 use crate::error::{Error, Result};
 use crate::format::delta::{self, Reference, Tip, most_work};
 use crate::format::zstd::FrameError;
@@ -53,8 +53,9 @@ impl Known {
     })
   }
 
-  fn seen(&self) -> Option<Look> {
-    *locked(&self.seen)
+  fn seen(&self) -> Option<Seen> {
+    let checksum = self.tip.way.checksum;
+    locked(&self.seen).map(|look| Seen { look, checksum })
   }
 
   /// Of those who look at the same time, the one who saw most is right: keys only become longer.
@@ -544,7 +545,7 @@ mod tests {
   fn the_longest_look_at_a_key_is_the_one_that_counts() {
     let known = known(false);
     let look = |size, modified| Look { size, modified };
-    assert_eq!(known.seen(), None);
+    assert!(known.seen().is_none());
     for (seen, then) in [
       (look(10, 1), look(10, 1)),
       (look(20, 2), look(20, 2)),
@@ -552,7 +553,7 @@ mod tests {
       (look(20, 3), look(20, 3)),
     ] {
       known.see(seen);
-      assert_eq!(known.seen(), Some(then));
+      assert_eq!(known.seen().unwrap().look, then);
     }
   }
 

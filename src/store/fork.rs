@@ -145,7 +145,7 @@ impl Store {
     // One that is damaged says nothing of where it came from; a verification reports it.
     let document = self.session_document(session).ok().flatten();
     if entries.is_empty() && document.is_none() {
-      return Err(Error::new(Code::NotFound, format!("Session not found: {session}")));
+      return Err(Error::no_session(session));
     }
     let (rows, damaged) = self.rows(&series, &entries)?;
     let damaged: Vec<_> = damaged.iter().map(|damaged| quoted(damaged.id.as_str())).collect();

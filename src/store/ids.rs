@@ -1,6 +1,6 @@
 //! New checkpoint ids: strictly increasing within a process, so that order needs no file times.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
 
@@ -22,32 +22,27 @@ pub struct Stamp {
 }
 
 impl Stamp {
+  fn order(self) -> (u64, u64) {
+    (self.time, self.tail)
+  }
+
   pub fn id(self) -> Result<CheckpointId> {
     CheckpointId::parse(&format!("cp-{}-{:0>6}", base36(self.time), base36(self.tail)))
   }
 }
 
-/// Stamps of calls that were under way when a session turned out to hold an id from the clock's future: all of them
-/// move ahead of it by the same step, and so keep their order.
+/// Stamps of calls that were under way when a session turned out to hold an id that is not older: all of them move ahead by
+/// the same step, and so keep their order.
 #[derive(Debug, Clone, Copy)]
 pub struct Shift {
-  beyond: u64,
+  /// The last stamp that was given out before.
+  last: (u64, u64),
   step: u64,
 }
 
 impl Shift {
-  /// Calls that have been waiting for longer than this are not reckoned with.
-  const SLACK_MS: u64 = 60 * 60 * 1000;
-
-  fn new(newest: u64, now: u64) -> Self {
-    Self {
-      beyond: newest,
-      step: newest.saturating_sub(now).saturating_add(Self::SLACK_MS + 1),
-    }
-  }
-
   pub fn apply(self, stamp: Stamp) -> Stamp {
-    if stamp.time > self.beyond {
+    if stamp.order() > self.last {
       return stamp;
     }
     Stamp {
@@ -56,6 +51,13 @@ impl Shift {
     }
   }
 }
+
+/// An id that is less than this ahead of the clock was made by somebody else at this moment; one that is more, before a clock
+/// was set back.
+const MOMENT_MS: u64 = 1000;
+
+/// When a clock was set back, calls that have been waiting for longer than this are not reckoned with.
+const SLACK_MS: u64 = 60 * 60 * 1000;
 
 #[derive(Debug, Default)]
 pub struct IdSource {
@@ -72,39 +74,38 @@ impl IdSource {
 
   /// Makes all later ids greater than one that was seen.
   pub fn observe(&self, id: &CheckpointId) {
-    let Some(time) = time_in_id(id.as_str()) else {
-      return;
-    };
-    let tail = id
-      .as_str()
-      .rsplit('-')
-      .next()
-      .and_then(|tail| u64::from_str_radix(tail, 36).ok());
-    self.raise((time, tail.unwrap_or(0)));
+    if let Some(seen) = order_of(id) {
+      self.raise(seen);
+    }
   }
 
-  /// What the newest id of a session means for the stamps that were given out before it was seen: nothing, unless the
-  /// clock was set back since, here or where it was made.
-  pub fn shift_beyond(&self, newest: &CheckpointId) -> Option<Shift> {
-    let newest = time_in_id(newest.as_str())?;
+  /// What the newest id of a session means for the stamps that were given out before it was seen, of which this is one:
+  /// nothing, unless somebody else made it at the same moment, or the clock was set back since, here or where it was made.
+  pub fn shift_beyond(&self, newest: &CheckpointId, stamp: Stamp) -> Option<Shift> {
+    let newest = order_of(newest)?;
     let now = now_ms();
-    if newest <= now {
+    let step = if newest.0 > now.saturating_add(MOMENT_MS) {
+      (newest.0 - now).saturating_add(SLACK_MS + 1)
+    } else if newest >= stamp.order() && newest.0 - stamp.time <= MOMENT_MS {
+      newest.0 - stamp.time + 1
+    } else {
       return None;
-    }
-    let shift = Shift::new(newest, now);
+    };
+    let mut last = locked(&self.last);
+    let shift = Shift { last: *last, step };
     // Stamps to come must not fall among those that are moved.
-    self.raise((now.saturating_add(shift.step), TAILS - 1));
+    *last = (last.0.saturating_add(step), TAILS - 1);
     Some(shift)
   }
 
   fn raise(&self, seen: (u64, u64)) {
-    let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = locked(&self.last);
     *last = (*last).max(seen);
   }
 
   fn next(&self, now: u64) -> (u64, u64) {
     let random = Uuid::new_v4().as_u64_pair().1;
-    let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = locked(&self.last);
     let (time, tail) = *last;
     *last = if now > time {
       // Half of the range is left for others of the same millisecond.
@@ -118,6 +119,18 @@ impl IdSource {
     };
     *last
   }
+}
+
+/// Milliseconds and tail of an id in the form of ours, or of the original's.
+fn order_of(id: &CheckpointId) -> Option<(u64, u64)> {
+  let time = time_in_id(id.as_str())?;
+  let tail = id.as_str().rsplit('-').next();
+  let tail = tail.and_then(|tail| u64::from_str_radix(tail, 36).ok());
+  Some((time, tail.unwrap_or(0)))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+  mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn base36(mut number: u64) -> String {
@@ -152,7 +165,7 @@ mod tests {
     let ids = IdSource::default();
     let under_way: Vec<_> = (0..5).map(|_| ids.stamp()).collect();
     let future = CheckpointId::parse("cp-zzzzzzzz-zzzzzz").unwrap();
-    let shift = ids.shift_beyond(&future).unwrap();
+    let shift = ids.shift_beyond(&future, under_way[0]).unwrap();
     let later = ids.stamp();
     let all: Vec<_> = under_way
       .into_iter()
@@ -170,8 +183,26 @@ mod tests {
   #[test]
   fn ids_of_the_past_and_foreign_ones_move_nothing() {
     let ids = IdSource::default();
-    for id in ["cp-1-000000", "foreign", &ids.stamp().id().unwrap().to_string()] {
-      assert!(ids.shift_beyond(&CheckpointId::parse(id).unwrap()).is_none(), "{id}");
+    let before = ids.stamp().id().unwrap();
+    let stamp = ids.stamp();
+    for id in ["cp-1-000000", "foreign", before.as_str()] {
+      let shift = ids.shift_beyond(&CheckpointId::parse(id).unwrap(), stamp);
+      assert!(shift.is_none(), "{id}");
+    }
+  }
+
+  #[test]
+  fn what_somebody_else_made_in_the_same_millisecond_comes_before() {
+    for _ in 0..2000 {
+      let (one, other) = (IdSource::default(), IdSource::default());
+      let newest = one.stamp();
+      let under_way = [other.stamp(), other.stamp()];
+      let shift = other.shift_beyond(&newest.id().unwrap(), under_way[0]);
+      let later = other.stamp();
+      let moved = under_way.map(|stamp| shift.map_or(stamp, |shift| shift.apply(stamp)));
+      let all = [newest, moved[0], moved[1], later].map(order);
+      assert!(all.is_sorted_by(|before, after| before < after), "{all:?}");
+      assert!(all[3].0 - all[0].0 < 100, "it is a small step: {all:?}");
     }
   }
 

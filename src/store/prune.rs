@@ -7,7 +7,7 @@ use super::retention::{Facts, Most, Reason, Retention, Rule, Weight, parse};
 use crate::backend::{CheckpointEntry, Document, Item, Series, Surplus, Wanted, time_in_id};
 use crate::clock::now_ms;
 use crate::control::{Control, Meter, Phase};
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::format::object::{ObjectWriter, quoted};
 use crate::id::{CheckpointId, SessionId};
 
@@ -130,7 +130,7 @@ impl Store {
     let mut sessions = self.backend.places()?;
     if let Some(session) = &request.session {
       if sessions.binary_search(session).is_err() {
-        return Err(Error::new(Code::NotFound, format!("Session not found: {session}")));
+        return Err(Error::no_session(session));
       }
       sessions = vec![session.clone()];
     }

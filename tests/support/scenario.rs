@@ -356,9 +356,8 @@ fn is_done(store: &Store, method: Method) -> bool {
       let document = store.load_session(&s, 0).ok().flatten();
       document.is_some_and(|document| document.text.contains("\"archived\""))
     }
-    // Where the lock cannot be had, they are whole.
-    Method::ConvertToDelta => is_all(store, &[Encoding::Delta, Encoding::Zstd]),
-    Method::ConvertToJson => is_all(store, &[Encoding::Json]),
+    Method::ConvertToDelta => is_all(store, Encoding::Delta),
+    Method::ConvertToJson => is_all(store, Encoding::Json),
     Method::SetRetention => matches!(store.retention_of(&s), Ok(Some(found)) if found == keep(8)),
     Method::UnsetRetention => matches!(store.retention_of(&s), Ok(None)),
     Method::Prune => store.list(&s.into(), 0, 0).is_ok_and(|list| list.entries.len() == 1),
@@ -367,10 +366,10 @@ fn is_done(store: &Store, method: Method) -> bool {
   }
 }
 
-/// Whether all checkpoints have one of these encodings.
-fn is_all(store: &Store, encodings: &[Encoding]) -> bool {
+/// Whether all checkpoints have that encoding.
+fn is_all(store: &Store, encoding: Encoding) -> bool {
   let entries = store.list(&session().into(), 0, 0).map(|list| list.entries);
-  entries.is_ok_and(|entries| entries.iter().all(|entry| encodings.contains(&entry.encoding)))
+  entries.is_ok_and(|entries| entries.iter().all(|entry| entry.encoding == encoding))
 }
 
 /// The versions of the session, its tree and its result, and whether a method may leave them like that.

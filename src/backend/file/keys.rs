@@ -14,6 +14,7 @@ use crate::backend::item::key_of_file;
 use crate::backend::{CheckpointEntry, Content, Encoding, Footing, Item, Look, Put, Series, is_beginning};
 use crate::error::{Error, Result};
 use crate::format::delta::{REFERENCE_BYTES, Reference};
+use crate::format::zstd;
 use crate::id::{CheckpointId, SessionId};
 
 impl<D: Disk> FileBackend<D> {
@@ -108,7 +109,7 @@ fn add<D: Directory>(directory: &D, key: &str, footing: Footing<'_>, durability:
   }
   let before = Footing { added: &[], ..footing };
   match look(directory, key, before)? {
-    Some(look) if footing.seen.is_none_or(|seen| look == seen) => {}
+    Some(look) if footing.seen.is_none_or(|seen| look == seen.look) => {}
     _ => return Ok(false),
   }
   let mut file = match directory.reopen(key, footing.known) {
@@ -122,15 +123,10 @@ fn add<D: Directory>(directory: &D, key: &str, footing: Footing<'_>, durability:
 
 /// Whether a key that is to be made is there already, and longer.
 fn has_more<D: Directory>(directory: &D, key: &str, footing: Footing<'_>) -> io::Result<bool> {
-  match directory.read(key, u64::MAX) {
-    Ok(Contents::Bytes(there)) => Ok(is_beginning(footing.added, &there)),
-    Ok(Contents::NotAFile | Contents::TooLarge(_)) => Ok(false),
-    Err(error) if is_absence(&error) => Ok(false),
-    Err(error) => Err(error),
-  }
+  Ok(read(directory, key)?.is_some_and(|there| is_beginning(footing.added, &there)))
 }
 
-/// How a key looks; `None` if it has not all the bytes, or if it is as long as it was and was changed nevertheless.
+/// How a key looks; `None` if it has not all the bytes, or if it was changed and not only became longer.
 fn look<D: Directory>(directory: &D, key: &str, footing: Footing<'_>) -> io::Result<Option<Look>> {
   let stat = match directory.stat(key) {
     Err(error) if is_absence(&error) => return Ok(None),
@@ -140,9 +136,34 @@ fn look<D: Directory>(directory: &D, key: &str, footing: Footing<'_>) -> io::Res
     size: stat.size,
     modified: stat.modified,
   };
-  let is_as_left = footing.seen.is_none_or(|seen| look == seen || look.size > seen.size);
-  let is_good = stat.kind == Kind::File && look.size >= footing.bytes() && is_as_left;
-  Ok(is_good.then_some(look))
+  if stat.kind != Kind::File || look.size < footing.bytes() {
+    return Ok(None);
+  }
+  let is_as_left = match footing.seen {
+    // What was added is what somebody just added here, to a key that looked as it was left.
+    Some(seen) if footing.added.is_empty() && look != seen.look => {
+      look.size > seen.look.size && checksum_at(directory, key, footing.known)? == Some(seen.checksum)
+    }
+    _ => true,
+  };
+  Ok(is_as_left.then_some(look))
+}
+
+/// The checksum that ends so many bytes of a key; `None` if they are not there.
+fn checksum_at<D: Directory>(directory: &D, key: &str, bytes: u64) -> io::Result<Option<u32>> {
+  let there = read(directory, key)?.unwrap_or_default();
+  let known = usize::try_from(bytes).ok().and_then(|bytes| there.get(..bytes));
+  Ok(known.and_then(zstd::checksum))
+}
+
+/// The bytes of a key; `None` if there is none.
+fn read<D: Directory>(directory: &D, key: &str) -> io::Result<Option<Vec<u8>>> {
+  match directory.read(key, u64::MAX) {
+    Ok(Contents::Bytes(bytes)) => Ok(Some(bytes)),
+    Ok(Contents::NotAFile | Contents::TooLarge(_)) => Ok(None),
+    Err(error) if is_absence(&error) => Ok(None),
+    Err(error) => Err(error),
+  }
 }
 
 /// The key that a delta stands on; `None` if it is not there, or says nothing of the kind.
