@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::lists::Near;
 use super::replacing::{self, Replacement};
-use super::{PostgresBackend, checkpoints, documents, founding, keys, lists, schema, sessions};
+use super::{PostgresBackend, checkpoints, documents, founding, keys, lists, removal, schema, sessions};
 use crate::backend::{
   Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Look, Peek, Peeked, Put, Series,
   Supply, Surplus, Usage, Wanted,
@@ -196,7 +196,7 @@ impl Backend for PostgresBackend {
     let (token, mut number) = (Uuid::new_v4(), None);
     self.ask("delete", &name, async |connection| match item {
       Item::Checkpoint(agent, id, encoding) => {
-        checkpoints::remove(connection, &checkpoints::Key::new(session, agent, id, encoding)).await
+        removal::remove(connection, &checkpoints::Key::new(session, agent, id, encoding)).await
       }
       Item::Key(agent, id) => keys::remove(connection, &keys::Key::new(session, agent, id)).await,
       _ => documents::remove(connection, &documents::Key::new(session, item), token, &mut number).await,
@@ -206,7 +206,7 @@ impl Backend for PostgresBackend {
   fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<bool> {
     let name = || self.name_of(&series.session, series.item_of(entry));
     self.ask("delete", &name, async |connection| {
-      checkpoints::retire(connection, &checkpoints::Key::of(series, entry)).await
+      removal::retire(connection, &checkpoints::Key::of(series, entry)).await
     })
   }
 
@@ -237,7 +237,7 @@ impl Backend for PostgresBackend {
     let moved = self.ask("move aside", &name, async |connection| match item {
       Item::Checkpoint(agent, id, encoding) => {
         let key = checkpoints::Key::new(session, agent, id, encoding);
-        checkpoints::set_aside(connection, &key, &new_name).await
+        removal::set_aside(connection, &key, &new_name).await
       }
       Item::Key(agent, id) => keys::set_aside(connection, &keys::Key::new(session, agent, id), &new_name).await,
       _ => documents::set_aside(connection, &documents::Key::new(session, item), &new_name, &mut number).await,

@@ -6,7 +6,7 @@ use super::connection::{Connection, Params};
 use super::contents::Contents;
 use super::failure::Failure;
 use super::payload::{Payload, to_signed, to_unsigned};
-use super::sql::{SHARE_SESSION, is_set_aside, set_aside_answer, with_place};
+use super::sql::with_place;
 use crate::backend::{CheckpointEntry, Encoding, Footing, Series, time_in_id};
 use crate::clock::now_ms;
 use crate::format::delta::Reference;
@@ -29,6 +29,8 @@ macro_rules! where_key {
   };
 }
 
+pub(super) use where_key;
+
 impl<'a> Key<'a> {
   pub fn new(session: &'a SessionId, agent: Option<&'a AgentId>, id: &'a CheckpointId, encoding: Encoding) -> Self {
     Self {
@@ -43,12 +45,12 @@ impl<'a> Key<'a> {
     Self::new(&series.session, series.agent.as_ref(), &entry.id, entry.encoding)
   }
 
-  fn is_delta(&self) -> bool {
+  pub fn is_delta(&self) -> bool {
     self.encoding == number_of(Encoding::Delta)
   }
 
   /// The parameters of a statement that begins with a key.
-  fn with<'p>(&'p self, more: &[&'p (dyn ToSql + Sync)]) -> Vec<&'p (dyn ToSql + Sync)> {
+  pub fn with<'p>(&'p self, more: &[&'p (dyn ToSql + Sync)]) -> Vec<&'p (dyn ToSql + Sync)> {
     let key: [&(dyn ToSql + Sync); 4] = [&self.session, &self.agent, &self.id, &self.encoding];
     key.into_iter().chain(more.iter().copied()).collect()
   }
@@ -269,64 +271,6 @@ pub async fn read(connection: &Connection, key: &Key<'_>, limit: u64) -> Result<
   }))
 }
 
-/// Keeps a key as it is, while what stands on it goes. Who stores something on it waits for that.
-const LOCK_KEY: &str = "SELECT k.start FROM waymark.keys k
-  JOIN waymark.checkpoints c ON c.session = k.session AND c.agent = k.agent AND c.key = k.id
-  WHERE c.session = $1 AND c.agent = $2 AND c.id = $3 AND c.encoding = $4 AND k.start = 0
-  FOR UPDATE OF k";
-
-/// Removes a delta, and the key that it was the last one to stand on.
-macro_rules! remove_delta {
-  ($condition:literal) => {
-    concat!(
-      "WITH gone AS (",
-      where_key!("DELETE FROM waymark.checkpoints"),
-      $condition,
-      " RETURNING key),
-      released AS (
-        DELETE FROM waymark.keys USING gone
-        WHERE keys.session = $1 AND keys.agent = $2 AND keys.id = gone.key AND NOT EXISTS (
-          SELECT 1 FROM waymark.checkpoints c
-          WHERE c.session = $1 AND c.agent = $2 AND c.key = gone.key AND (c.id <> $3 OR c.encoding <> $4)
-        )
-      )
-      SELECT 1 FROM gone"
-    )
-  };
-}
-
-pub async fn remove(connection: &Connection, key: &Key<'_>) -> Result<bool, Failure> {
-  let plain = concat!(where_key!("DELETE FROM waymark.checkpoints"), " RETURNING 1");
-  delete(connection, key, plain, remove_delta!("")).await
-}
-
-/// The same, unless it is pinned.
-pub async fn retire(connection: &Connection, key: &Key<'_>) -> Result<bool, Failure> {
-  let plain = concat!(
-    where_key!("DELETE FROM waymark.checkpoints"),
-    " AND NOT pinned RETURNING 1"
-  );
-  delete(connection, key, plain, remove_delta!(" AND NOT pinned")).await
-}
-
-async fn delete(connection: &Connection, key: &Key<'_>, plain: &str, of_delta: &str) -> Result<bool, Failure> {
-  let params = key.with(&[]);
-  let gone = if key.is_delta() {
-    let answers = connection
-      .change_together(&[(SHARE_SESSION, &params[..1]), (LOCK_KEY, &params), (of_delta, &params)])
-      .await?;
-    answers.last().is_some_and(|rows| !rows.is_empty())
-  } else {
-    !connection.change(plain, &params).await?.is_empty()
-  };
-  if gone || !connection.is_repeat {
-    return Ok(gone);
-  }
-  // Nobody answered the first time; what is not there any more was there then.
-  let sql = where_key!("SELECT 1 FROM waymark.checkpoints");
-  Ok(connection.query(sql, &params).await?.is_empty())
-}
-
 pub async fn set_made_at(connection: &Connection, key: &Key<'_>, made_at: u64) -> Result<(), Failure> {
   let sql = where_key!("UPDATE waymark.checkpoints SET made_at = $5");
   let made_at = to_signed(made_at);
@@ -351,20 +295,4 @@ pub async fn set_pinned(
     ])
     .await?;
   Ok(answers.last().is_some_and(|rows| !rows.is_empty()))
-}
-
-/// Moves a checkpoint to where nobody reads it. What it stood on stays: without it, nobody could tell what was damaged.
-pub async fn set_aside(connection: &Connection, key: &Key<'_>, new_name: &str) -> Result<bool, Failure> {
-  let sql = concat!(
-    "WITH held AS (SELECT 1 FROM waymark.sessions WHERE id = $1 FOR SHARE),
-    gone AS (",
-    where_key!("DELETE FROM waymark.checkpoints"),
-    " AND EXISTS (SELECT 1 FROM held) RETURNING size, packed, head, tail, middle),
-    moved AS (
-      INSERT INTO waymark.damaged (session, name, size, packed, head, tail, middle)
-      SELECT $1, $5::text, size, packed, head, tail, middle FROM gone RETURNING 1
-    )",
-    set_aside_answer!("$5")
-  );
-  is_set_aside(&connection.change(sql, &key.with(&[&new_name])).await?)
 }

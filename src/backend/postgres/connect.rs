@@ -80,14 +80,19 @@ impl Connector {
     let made = match rustls {
       Some(rustls) => {
         let made = open(&config, rustls).await;
-        let is_refused =
-          |error: &Error| is_about_tls(error) || error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION);
         match made {
           // As `libpq` does: what is only preferred may not keep anybody out.
-          Err(error) if self.0.tls.is_optional && is_refused(&error) => without_tls(config).await.map_err(|second| {
-            // The server may not even have the other way.
-            if second.code().is_some() { error } else { second }
-          }),
+          Err(error) if self.0.tls.is_optional && (is_about_tls(&error) || is_turned_away(&error)) => {
+            // What is said the second time is more to the point, unless it is that this is not the way.
+            let second = without_tls(config).await;
+            second.map_err(|second| {
+              if second.code().is_none() || is_turned_away(&second) {
+                error
+              } else {
+                second
+              }
+            })
+          }
           made => made,
         }
       }
@@ -115,6 +120,11 @@ impl Connector {
       IDLE_IN_TRANSACTION.as_millis()
     )
   }
+}
+
+/// Whether somebody may not come in this way, whatever the password.
+fn is_turned_away(error: &Error) -> bool {
+  error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION)
 }
 
 /// Sockets of the same machine have none.

@@ -33,15 +33,18 @@ mod founding;
 mod keys;
 mod lists;
 mod payload;
+mod removal;
 mod replacing;
 mod schema;
 mod sessions;
 mod sql;
+mod states;
+mod target;
 mod tls;
 mod url;
 
 use connect::Connector;
-use url::Target;
+use target::Target;
 pub use url::is_url;
 
 pub struct PostgresBackend {

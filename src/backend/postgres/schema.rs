@@ -107,9 +107,18 @@ const MOST_COLLISIONS: u32 = 5;
 /// Makes the tables, adds to those of an older version, and refuses those of a newer one. Who may only use them finds that
 /// they are there, and is not asked for more.
 pub fn ensure(backend: &PostgresBackend) -> Result<()> {
+  ensure_with(backend, true)
+}
+
+/// As on a database that has no such lock.
+#[cfg(test)]
+pub fn ensure_without_lock(backend: &PostgresBackend) -> Result<()> {
+  ensure_with(backend, false)
+}
+
+fn ensure_with(backend: &PostgresBackend, mut has_locks: bool) -> Result<()> {
   let (schema, location) = (&backend.target.schema, backend.target.location());
   let mut collisions = 0;
-  let mut has_locks = true;
   backend.ask("open", &|| location.clone(), async |connection| {
     if is_known(version(connection).await?, &location)? == STEPS.len() {
       return Ok(());

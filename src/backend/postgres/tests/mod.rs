@@ -1,5 +1,6 @@
 use std::cell::RefCell;
 use std::env;
+use std::error::Error as _;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -7,8 +8,15 @@ use uuid::Uuid;
 
 use super::*;
 use crate::backend::{Backend, CheckpointEntry, Document, Durability, Encoding, Peek, Series, contract};
+use crate::error::system_code;
 use crate::id::{CheckpointId, TaskId};
 
+mod faults;
+mod migration;
+mod pretender;
+mod proxy;
+mod refusals;
+mod sharing;
 mod urls;
 
 /// Where a server for the tests is, as somebody who may do everything there.
@@ -81,6 +89,17 @@ fn backend() -> Option<(Schema, PostgresBackend)> {
   let schema = Schema::new()?;
   let backend = schema.open(Settings::default());
   Some((schema, backend))
+}
+
+fn hurried(milliseconds: u64) -> Settings {
+  Settings {
+    timeout: Duration::from_millis(milliseconds),
+    ..Settings::default()
+  }
+}
+
+fn name_of_cause(error: &Error) -> Option<&str> {
+  error.source()?.downcast_ref().and_then(system_code)
 }
 
 fn session(id: &str) -> SessionId {
