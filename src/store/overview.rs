@@ -6,9 +6,10 @@ use std::{slice, thread};
 
 use super::info::{BATCH, Filter, InfoPage, Row};
 use super::{Damaged, Store};
-use crate::backend::{CheckpointEntry, Series, Usage};
+use crate::backend::{CheckpointEntry, Lease, Series, Usage};
+use crate::clock::now_ms;
 use crate::error::{Error, Result};
-use crate::format::object::{ObjectWriter, quoted};
+use crate::format::object::{ObjectWriter, quoted, text_literal};
 use crate::format::scan::{Member, find, members};
 use crate::id::SessionId;
 
@@ -35,12 +36,13 @@ impl Store {
   /// A JSON array with a line for each session that has a document or checkpoints, in the order of their ids.
   pub fn sessions_info(&self) -> Result<String> {
     let sessions = self.backend.places()?;
-    let lines = in_parallel(&sessions, |session| self.session_info(session))?;
+    let leases: HashMap<_, _> = self.backend.leases()?.into_iter().collect();
+    let lines = in_parallel(&sessions, |session| self.session_info(session, leases.get(session)))?;
     let lines: Vec<_> = lines.into_iter().flatten().collect();
     Ok(format!("[{}]", lines.join(",")))
   }
 
-  fn session_info(&self, session: &SessionId) -> Result<Option<String>> {
+  fn session_info(&self, session: &SessionId, lease: Option<&Lease>) -> Result<Option<String>> {
     let document = self.session_document(session);
     // A tree that cannot be measured withholds nothing else.
     let (usage, unmeasured) = match self.backend.usage(session) {
@@ -70,6 +72,9 @@ impl Store {
       out.push("newestCheckpoint", &line.finish());
     }
     out.push("sizeBytes", &usage.total_bytes.to_string());
+    if let Some(lease) = lease {
+      out.push("lease", &lease_line(lease));
+    }
     Ok(Some(out.finish()))
   }
 
@@ -199,6 +204,14 @@ fn parse_cursor(text: &str) -> Result<(SessionId, CheckpointEntry)> {
   })
 }
 
+fn lease_line(lease: &Lease) -> String {
+  let mut out = ObjectWriter::with_capacity(96);
+  out.push("owner", &text_literal(&lease.owner));
+  out.push("number", &lease.number.to_string());
+  out.push("expiresAt", &now_ms().saturating_add(lease.remaining_ms).to_string());
+  out.finish()
+}
+
 /// What a session's document says of it.
 fn describe(document: Option<&str>, out: &mut ObjectWriter, path: &str) -> Result<()> {
   let Some(document) = document else {
@@ -228,21 +241,6 @@ fn task_counts(metrics: &[Member<'_>]) -> Option<String> {
     }
   }
   (!is_empty).then(|| out.finish())
-}
-
-/// A literal for a sentence of ours.
-pub(super) fn text_literal(text: &str) -> String {
-  let mut literal = String::with_capacity(text.len() + 2);
-  literal.push('"');
-  for character in text.chars() {
-    match character {
-      '"' | '\\' => literal.extend(['\\', character]),
-      control if control.is_control() => literal.push(' '),
-      plain => literal.push(plain),
-    }
-  }
-  literal.push('"');
-  literal
 }
 
 /// Maps on as many threads as the machine has processors: most of the time goes to the system.
