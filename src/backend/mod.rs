@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::slice;
 
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -192,6 +193,9 @@ impl Peek {
   }
 }
 
+/// What reading one of several gave.
+pub type Read = Result<Option<Vec<u8>>>;
+
 /// What looking at one of several gave.
 pub type Peeked = Result<Option<Peek>>;
 
@@ -207,6 +211,13 @@ pub struct Usage {
   pub results: u64,
   /// The newest checkpoint of the session itself.
   pub newest: Option<CheckpointEntry>,
+}
+
+/// Some checkpoints of a series, newest first, and how many there are in all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Page {
+  pub entries: Vec<CheckpointEntry>,
+  pub total: usize,
 }
 
 /// One thing on its way into a session that is being made.
@@ -340,6 +351,17 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// The checkpoints of a series, newest first, from their names alone.
   fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>>;
 
+  /// So many of them that come after one in that order, or from the newest on.
+  fn page(&self, series: &Series, after: Option<&CheckpointEntry>, limit: usize) -> Result<Page> {
+    let mut entries = self.checkpoints(series)?;
+    let total = entries.len();
+    if let Some(after) = after {
+      entries.drain(..entries.partition_point(|entry| entry.newest_first(after).is_le()));
+    }
+    entries.truncate(limit);
+    Ok(Page { entries, total })
+  }
+
   /// The newest checkpoint of a series, and those that are wanted. A place may answer from memory, so that it takes no
   /// longer the more there are; what others did to it without telling is then noticed a little later.
   fn surplus(&self, series: &Series, wanted: Wanted) -> Result<Surplus> {
@@ -359,6 +381,27 @@ pub trait Backend: Send + Sync + fmt::Debug {
   fn sessions_with_checkpoint(&self, id: &CheckpointId) -> Result<Vec<SessionId>>;
 
   fn usage(&self, session: &SessionId) -> Result<Usage>;
+
+  /// [`Backend::read`] for a document of each of these sessions. Like the next two, for a place that can answer many questions
+  /// at once.
+  fn read_each(&self, sessions: &[SessionId], document: Document, limit: u64) -> Result<Vec<Read>> {
+    let read = |session| self.read(session, Item::Document(document), limit);
+    Ok(sessions.iter().map(read).collect())
+  }
+
+  /// [`Backend::usage`] for each of these sessions.
+  fn usage_each(&self, sessions: &[SessionId]) -> Result<Vec<Result<Usage>>> {
+    Ok(sessions.iter().map(|session| self.usage(session)).collect())
+  }
+
+  /// [`Backend::peek`] for one checkpoint each of several series.
+  fn peek_each(&self, of: &[(Series, CheckpointEntry)], head: usize, tail: usize) -> Result<Vec<Peeked>> {
+    let peek = |(series, entry): &(Series, CheckpointEntry)| {
+      let peeked = self.peek(series, slice::from_ref(entry), head, tail)?.pop();
+      peeked.unwrap_or(Ok(None))
+    };
+    Ok(of.iter().map(peek).collect())
+  }
 
   /// Under which numbers the owner of this place writes.
   fn fences(&self) -> &Fences;

@@ -1,11 +1,15 @@
 //! One owner for each session. From when a store has a session until it gives it back, it writes to it under that number.
 
 use std::collections::HashSet;
+use std::slice;
 
 use super::{Store, Summary};
-use crate::backend::{Acquired, Claim, Lease, refusal};
+use crate::backend::{Acquired, Claim, Document, Lease, Read, refusal};
 use crate::error::Result;
 use crate::id::SessionId;
+
+/// How many sessions are looked at together.
+const BATCH: usize = 256;
 
 impl Store {
   pub fn acquire(&self, session: &SessionId, claim: Claim<'_>) -> Result<Acquired> {
@@ -38,31 +42,38 @@ impl Store {
   /// Takes any session in one of these parts of its life that nobody owns; if none is named, one that somebody worked on.
   pub fn acquire_next(&self, statuses: &[String], claim: Claim<'_>) -> Result<Option<(SessionId, Lease)>> {
     let owned: HashSet<_> = self.backend.leases()?.into_iter().map(|(session, _)| session).collect();
-    for session in self.backend.sessions()? {
-      if owned.contains(&session) || !self.is_wanted(&session, statuses) {
-        continue;
-      }
-      if let Acquired::Taken(lease) = self.acquire(&session, claim)? {
-        // Somebody else may have finished it before it was ours.
-        if self.is_wanted(&session, statuses) {
-          return Ok(Some((session, lease)));
+    let mut free = self.backend.sessions()?;
+    free.retain(|session| !owned.contains(session));
+    for some in free.chunks(BATCH) {
+      let is_wanted = self.are_wanted(some, statuses)?;
+      for (session, _) in some.iter().zip(is_wanted).filter(|(_, is_wanted)| *is_wanted) {
+        if let Acquired::Taken(lease) = self.acquire(session, claim)? {
+          // Somebody else may have finished it before it was ours.
+          if self.are_wanted(slice::from_ref(session), statuses)? == [true] {
+            return Ok(Some((session.clone(), lease)));
+          }
+          self.release(session, lease.number)?;
         }
-        self.release(&session, lease.number)?;
       }
     }
     Ok(None)
   }
 
   /// One whose document cannot be read is none to work on: a verification reports it.
-  fn is_wanted(&self, session: &SessionId, statuses: &[String]) -> bool {
-    let document = self.session_document(session).ok().flatten();
-    let summary = document.as_deref().and_then(Summary::of);
-    summary.is_some_and(|summary| {
-      if statuses.is_empty() {
-        summary.is_running()
-      } else {
-        statuses.contains(&summary.status)
-      }
-    })
+  fn are_wanted(&self, sessions: &[SessionId], statuses: &[String]) -> Result<Vec<bool>> {
+    let limit = self.options.max_read_bytes;
+    let documents = self.backend.read_each(sessions, Document::Session, limit)?;
+    let is_wanted = |document: Read| {
+      let text = document.ok().flatten().and_then(|bytes| String::from_utf8(bytes).ok());
+      let summary = text.as_deref().and_then(Summary::of);
+      summary.is_some_and(|summary| {
+        if statuses.is_empty() {
+          summary.is_running()
+        } else {
+          statuses.contains(&summary.status)
+        }
+      })
+    };
+    Ok(documents.into_iter().map(is_wanted).collect())
   }
 }
