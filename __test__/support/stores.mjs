@@ -28,6 +28,9 @@ export const places = {
   memory: () => 'memory:',
 }
 
+/** The names of those that several processes can share. */
+export const durablePlaces = Object.keys(places).filter((name) => name !== 'memory')
+
 /** An initialized store. */
 export async function openStore(location = scratchDirectory(), options = undefined) {
   const store = new CheckpointStore(location, options)

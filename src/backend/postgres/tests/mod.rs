@@ -1,17 +1,23 @@
 use std::cell::RefCell;
 use std::env;
 use std::error::Error as _;
+use std::slice;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use uuid::Uuid;
 
 use super::*;
-use crate::backend::{Backend, CheckpointEntry, Document, Durability, Encoding, Peek, Series, contract};
+use crate::backend::{
+  After, Backend, CheckpointEntry, CheckpointWrite, Document, Durability, Encoding, Footing, Peek, Put, Series,
+  contract,
+};
 use crate::error::system_code;
+use crate::format::delta::{Reference, compose};
 use crate::id::{CheckpointId, TaskId};
 
 mod faults;
+mod leases;
 mod migration;
 mod pretender;
 mod proxy;
@@ -118,6 +124,30 @@ fn write_checkpoint(backend: &PostgresBackend, series: &Series, number: u64, byt
   let id = checkpoint(number);
   let written = backend.write(&series.session, series.item(&id, Encoding::Json), &bytes);
   assert_eq!(written.unwrap(), bytes.len() as u64);
+}
+
+/// Stores a delta on a key of which so much is known.
+fn delta(backend: &PostgresBackend, series: &Series, id: u64, key: u64, known: u64, added: &[u8]) -> Put {
+  let (id, key) = (checkpoint(id), checkpoint(key));
+  let reference = Reference {
+    is_same: true,
+    key: key.clone(),
+    bytes: 4,
+    checksum: 0,
+  };
+  let footing = Footing {
+    key: &key,
+    known,
+    added,
+    seen: None,
+  };
+  let write = CheckpointWrite {
+    encoding: Encoding::Delta,
+    footing: Some(footing),
+    after: &After::Any,
+    content: &compose(&reference, "{}", b""),
+  };
+  backend.write_checkpoint(series, &id, write).unwrap()
 }
 
 #[test]
@@ -303,13 +333,74 @@ fn an_earlier_version_can_be_replaced_removed_and_moved_aside() {
 }
 
 #[test]
+fn pages_and_answers_for_many_are_those_for_each() {
+  let Some((_schema, backend)) = backend() else { return };
+  let sessions = ["a", "b", "missing"].map(session);
+  for (number, s) in (1..).zip(&sessions[..2]) {
+    let series = Series::from(s);
+    for id in 0..7 {
+      write_checkpoint(&backend, &series, id * number, &b"x".repeat(4000));
+    }
+    let (foreign, again) = (CheckpointId::parse("foreign").unwrap(), checkpoint(0));
+    backend.write(s, series.item(&foreign, Encoding::Gzip), b"{}").unwrap();
+    backend.write(s, series.item(&again, Encoding::Gzip), b"{}").unwrap();
+    backend.write(s, Item::SESSION, &s.as_str()).unwrap();
+  }
+  let series = Series::from(&sessions[0]);
+  let all = backend.checkpoints(&series).unwrap();
+  for limit in [1, 2, 3, 9, 100, usize::MAX] {
+    let (mut paged, mut after) = (Vec::new(), None);
+    loop {
+      let page = backend.page(&series, after.as_ref(), limit).unwrap();
+      assert_eq!(page.total, all.len());
+      let Some(last) = page.entries.last() else { break };
+      after = Some(last.clone());
+      paged.extend(page.entries);
+    }
+    assert_eq!(paged, all, "{limit}");
+  }
+  assert_eq!(backend.page(&(&sessions[2]).into(), None, 5).unwrap().total, 0);
+  let usages = backend.usage_each(&sessions).unwrap();
+  let documents = backend.read_each(&sessions, Document::Session, 9).unwrap();
+  for ((s, usage), document) in sessions.iter().zip(usages).zip(documents) {
+    assert_eq!(usage.unwrap(), backend.usage(s).unwrap());
+    assert_eq!(document.unwrap(), backend.read(s, Item::SESSION, 9).unwrap());
+  }
+  let of = [
+    (series.clone(), all[0].clone()),
+    ((&sessions[2]).into(), all[0].clone()),
+    ((&sessions[1]).into(), entry(12)),
+  ];
+  for (head, tail) in [(10, 10), (3000, 3000)] {
+    let peeked = backend.peek_each(&of, head, tail).unwrap();
+    for ((series, entry), peeked) in of.iter().zip(peeked) {
+      let alone = backend
+        .peek(series, slice::from_ref(entry), head, tail)
+        .unwrap()
+        .remove(0);
+      assert_eq!(peeked.unwrap(), alone.unwrap());
+    }
+  }
+}
+
+#[test]
 fn lists_and_sums_are_looked_up() {
+  const PARAMETERS: [(&str, &str); 6] = [
+    ("'s'", "text"),
+    ("''", "text"),
+    ("3", "bigint"),
+    ("9", "bigint"),
+    ("'x'", "text"),
+    ("0", "smallint"),
+  ];
   let Some((_schema, backend)) = backend() else { return };
   let series = Series::from(session("s"));
   write_checkpoint(&backend, &series, 1, b"x");
-  for (sql, parameters) in lists::LISTS.into_iter().chain([(sessions::USAGE, 1)]) {
-    let values = ["'s'", "''", "3"][..parameters].join(", ");
-    let types = ["text", "text", "bigint"][..parameters].join(", ");
+  let lists = lists::LISTS.map(|(sql, parameters)| (sql, &PARAMETERS[..parameters]));
+  for (sql, parameters) in lists.into_iter().chain([(sessions::USAGE, &[("'{s}'", "text[]")][..])]) {
+    let values: Vec<_> = parameters.iter().map(|(value, _)| *value).collect();
+    let types: Vec<_> = parameters.iter().map(|(_, name)| *name).collect();
+    let (values, types) = (values.join(", "), types.join(", "));
     let explain = format!(
       "SET enable_seqscan = off; SET enable_sort = off; PREPARE looked_up ({types}) AS {sql}; \
        CREATE TEMPORARY TABLE plan (line text)"
