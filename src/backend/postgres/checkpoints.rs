@@ -66,7 +66,11 @@ impl<'a> Key<'a> {
   }
 
   /// The parameters of a statement that writes.
-  pub fn under<'p>(&'p self, fence: &'p Option<i64>, more: &[&'p (dyn ToSql + Sync)]) -> Vec<&'p (dyn ToSql + Sync)> {
+  pub fn under<'p>(
+    &'p self,
+    fence: &'p (dyn ToSql + Sync),
+    more: &[&'p (dyn ToSql + Sync)],
+  ) -> Vec<&'p (dyn ToSql + Sync)> {
     let key: [&(dyn ToSql + Sync); 5] = [&self.session, fence, &self.agent, &self.id, &self.encoding];
     [&key, more].concat()
   }

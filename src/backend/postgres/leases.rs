@@ -76,13 +76,11 @@ pub async fn placed(
     Err(failure) if is_denied(&failure) => None,
     rows => answered(&rows?)?,
   };
-  match done {
-    Some(done) => Ok(done),
-    None => {
-      explain(connection, session, fence).await?;
-      Err(Failure::Overtaken)
-    }
+  if let Some(done) = done {
+    return Ok(done);
   }
+  explain(connection, session, fence).await?;
+  Err(Failure::Overtaken)
 }
 
 /// What a statement did to what is there, if it was let in; nothing if the session is not there.

@@ -225,28 +225,30 @@ pub async fn put(
       answers.map(|answers| answers.into_iter().last().unwrap_or_default())
     }
   };
-  let newest = match (&expected, &rows) {
+  let conflict = match (&expected, &rows) {
     (Some(_), Ok(rows)) => conflict(rows)?,
     _ => None,
   };
-  let is_stored = leases::placed(connection, key.of, fence, rows).await?;
-  match newest {
-    _ if is_stored => Ok(Outcome::Stored),
+  if leases::placed(connection, key.of, fence, rows).await? {
+    return Ok(Outcome::Stored);
+  }
+  match conflict {
     // An attempt that nobody answered may have stored it.
     Some(_) if connection.is_repeat && is_there(connection, key).await? => Ok(Outcome::Stored),
-    Some(newest) => Ok(Outcome::Conflict(newest)),
+    Some(conflict) => Ok(conflict),
     None => Ok(Outcome::KeyIsGone),
   }
 }
 
-/// The newest, if it is not the one that was expected.
-fn conflict(rows: &[Row]) -> Result<Option<Option<CheckpointId>>, Failure> {
+/// What is in the way, if the newest is not the one that was expected.
+fn conflict(rows: &[Row]) -> Result<Option<Outcome>, Failure> {
   let row = rows.first().ok_or(Failure::Overtaken)?;
   if row.try_get(2)? {
     return Ok(None);
   }
   let newest = row.try_get::<_, Option<&str>>(3)?;
-  Ok(Some(newest.map(CheckpointId::parse).transpose()?))
+  let newest = newest.map(CheckpointId::parse).transpose()?;
+  Ok(Some(Outcome::Conflict(newest)))
 }
 
 async fn is_there(connection: &Connection, key: &Key<'_>) -> Result<bool, Failure> {
