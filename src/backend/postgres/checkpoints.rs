@@ -1,0 +1,223 @@
+//! Checkpoints as rows.
+
+use tokio_postgres::types::ToSql;
+
+use super::connection::Connection;
+use super::contents::Contents;
+use super::failure::Failure;
+use super::leases;
+use super::payload::{Payload, to_signed, to_unsigned};
+use super::sql::LOCK_SESSION;
+use crate::backend::{CheckpointEntry, Encoding, Series, time_in_id};
+use crate::clock::now_ms;
+use crate::format::delta::Reference;
+use crate::format::info::{HEAD_BYTES, TAIL_BYTES};
+use crate::id::{AgentId, CheckpointId, SessionId};
+
+/// What names one checkpoint.
+#[derive(Debug, Clone, Copy)]
+pub struct Key<'a> {
+  pub of: &'a SessionId,
+  session: &'a str,
+  agent: &'a str,
+  id: &'a str,
+  encoding: i16,
+}
+
+/// The condition that a [`Key`] is bound to as the first four parameters, by those who read.
+macro_rules! where_key {
+  ($sql:literal) => {
+    concat!($sql, " WHERE session = $1 AND agent = $2 AND id = $3 AND encoding = $4")
+  };
+}
+
+/// The same for those who write; the second parameter is the number under which they do.
+macro_rules! where_key_under {
+  ($sql:literal) => {
+    concat!($sql, " WHERE session = $1 AND agent = $3 AND id = $4 AND encoding = $5")
+  };
+}
+
+pub(super) use {where_key, where_key_under};
+
+impl<'a> Key<'a> {
+  pub fn new(session: &'a SessionId, agent: Option<&'a AgentId>, id: &'a CheckpointId, encoding: Encoding) -> Self {
+    Self {
+      of: session,
+      session: session.as_str(),
+      agent: agent_text(agent),
+      id: id.as_str(),
+      encoding: number_of(encoding),
+    }
+  }
+
+  pub fn of(series: &'a Series, entry: &'a CheckpointEntry) -> Self {
+    Self::new(&series.session, series.agent.as_ref(), &entry.id, entry.encoding)
+  }
+
+  pub fn is_delta(&self) -> bool {
+    self.encoding == number_of(Encoding::Delta)
+  }
+
+  /// The parameters of a statement that reads.
+  pub fn with<'p>(&'p self, more: &[&'p (dyn ToSql + Sync)]) -> Vec<&'p (dyn ToSql + Sync)> {
+    let key: [&(dyn ToSql + Sync); 4] = [&self.session, &self.agent, &self.id, &self.encoding];
+    [&key, more].concat()
+  }
+
+  /// The parameters of a statement that writes.
+  pub fn under<'p>(
+    &'p self,
+    fence: &'p (dyn ToSql + Sync),
+    more: &[&'p (dyn ToSql + Sync)],
+  ) -> Vec<&'p (dyn ToSql + Sync)> {
+    let key: [&(dyn ToSql + Sync); 5] = [&self.session, fence, &self.agent, &self.id, &self.encoding];
+    [&key, more].concat()
+  }
+}
+
+pub fn agent_text(agent: Option<&AgentId>) -> &str {
+  agent.map_or("", AgentId::as_str)
+}
+
+pub fn number_of(encoding: Encoding) -> i16 {
+  match encoding {
+    Encoding::Json => 0,
+    Encoding::Gzip => 1,
+    Encoding::Zstd => 2,
+    Encoding::Delta => 3,
+  }
+}
+
+/// `None` for a number that somebody else put there.
+pub fn encoding_of(number: i16) -> Option<Encoding> {
+  Encoding::ALL
+    .into_iter()
+    .find(|encoding| number_of(*encoding) == number)
+}
+
+/// The parts in which a checkpoint is stored. The first and the last are what a list needs to see.
+pub struct Parts<'a> {
+  pub size: i64,
+  pub made_at: i64,
+  pub stands_on: Option<String>,
+  pub head: &'a [u8],
+  pub middle: Payload<'a>,
+  pub tail: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+  pub fn of(key: &Key<'_>, bytes: &'a [u8]) -> Self {
+    let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES));
+    let (middle, tail) = rest.split_at(rest.len().saturating_sub(TAIL_BYTES));
+    let stands_on = if key.is_delta() { Reference::of(bytes) } else { None };
+    Self {
+      size: to_signed(bytes.len() as u64),
+      made_at: to_signed(time_in_id(key.id).unwrap_or_else(now_ms)),
+      stands_on: stands_on.map(|reference| reference.key.to_string()),
+      head,
+      // All other encodings are packed already.
+      middle: if key.encoding == number_of(Encoding::Json) {
+        Payload::packed(middle)
+      } else {
+        Payload::plain(middle)
+      },
+      tail,
+    }
+  }
+}
+
+/// Stores a checkpoint of a session that is being made, with what else is known of it.
+pub async fn add(
+  connection: &Connection,
+  key: &Key<'_>,
+  bytes: &[u8],
+  made_at: Option<u64>,
+  is_pinned: bool,
+) -> Result<(), Failure> {
+  let parts = Parts::of(key, bytes);
+  let (made_at, middle) = (made_at.map_or(parts.made_at, to_signed), &*parts.middle.bytes);
+  let sql = "INSERT INTO waymark.checkpoints
+      (session, agent, id, encoding, made_at, pinned, size, key, packed, head, tail, middle)
+    VALUES ($1, $2, $3, $4, $5,
+      $6 OR EXISTS (SELECT 1 FROM waymark.checkpoints WHERE session = $1 AND agent = $2 AND id = $3 AND pinned),
+      $7, $8, $9, $10, $11, $12)";
+  let params = key.with(&[
+    &made_at,
+    &is_pinned,
+    &parts.size,
+    &parts.stands_on,
+    &parts.middle.is_packed,
+    &parts.head,
+    &parts.tail,
+    &middle,
+  ]);
+  connection.query(sql, &params).await?;
+  if is_pinned {
+    let sql =
+      "UPDATE waymark.checkpoints SET pinned = true WHERE session = $1 AND agent = $2 AND id = $3 AND NOT pinned";
+    connection.query(sql, &key.with(&[])[..3]).await?;
+  }
+  Ok(())
+}
+
+pub async fn read(connection: &Connection, key: &Key<'_>, limit: u64) -> Result<Option<Contents>, Failure> {
+  // What is too large is not even loaded, whatever it says of itself.
+  let sql = where_key!(
+    "SELECT size, packed, head, tail,
+      CASE WHEN greatest(size, octet_length(head) + octet_length(middle) + octet_length(tail)) <= $5 THEN middle END
+    FROM waymark.checkpoints"
+  );
+  let rows = connection.query(sql, &key.with(&[&to_signed(limit)])).await?;
+  let Some(row) = rows.first() else {
+    return Ok(None);
+  };
+  Ok(Some(Contents {
+    size: to_unsigned(row.try_get(0)?),
+    is_packed: row.try_get(1)?,
+    head: row.try_get(2)?,
+    tail: row.try_get(3)?,
+    middle: row.try_get(4)?,
+  }))
+}
+
+pub async fn set_made_at(
+  connection: &Connection,
+  key: &Key<'_>,
+  fence: Option<i64>,
+  made_at: u64,
+) -> Result<(), Failure> {
+  let sql = with_session!(
+    "done AS (",
+    where_key_under!("UPDATE waymark.checkpoints SET made_at = $6"),
+    " AND EXISTS (SELECT 1 FROM place) RETURNING 1)",
+    answer!("done")
+  );
+  let rows = connection
+    .change(sql, &key.under(&fence, &[&to_signed(made_at)]))
+    .await?;
+  leases::let_in(connection, key.of, fence, &rows).await.map(drop)
+}
+
+pub async fn set_pinned(
+  connection: &Connection,
+  series: &Series,
+  id: &CheckpointId,
+  fence: Option<i64>,
+  is_pinned: bool,
+) -> Result<bool, Failure> {
+  let (session, agent) = (series.session.as_str(), agent_text(series.agent.as_ref()));
+  let answers = connection
+    .change_together(&[
+      (LOCK_SESSION, &[&session, &fence]),
+      // Whoever stores the same checkpoint in another encoding has to know.
+      ("UPDATE waymark.sessions SET pins = pins + 1 WHERE id = $1", &[&session]),
+      (
+        "UPDATE waymark.checkpoints SET pinned = $4 WHERE session = $1 AND agent = $2 AND id = $3 RETURNING 1",
+        &[&session, &agent, &id.as_str(), &is_pinned],
+      ),
+    ])
+    .await;
+  let answers = leases::unless_denied(connection, &series.session, fence, answers).await?;
+  Ok(answers.is_some_and(|answers| answers.last().is_some_and(|rows| !rows.is_empty())))
+}

@@ -1,0 +1,116 @@
+//! Sessions as rows: that they are there, what they take up, and how they go.
+
+use tokio_postgres::Row;
+
+use super::connection::{Connection, Params};
+use super::failure::Failure;
+use super::leases;
+use super::lists;
+use super::payload::to_unsigned;
+use super::sql::LOCK_SESSION;
+use crate::backend::Usage;
+use crate::id::SessionId;
+
+pub async fn add(connection: &Connection, session: &SessionId, fence: Option<i64>) -> Result<(), Failure> {
+  let sql = with_place!("done AS (SELECT 1) ", answer!("done"));
+  let rows = connection.change(sql, &[&session.as_str(), &fence]).await;
+  leases::placed(connection, session, fence, rows).await.map(drop)
+}
+
+/// All of them, or those that hold a document of that name.
+pub async fn list(connection: &Connection, document: Option<&str>) -> Result<Vec<SessionId>, Failure> {
+  let sql = "SELECT id FROM waymark.sessions
+    WHERE present AND ($1::text IS NULL OR EXISTS (
+      SELECT 1 FROM waymark.documents WHERE session = sessions.id AND name = $1 AND size IS NOT NULL
+    ))
+    ORDER BY id";
+  ids(&connection.query(sql, &[&document]).await?, SessionId::parse)
+}
+
+/// Removes everything of a session, and says whether it was there. Only its lease stays, while somebody holds it.
+pub async fn remove(connection: &Connection, session: &SessionId, fence: Option<i64>) -> Result<bool, Failure> {
+  let id = session.as_str();
+  let params: Params<'_> = &[&id];
+  let removed = connection
+    .change_together(&[
+      (LOCK_SESSION, &[&id, &fence]),
+      ("DELETE FROM waymark.checkpoints WHERE session = $1", params),
+      ("DELETE FROM waymark.keys WHERE session = $1", params),
+      ("DELETE FROM waymark.documents WHERE session = $1", params),
+      ("DELETE FROM waymark.previous WHERE session = $1", params),
+      ("DELETE FROM waymark.damaged WHERE session = $1", params),
+      (
+        concat!(
+          "DELETE FROM waymark.sessions WHERE id = $1 AND coalesce(lease_expires, 0) <= ",
+          now!()
+        ),
+        params,
+      ),
+      (
+        "UPDATE waymark.sessions SET present = false, founder = NULL WHERE id = $1",
+        params,
+      ),
+    ])
+    .await;
+  let removed = leases::unless_denied(connection, session, fence, removed).await?;
+  Ok(removed.is_some())
+}
+
+/// What each of some sessions takes up, in their order. A slash is followed by a zero in the order of characters.
+pub const USAGE: &str = "SELECT
+    checkpoints.bytes + documents.bytes + previous.bytes + keys.bytes + damaged.bytes,
+    checkpoints.own, checkpoints.pinned, checkpoints.of_agents, documents.results,
+    newest.id, newest.encoding, newest.made_at, newest.pinned
+  FROM unnest($1::text[]) WITH ORDINALITY AS wanted (session, place)
+  CROSS JOIN LATERAL (
+    SELECT coalesce(sum(size), 0)::bigint AS bytes, count(*) FILTER (WHERE agent = '') AS own,
+      count(*) FILTER (WHERE agent = '' AND pinned) AS pinned, count(*) FILTER (WHERE agent > '') AS of_agents
+    FROM waymark.checkpoints WHERE session = wanted.session
+  ) checkpoints
+  CROSS JOIN LATERAL (
+    SELECT coalesce(sum(size), 0)::bigint AS bytes,
+      count(size) FILTER (WHERE name > 'results/' AND name < 'results0') AS results
+    FROM waymark.documents WHERE session = wanted.session
+  ) documents
+  CROSS JOIN LATERAL (
+    SELECT coalesce(sum(p.size), 0)::bigint AS bytes FROM waymark.previous p
+    JOIN waymark.documents d ON d.session = p.session AND d.name = p.name
+    WHERE p.session = wanted.session AND p.number >= d.oldest AND p.number < d.number
+  ) previous
+  CROSS JOIN LATERAL (
+    SELECT coalesce(sum(size), 0)::bigint AS bytes FROM waymark.keys WHERE session = wanted.session
+  ) keys
+  CROSS JOIN LATERAL (
+    SELECT coalesce(sum(size), 0)::bigint AS bytes FROM waymark.damaged WHERE session = wanted.session
+  ) damaged
+  LEFT JOIN LATERAL (
+    SELECT id, encoding, made_at, pinned FROM waymark.checkpoints WHERE session = wanted.session AND agent = ''
+    ORDER BY made_at DESC, id DESC, encoding DESC LIMIT 1
+  ) newest ON true
+  ORDER BY wanted.place";
+
+pub async fn usage(connection: &Connection, sessions: &[&str]) -> Result<Vec<Usage>, Failure> {
+  let rows = connection.query(USAGE, &[&sessions]).await?;
+  let usage = |row: &Row| {
+    let number = |at| row.try_get(at).map(to_unsigned);
+    let has_newest = row.try_get::<_, Option<&str>>(5)?.is_some();
+    Ok(Usage {
+      total_bytes: number(0)?,
+      checkpoints: number(1)?,
+      pinned: number(2)?,
+      agent_checkpoints: number(3)?,
+      results: number(4)?,
+      newest: if has_newest { lists::entry(row, 5)? } else { None },
+    })
+  };
+  rows.iter().map(usage).collect()
+}
+
+/// The ids in the first column. What is no id was put there by somebody else.
+pub fn ids<T>(rows: &[Row], parse: impl Fn(&str) -> crate::error::Result<T>) -> Result<Vec<T>, Failure> {
+  let mut ids = Vec::with_capacity(rows.len());
+  for row in rows {
+    ids.extend(parse(row.try_get(0)?).ok());
+  }
+  Ok(ids)
+}

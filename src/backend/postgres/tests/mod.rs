@@ -1,0 +1,243 @@
+use std::cell::RefCell;
+use std::env;
+use std::error::Error as _;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::*;
+use crate::backend::{
+  After, Backend, CheckpointEntry, CheckpointWrite, Document, Durability, Encoding, Footing, Put, Series, contract,
+};
+use crate::error::system_code;
+use crate::format::delta::{Reference, compose};
+use crate::id::{CheckpointId, TaskId};
+
+mod faults;
+mod leases;
+mod migration;
+mod pretender;
+mod proxy;
+mod reading;
+mod refusals;
+mod sharing;
+mod urls;
+
+/// Where a server for the tests is, as somebody who may do everything there.
+const VARIABLE: &str = "WAYMARK_TEST_DATABASE_URL";
+
+/// The URL of that server; `None`, and a reason, if there is none.
+fn server() -> Option<&'static str> {
+  static URL: OnceLock<Option<String>> = OnceLock::new();
+  #[expect(
+    clippy::print_stderr,
+    reason = "a test that did not run must not look like one that did"
+  )]
+  let url = URL.get_or_init(|| {
+    let url = env::var(VARIABLE).ok();
+    if url.is_none() {
+      eprintln!("tests on a PostgreSQL server do not run: {VARIABLE} names none");
+    }
+    url
+  });
+  url.as_deref()
+}
+
+/// A schema of its own, which goes with it.
+struct Schema {
+  name: String,
+}
+
+impl Schema {
+  /// `None` if there is no server.
+  fn new() -> Option<Self> {
+    server()?;
+    let name = format!("test_{}", Uuid::new_v4().simple());
+    Some(Self { name })
+  }
+
+  fn url(&self) -> String {
+    with_parameter(server().unwrap(), &format!("schema={}", self.name))
+  }
+
+  /// A backend on it, as if it were another process.
+  fn open(&self, settings: impl Into<Settings>) -> PostgresBackend {
+    let backend = PostgresBackend::new(&self.url(), settings).unwrap();
+    backend.initialize().unwrap();
+    backend
+  }
+}
+
+impl Drop for Schema {
+  fn drop(&mut self) {
+    execute(&format!("DROP SCHEMA IF EXISTS \"{}\" CASCADE", self.name));
+  }
+}
+
+fn with_parameter(url: &str, parameter: &str) -> String {
+  let separator = if url.contains('?') { '&' } else { '?' };
+  format!("{url}{separator}{parameter}")
+}
+
+/// Statements as the owner of the server.
+fn execute(sql: &str) {
+  let owner = PostgresBackend::new(server().unwrap(), Settings::default()).unwrap();
+  let done = owner.ask("execute", &|| sql.to_owned(), async |connection| {
+    connection.run(sql).await
+  });
+  done.unwrap();
+}
+
+/// A backend in a schema of its own.
+fn backend() -> Option<(Schema, PostgresBackend)> {
+  let schema = Schema::new()?;
+  let backend = schema.open(Settings::default());
+  Some((schema, backend))
+}
+
+fn hurried(milliseconds: u64) -> Settings {
+  Settings {
+    timeout: Duration::from_millis(milliseconds),
+    ..Settings::default()
+  }
+}
+
+fn name_of_cause(error: &Error) -> Option<&str> {
+  error.source()?.downcast_ref().and_then(system_code)
+}
+
+fn session(id: &str) -> SessionId {
+  SessionId::parse(id).unwrap()
+}
+
+fn checkpoint(number: u64) -> CheckpointId {
+  CheckpointId::parse(&format!("cp-{number}-000000")).unwrap()
+}
+
+fn entry(number: u64) -> CheckpointEntry {
+  CheckpointEntry::new(checkpoint(number), Encoding::Json, || 0)
+}
+
+fn write_checkpoint(backend: &PostgresBackend, series: &Series, number: u64, bytes: &[u8]) {
+  let id = checkpoint(number);
+  let written = backend.write(&series.session, series.item(&id, Encoding::Json), &bytes);
+  assert_eq!(written.unwrap(), bytes.len() as u64);
+}
+
+/// Stores a delta on a key of which so much is known.
+fn delta(backend: &PostgresBackend, series: &Series, id: u64, key: u64, known: u64, added: &[u8]) -> Put {
+  let (id, key) = (checkpoint(id), checkpoint(key));
+  let reference = Reference {
+    is_same: true,
+    key: key.clone(),
+    bytes: 4,
+    checksum: 0,
+  };
+  let footing = Footing {
+    key: &key,
+    known,
+    added,
+    seen: None,
+  };
+  let write = CheckpointWrite {
+    encoding: Encoding::Delta,
+    footing: Some(footing),
+    after: &After::Any,
+    content: &compose(&reference, "{}", b""),
+  };
+  backend.write_checkpoint(series, &id, write).unwrap()
+}
+
+#[test]
+fn passes_the_contract() {
+  if server().is_none() {
+    return;
+  }
+  for durability in [Durability::Full, Durability::Relaxed] {
+    let schemas = RefCell::new(Vec::new());
+    contract::run(|keep_previous| {
+      let schema = Schema::new().unwrap();
+      let settings = Settings {
+        durability,
+        keep_previous,
+        ..Settings::default()
+      };
+      let backend = PostgresBackend::new(&schema.url(), settings).unwrap();
+      schemas.borrow_mut().push(schema);
+      Box::new(backend)
+    });
+  }
+}
+
+#[test]
+fn names_are_stable_and_say_which_database_it_is() {
+  let url = "postgres://me:secret@db.example:6543/agents?schema=mine&application_name=x";
+  let backend = PostgresBackend::new(url, Settings::default()).unwrap();
+  let location = "postgres://me@db.example:6543/agents?schema=mine";
+  assert_eq!(backend.location(), location);
+  let task = TaskId::parse("t").unwrap();
+  assert_eq!(
+    backend.name_of(&session("s"), Item::TaskResult(&task)),
+    format!("{location}#s/results/t.json")
+  );
+}
+
+#[test]
+fn what_is_moved_aside_is_read_by_nobody_and_still_counts() {
+  let Some((_schema, backend)) = backend() else { return };
+  let (s, series) = (session("s"), Series::from(session("s")));
+  let id = checkpoint(1);
+  for item in [series.item(&id, Encoding::Json), Item::TASK_TREE, series.key(&id)] {
+    assert_eq!(backend.quarantine(&s, item).unwrap(), None);
+    for round in 1..=2 {
+      backend.write(&s, item, &[b'x'; 9000]).unwrap();
+      let moved = backend.quarantine(&s, item).unwrap().unwrap();
+      let prefix = backend.name(&s, &format!("damaged/{}.", item.file_name()));
+      assert!(moved.starts_with(&prefix), "{moved}");
+      assert_eq!(backend.read(&s, item, u64::MAX).unwrap(), None);
+      assert_eq!(backend.usage(&s).unwrap().total_bytes % 18_000, 9000 * (round % 2));
+    }
+  }
+  assert_eq!(backend.usage(&s).unwrap().checkpoints, 0);
+  backend.delete_session(&s).unwrap();
+  assert_eq!(backend.usage(&s).unwrap().total_bytes, 0);
+}
+
+#[test]
+fn an_earlier_version_can_be_replaced_removed_and_moved_aside() {
+  let Some(schema) = Schema::new() else { return };
+  let backend = schema.open(Settings {
+    keep_previous: 3,
+    ..Settings::default()
+  });
+  let s = session("s");
+  let versions = || {
+    (0..5)
+      .filter_map(|back| backend.read(&s, Item::version(Document::Session, back), 9).unwrap())
+      .map(|bytes| String::from_utf8(bytes).unwrap())
+      .collect::<String>()
+  };
+  for text in ["1", "2", "3", "4", "5"] {
+    backend.write(&s, Item::SESSION, &text).unwrap();
+  }
+  assert_eq!(versions(), "5432");
+  let previous = |back| Item::Previous(Document::Session, back);
+  backend.write(&s, previous(2), b"x").unwrap();
+  let missing = backend.write(&s, previous(4), b"x").unwrap_err();
+  assert_eq!(missing.code, Code::InvalidArgument);
+  assert_eq!(versions(), "54x2");
+  assert!(backend.remove(&s, previous(2)).unwrap());
+  assert!(backend.quarantine(&s, previous(2)).unwrap().is_some());
+  assert!(!backend.remove(&s, previous(2)).unwrap());
+  assert_eq!(
+    (versions(), backend.versions(&s, Document::Session).unwrap()),
+    ("54".into(), 1)
+  );
+  // Those before it outlive a document.
+  assert!(backend.remove(&s, Item::SESSION).unwrap());
+  assert!(!backend.remove(&s, Item::SESSION).unwrap());
+  assert_eq!((versions(), backend.sessions().unwrap().len()), ("4".into(), 0));
+  backend.write(&s, Item::SESSION, b"6").unwrap();
+  assert_eq!(versions(), "64");
+}
