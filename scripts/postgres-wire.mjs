@@ -26,6 +26,7 @@ export async function query(url, sql, { timeoutMs = 10_000 } = {}) {
   const answer = { rows: [], parameters: {} }
   const authenticate = authenticator(socket, decodeURIComponent(password))
   let isAsked = false
+  let isAnswered = false
   let refusal
   try {
     socket.write(startup({ user, database, client_encoding: 'UTF8' }))
@@ -38,12 +39,13 @@ export async function query(url, sql, { timeoutMs = 10_000 } = {}) {
         isAsked = true
         socket.write(message('Q', `${sql}\0`))
       } else if (type === 'Z') {
+        isAnswered = true
         socket.end(message('X', ''))
         break
       }
     }
     if (refusal) throw refusal
-    if (!isAsked) throw new Error('The server closed the connection')
+    if (!isAnswered) throw new Error('The server closed the connection')
     return answer
   } finally {
     clearTimeout(timer)
