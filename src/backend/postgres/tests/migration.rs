@@ -1,0 +1,139 @@
+//! Tables that are made, by one or by many, and those that are not ours.
+
+use std::thread;
+
+use super::*;
+
+/// A role that can do nothing but what it is given, and goes with it.
+struct Role(String);
+
+impl Role {
+  fn new(grants: impl Fn(&str) -> String) -> Self {
+    let name = format!("test_{}", Uuid::new_v4().simple());
+    execute(&format!(
+      "CREATE ROLE {name} LOGIN PASSWORD 'p4ssword'; {}",
+      grants(&name)
+    ));
+    Self(name)
+  }
+
+  fn url(&self, schema: &Schema) -> String {
+    let url = schema.url();
+    let (_, rest) = url.split_once('@').unwrap();
+    format!("postgres://{}:p4ssword@{rest}", self.0)
+  }
+}
+
+impl Drop for Role {
+  fn drop(&mut self) {
+    execute(&format!("DROP OWNED BY {0} CASCADE; DROP ROLE {0}", self.0));
+  }
+}
+
+#[test]
+fn the_tables_are_made_once_by_many_who_open_them_at_once() {
+  let Some(schema) = Schema::new() else { return };
+  thread::scope(|scope| {
+    for _ in 0..24 {
+      scope.spawn(|| {
+        let backend = schema.open(Settings::default());
+        assert!(backend.places().unwrap().is_empty());
+      });
+    }
+  });
+}
+
+#[test]
+fn without_the_lock_they_collide_and_try_again() {
+  let Some(schema) = Schema::new() else { return };
+  thread::scope(|scope| {
+    for _ in 0..8 {
+      scope.spawn(|| {
+        let backend = PostgresBackend::new(&schema.url(), Settings::default()).unwrap();
+        schema::ensure_without_lock(&backend).unwrap();
+        assert!(backend.places().unwrap().is_empty());
+      });
+    }
+  });
+}
+
+#[test]
+fn a_database_with_newer_tables_is_refused() {
+  let Some((schema, backend)) = backend() else { return };
+  let set_version = |version: i32| execute(&format!("UPDATE \"{}\".meta SET version = {version}", schema.name));
+  set_version(schema::VERSION + 1);
+  let error = backend.initialize().unwrap_err();
+  assert_eq!(error.code, Code::NewerVersion);
+  assert!(error.message.contains("Update waymark to open it"), "{error}");
+  assert!(error.message.contains(&backend.location()), "{error}");
+  set_version(schema::VERSION);
+  backend.initialize().unwrap();
+}
+
+#[test]
+fn a_schema_with_tables_of_somebody_else_is_refused_and_left_as_it_is() {
+  let Some(schema) = Schema::new() else { return };
+  execute(&format!(
+    "CREATE SCHEMA \"{0}\"; CREATE TABLE \"{0}\".documents (mine text)",
+    schema.name
+  ));
+  let backend = PostgresBackend::new(&schema.url(), Settings::default()).unwrap();
+  let error = backend.initialize().unwrap_err();
+  assert_eq!(error.code, Code::Corrupt, "{error}");
+  assert!(error.message.contains("schema of its own"), "{error}");
+  execute(&format!("SELECT mine FROM \"{}\".documents", schema.name));
+}
+
+#[test]
+fn who_may_only_use_the_tables_opens_them_and_who_may_not_is_told_what_to_grant() {
+  let Some((schema, owner)) = backend() else { return };
+  let name = &schema.name;
+  let outsider = Role::new(|_| String::new());
+  let backend = PostgresBackend::new(&outsider.url(&schema), Settings::default()).unwrap();
+  let error = backend.initialize().unwrap_err();
+  assert_eq!(error.code, Code::Io);
+  assert!(
+    error.message.contains("42501") && error.message.contains("GRANT"),
+    "{error}"
+  );
+
+  let user = Role::new(|role| {
+    format!(
+      "GRANT USAGE ON SCHEMA \"{name}\" TO {role};
+       GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \"{name}\" TO {role}"
+    )
+  });
+  let backend = PostgresBackend::new(&user.url(&schema), Settings::default()).unwrap();
+  backend.initialize().unwrap();
+  backend.write(&session("s"), Item::SESSION, b"{}").unwrap();
+  assert_eq!(owner.sessions().unwrap(), [session("s")]);
+  backend.delete_session(&session("s")).unwrap();
+
+  // A schema that somebody else made is enough, too.
+  let theirs = Schema::new().unwrap();
+  let maker = Role::new(|role| format!("CREATE SCHEMA \"{}\" AUTHORIZATION {role}", theirs.name));
+  let backend = PostgresBackend::new(&maker.url(&theirs), Settings::default()).unwrap();
+  backend.initialize().unwrap();
+  backend.write(&session("s"), Item::SESSION, b"{}").unwrap();
+}
+
+#[test]
+fn tables_that_were_dropped_under_an_open_store_are_reported_and_made_again() {
+  let Some((schema, backend)) = backend() else { return };
+  backend.write(&session("s"), Item::SESSION, b"{}").unwrap();
+  execute(&format!("DROP SCHEMA \"{}\" CASCADE", schema.name));
+  let error = backend.write(&session("s"), Item::SESSION, b"{}").unwrap_err();
+  assert!(error.message.contains("initialize()"), "{error}");
+  backend.initialize().unwrap();
+  backend.write(&session("s"), Item::SESSION, b"{}").unwrap();
+}
+
+#[test]
+fn nothing_is_touched_before_it_is_opened() {
+  let Some(schema) = Schema::new() else { return };
+  let backend = PostgresBackend::new(&schema.url(), Settings::default()).unwrap();
+  assert_eq!(backend.pool.status().size, 0);
+  drop(backend);
+  let unreachable = PostgresBackend::new("postgres://nobody@0.0.0.0:1/x", Settings::default());
+  assert!(unreachable.is_ok());
+}
