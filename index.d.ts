@@ -899,6 +899,13 @@ export interface CheckpointStoreOptions {
    * one checkpoint of each session that is written to, they have to be read again for each.
    */
   deltaCacheBytes?: number
+  /**
+   * On PostgreSQL: how many milliseconds a call to the server may take in all, with waiting for a connection and trying again;
+   * 10,000 by default. An import or a fork may take as long for each thing in it.
+   */
+  timeoutMs?: number
+  /** On PostgreSQL: how many connections the store has at most; 10 by default. Calls wait until one is free. */
+  maxConnections?: number
 }
 
 /** What `convert()` did. */

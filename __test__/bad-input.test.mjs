@@ -204,7 +204,11 @@ describe('shapes', () => {
       [['sqlite:'], /^baseDir "sqlite:": write "sqlite:" and the path of a file, such as "sqlite:.\/store.db"$/],
       [['sqlite::memory:'], /^baseDir "sqlite::memory:": a store that lives and dies with the process is "memory:"$/],
       [['sqlite:///x.db'], /this is not a URL/],
-      [['postgres://localhost/x'], /this version has no "postgres" store/],
+      [['redis://localhost/x'], /this version has no "redis" store/],
+      [
+        ['postgres://user:secret/x'],
+        /^baseDir is no URL of a PostgreSQL database: the port is not a number(?!.*secret)/,
+      ],
       [[directory, 0], /^maxCheckpointsPerSession must be a whole number of at least 1, or Infinity; got 0$/],
       [[directory, -3], /got -3$/],
       [[directory, 1.5], /got 1\.5$/],
@@ -213,6 +217,8 @@ describe('shapes', () => {
       [[directory, null], /^options must be an object; got null$/],
       [[directory, { maxCheckpointsPerSession: 0 }], /^options\.maxCheckpointsPerSession must be /],
       [[directory, { maxReadBytes: -1 }], /^options\.maxReadBytes must be /],
+      [[directory, { timeoutMs: 0 }], /^options\.timeoutMs must be a whole number from 1 to /],
+      [[directory, { maxConnections: Infinity }], /^options\.maxConnections must be a whole number from 1 to /],
       [[directory, { durability: 'best' }], /^options\.durability must be "full" or "relaxed"; got "best"$/],
     ]
     for (const [args, message] of bad) {

@@ -1,5 +1,6 @@
 //! The one error type: a stable code for programs, a sentence for people, and the cause.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
@@ -38,7 +39,8 @@ pub enum Code {
   TooLarge,
   /// The system refused to read or write; the cause says why.
   Io,
-  /// Written, but the directory or the log could not be synced: it may or may not survive a crash.
+  /// Written, but the directory or the log could not be synced: it may or may not survive a crash. Or the connection broke
+  /// before the server had answered: it may or may not have been done.
   OutcomeUnknown,
   /// Whoever asked for it stopped it. The name is that of Node.js.
   Aborted,
@@ -164,8 +166,8 @@ pub fn shortened(text: &str) -> String {
 /// whose kind says what kind of refusal it is.
 #[derive(Debug)]
 pub struct Named {
-  /// Such as `SQLITE_BUSY`.
-  pub name: &'static str,
+  /// Such as `SQLITE_BUSY`, or the five characters of an SQLSTATE.
+  pub name: Cow<'static, str>,
   pub message: String,
 }
 
@@ -179,10 +181,10 @@ impl StdError for Named {}
 
 /// The name that Node.js gives to a system error, such as `ENOSPC`, or the one that it brings along.
 #[must_use]
-pub fn system_code(error: &io::Error) -> Option<&'static str> {
+pub fn system_code(error: &io::Error) -> Option<&str> {
   use io::ErrorKind as Kind;
   if let Some(named) = error.get_ref().and_then(|inside| inside.downcast_ref::<Named>()) {
-    return Some(named.name);
+    return Some(&named.name);
   }
   // The kinds cover what differs between systems; the numbers below mean the same on every Unix.
   let name = match error.kind() {
@@ -200,6 +202,13 @@ pub fn system_code(error: &io::Error) -> Option<&'static str> {
     Kind::OutOfMemory => "ENOMEM",
     Kind::ResourceBusy => "EBUSY",
     Kind::Interrupted => "EINTR",
+    Kind::ConnectionRefused => "ECONNREFUSED",
+    Kind::ConnectionReset => "ECONNRESET",
+    Kind::ConnectionAborted => "ECONNABORTED",
+    Kind::HostUnreachable => "EHOSTUNREACH",
+    Kind::NetworkUnreachable => "ENETUNREACH",
+    Kind::TimedOut => "ETIMEDOUT",
+    Kind::BrokenPipe => "EPIPE",
     _ => match error.raw_os_error() {
       Some(5) if cfg!(unix) => "EIO",
       Some(23) if cfg!(unix) => "ENFILE",

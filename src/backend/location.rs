@@ -1,9 +1,10 @@
-//! The location picks the backend: a path means files, `sqlite:` and a path a database, `memory:` means memory.
+//! The location picks the backend: a path means files, `sqlite:` and a path a database, a `postgres:` URL one on a server,
+//! `memory:` means memory.
 
 use std::path::{PathBuf, is_separator};
 use std::sync::Arc;
 
-use super::{Backend, FileBackend, MemoryBackend, Settings, SqliteBackend};
+use super::{Backend, FileBackend, MemoryBackend, PostgresBackend, Settings, SqliteBackend, postgres};
 use crate::error::{Error, Result};
 use crate::outside::absolute;
 
@@ -20,10 +21,14 @@ pub fn open(location: &str, settings: Settings) -> Result<Arc<dyn Backend>> {
   if let Some(path) = location.strip_prefix("sqlite:") {
     return Ok(Arc::new(SqliteBackend::new(database(location, path)?, settings)));
   }
+  if postgres::is_url(location) {
+    return Ok(Arc::new(PostgresBackend::new(location, settings)?));
+  }
   if let Some(scheme) = scheme(location) {
+    // What follows could be a password.
     return Err(Error::invalid_argument(format!(
-      "baseDir {location:?}: this version has no {scheme:?} store. Give a directory, \"sqlite:\" and a file, or \
-       \"memory:\"; for a directory of that name write \"./{location}\""
+      "baseDir \"{scheme}:…\": this version has no {scheme:?} store. Give a directory, \"sqlite:\" and a file, the URL of \
+       a PostgreSQL database, or \"memory:\"; for a directory of that name write \"./\" in front of it"
     )));
   }
   if location.is_empty() || location.contains('\0') {
@@ -91,6 +96,8 @@ mod tests {
       database(std::path::absolute("/x.db").unwrap())
     );
     assert_eq!(location("sqlite:~/x.db"), database(home.join("x.db")));
+    let url = "postgres://user@host:5432/db?schema=waymark";
+    assert_eq!(location("postgresql://user:secret@host/db"), url);
   }
 
   #[test]
@@ -114,9 +121,10 @@ mod tests {
 
   #[test]
   fn a_store_that_this_version_does_not_have_is_refused() {
-    for text in ["postgres://host/db", "memory:named", "", "a\0b"] {
+    for text in ["redis://user:secret@host/db", "memory:named", "", "a\0b"] {
       let error = open(text, Settings::default()).unwrap_err();
       assert!(error.message.starts_with("baseDir "), "{error}");
+      assert!(!error.message.contains("secret"), "{error}");
     }
   }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -12,20 +13,37 @@ pub mod file;
 mod item;
 mod location;
 mod memory;
+mod postgres;
 mod sqlite;
 
 pub use file::{Durability, FileBackend};
 pub use item::{CheckpointEntry, Document, Encoding, Item, ItemName, Series, time_in_id};
 pub use location::open;
 pub use memory::MemoryBackend;
+pub use postgres::PostgresBackend;
 pub use sqlite::SqliteBackend;
 
 /// What a place is told when it is opened.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Settings {
   pub durability: Durability,
   /// How many earlier versions of the session document and the task tree stay.
   pub keep_previous: u32,
+  /// How long a call to a server may take in all: waiting for a connection, and trying again.
+  pub timeout: Duration,
+  /// How many connections to a server there are at most.
+  pub max_connections: usize,
+}
+
+impl Default for Settings {
+  fn default() -> Self {
+    Self {
+      durability: Durability::default(),
+      keep_previous: 0,
+      timeout: Duration::from_secs(10),
+      max_connections: 10,
+    }
+  }
 }
 
 impl From<Durability> for Settings {

@@ -8,7 +8,7 @@ use zstd::zstd_safe::{
 
 /// For a text that is stored whole.
 const WHOLE_LEVEL: i32 = 3;
-/// For one of which nearly all is known already: what is left is little, and finding it is what takes the time.
+/// For one of which nearly all is known already, or that has to be quick: finding what is left is what takes the time.
 const DIFFERENCE_LEVEL: i32 = 1;
 /// The largest window that the format allows.
 const MAX_WINDOW_LOG: u32 = 31;
@@ -93,6 +93,12 @@ fn damaged(code: ErrorCode) -> FrameError {
 #[must_use]
 pub fn whole(text: &[u8]) -> Vec<u8> {
   frame(text, None, WHOLE_LEVEL)
+}
+
+/// The same, for a text that is packed for the way and not for good.
+#[must_use]
+pub fn quick(text: &[u8]) -> Vec<u8> {
+  frame(text, None, DIFFERENCE_LEVEL)
 }
 
 /// A text as a frame for readers who know another one, short and in the same words.

@@ -168,6 +168,13 @@ fn is_about_us(error: &Error) -> bool {
         Kind::Interrupted,
         Kind::ResourceBusy,
         Kind::StaleNetworkFileHandle,
+        Kind::ConnectionRefused,
+        Kind::ConnectionReset,
+        Kind::ConnectionAborted,
+        Kind::NotConnected,
+        Kind::HostUnreachable,
+        Kind::NetworkUnreachable,
+        Kind::BrokenPipe,
       ];
       kinds.contains(&cause.kind()) || matches!(system_code(cause), Some("EMFILE" | "ENFILE"))
     })
@@ -183,7 +190,11 @@ mod tests {
   fn a_refusal_of_the_system_is_about_us_whether_it_is_of_a_checkpoint_or_of_its_key() {
     let refusal = |kind: io::ErrorKind| Error::io("read", Path::new("x.key.zst"), kind.into());
     let for_want_of = |key: Error| Error::new(key.code, "it cannot be read without its key").because(key);
-    for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::TimedOut] {
+    for kind in [
+      io::ErrorKind::PermissionDenied,
+      io::ErrorKind::TimedOut,
+      io::ErrorKind::ConnectionReset,
+    ] {
       assert!(is_about_us(&refusal(kind)));
       assert!(is_about_us(&for_want_of(refusal(kind))));
     }

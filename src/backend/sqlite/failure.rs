@@ -113,6 +113,7 @@ impl Refusal {
   fn to_io(&self) -> io::Error {
     let (kind, name) = kind_and_name(self.code);
     let message = self.message.clone();
+    let name = name.into();
     io::Error::new(kind, Named { name, message })
   }
 }

@@ -1,5 +1,7 @@
 //! What a store is told when it is made.
 
+use std::time::Duration;
+
 use napi::ValueType;
 
 use super::super::engine::{Value, number_of, text_of};
@@ -52,6 +54,12 @@ impl Arguments<'_> {
         if let Some(count) = self.option(value, "keepPrevious")? {
           options.settings.keep_previous = self.previous(count)?;
         }
+        if let Some(time) = self.option(value, "timeoutMs")? {
+          options.settings.timeout = Duration::from_millis(self.at_least_one(time, "options.timeoutMs")?.into());
+        }
+        if let Some(count) = self.option(value, "maxConnections")? {
+          options.settings.max_connections = self.at_least_one(count, "options.maxConnections")? as usize;
+        }
       }
     }
     Ok(options)
@@ -63,6 +71,13 @@ impl Arguments<'_> {
       Some(number) if number >= 1.0 && number.fract() == 0.0 => Ok(to_usize(number)),
       _ => Err(self.wrong(name, "a whole number of at least 1, or Infinity", value)),
     }
+  }
+
+  /// A number that has an end: nobody waits forever, or has room for any number of connections.
+  fn at_least_one(self, value: Value, name: &str) -> Result<u32> {
+    let number = number_of(value).filter(|number| *number >= 1.0 && number.fract() == 0.0);
+    let number = number.and_then(|number| u32::try_from(to_usize(number)).ok());
+    number.ok_or_else(|| self.wrong(name, &format!("a whole number from 1 to {}", u32::MAX), value))
   }
 
   /// A number of bytes, which may be none.

@@ -52,6 +52,7 @@ fn passes_the_contract() {
       let settings = Settings {
         durability,
         keep_previous,
+        ..Settings::default()
       };
       Box::new(FileBackend::new(base, settings))
     });

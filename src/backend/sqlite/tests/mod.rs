@@ -61,6 +61,7 @@ fn passes_the_contract() {
       let settings = Settings {
         durability,
         keep_previous,
+        ..Settings::default()
       };
       Box::new(SqliteBackend::new(path, settings))
     });

@@ -17,7 +17,7 @@ fn refusal(content: impl FnOnce(&Path)) -> (TempDir, Error) {
   (root, error)
 }
 
-fn name_of_cause(error: &Error) -> Option<&'static str> {
+fn name_of_cause(error: &Error) -> Option<&str> {
   error.source()?.downcast_ref().and_then(system_code)
 }
 

@@ -1,0 +1,145 @@
+//! How a connection is made, and what it is told before anybody uses it.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use deadpool_postgres::Connect;
+use futures_util::FutureExt as _;
+use tokio::task::JoinHandle;
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{CancelToken, Client, Config, Error, NoTls};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::failure::{Refusal, is_about_tls};
+use super::tls::{Tls, Trust};
+use crate::backend::Durability;
+
+/// A transaction that waits for its client for longer than this has lost it, and must not keep its locks.
+const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(60);
+
+/// A request to stop a statement that nobody waits for any more may take so long.
+const CANCELLING: Duration = Duration::from_secs(5);
+
+type Made = Result<(Client, JoinHandle<()>), Error>;
+
+/// Makes connections. What it knows of TLS is read when the first one is made.
+#[derive(Clone)]
+pub struct Connector(Arc<Shared>);
+
+struct Shared {
+  tls: Tls,
+  durability: Durability,
+  rustls: Mutex<Option<MakeRustlsConnect>>,
+}
+
+impl fmt::Debug for Connector {
+  fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(formatter, "{:?}", self.0.tls)
+  }
+}
+
+impl Connector {
+  pub fn new(tls: Tls, durability: Durability) -> Self {
+    Self(Arc::new(Shared {
+      tls,
+      durability,
+      rustls: Mutex::default(),
+    }))
+  }
+
+  /// Reads the certificates, if there is need of any.
+  pub fn prepare(&self) -> Result<(), Refusal> {
+    let mut rustls = self.0.rustls.lock().unwrap_or_else(PoisonError::into_inner);
+    if rustls.is_none() && self.0.tls.trust != Trust::NoTls {
+      *rustls = Some(self.0.tls.connector().map_err(Refusal::of_certificates)?);
+    }
+    Ok(())
+  }
+
+  fn rustls(&self) -> Option<MakeRustlsConnect> {
+    self.0.rustls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+  }
+
+  /// Asks the server to stop what a connection was told to do. Nobody waits for it.
+  pub fn cancel(&self, token: CancelToken) {
+    let rustls = self.rustls();
+    tokio::spawn(tokio::time::timeout(CANCELLING, async move {
+      // Whether it comes in time is not known either way.
+      let _ = match rustls {
+        Some(rustls) => token.cancel_query(rustls).await,
+        None => token.cancel_query(NoTls).await,
+      };
+    }));
+  }
+
+  async fn made(&self, config: Config) -> Made {
+    let rustls = self.rustls().filter(|_| has_tls(&config));
+    let made = match rustls {
+      Some(rustls) => {
+        let made = open(&config, rustls).await;
+        let is_refused =
+          |error: &Error| is_about_tls(error) || error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION);
+        match made {
+          // As `libpq` does: what is only preferred may not keep anybody out.
+          Err(error) if self.0.tls.is_optional && is_refused(&error) => without_tls(config).await.map_err(|second| {
+            // The server may not even have the other way.
+            if second.code().is_some() { error } else { second }
+          }),
+          made => made,
+        }
+      }
+      None => without_tls(config).await,
+    };
+    let (client, task) = made?;
+    if let Err(error) = client.batch_execute(&self.first_words()).await {
+      task.abort();
+      return Err(error);
+    }
+    Ok((client, task))
+  }
+
+  fn first_words(&self) -> String {
+    let durability = match self.0.durability {
+      Durability::Relaxed => "SET synchronous_commit = off",
+      // Whatever the server waits for is its own affair, but it has to wait.
+      Durability::Full => {
+        "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+      }
+    };
+    format!(
+      "SET default_transaction_isolation = 'read committed'; \
+       SET idle_in_transaction_session_timeout = {}; {durability}",
+      IDLE_IN_TRANSACTION.as_millis()
+    )
+  }
+}
+
+/// Sockets of the same machine have none.
+fn has_tls(config: &Config) -> bool {
+  config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(_)))
+}
+
+async fn without_tls(mut config: Config) -> Made {
+  config.ssl_mode(SslMode::Disable);
+  open(&config, NoTls).await
+}
+
+async fn open<T>(config: &Config, tls: T) -> Made
+where
+  T: tokio_postgres::tls::MakeTlsConnect<tokio_postgres::Socket>,
+  T::Stream: Send + 'static,
+{
+  let (client, connection) = config.connect(tls).await?;
+  // Whoever waits for an answer is told what became of it.
+  Ok((client, tokio::spawn(connection.map(drop))))
+}
+
+impl Connect for Connector {
+  fn connect(&self, config: &Config) -> Pin<Box<dyn Future<Output = Made> + Send + '_>> {
+    let config = config.clone();
+    Box::pin(self.made(config))
+  }
+}

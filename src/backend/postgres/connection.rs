@@ -1,0 +1,141 @@
+//! One connection, for one attempt.
+
+use std::cell::Cell;
+
+use deadpool_postgres::Object;
+use futures_util::future::join_all;
+use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+
+use super::connect::Connector;
+use super::failure::{Failure, Outlook, Refusal};
+
+pub type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// What the statements of this backend call the schema. Each store has its own in its place.
+const SCHEMA: &str = "waymark.";
+
+pub struct Connection {
+  client: Object,
+  /// Quoted, with the dot behind it.
+  schema: String,
+  /// Whether something was sent that changes what is stored, and the answer has not come.
+  is_under_way: Cell<bool>,
+  is_in_transaction: Cell<bool>,
+  /// Whether nobody knows what became of an earlier attempt.
+  pub is_repeat: bool,
+}
+
+impl Connection {
+  pub fn new(client: Object, schema: &str, is_repeat: bool) -> Self {
+    Self {
+      client,
+      schema: format!("\"{schema}\"."),
+      is_under_way: Cell::new(false),
+      is_in_transaction: Cell::new(false),
+      is_repeat,
+    }
+  }
+
+  pub fn is_under_way(&self) -> bool {
+    self.is_under_way.get()
+  }
+
+  /// Whether it was begun, and neither committed nor taken back.
+  pub fn is_in_transaction(&self) -> bool {
+    self.is_in_transaction.get()
+  }
+
+  /// Asks for something, or does something in a transaction that is not ended yet.
+  pub async fn query(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, Failure> {
+    let statement = self.client.prepare_cached(&self.in_schema(sql)).await?;
+    Ok(self.client.query(&statement, params).await?)
+  }
+
+  /// A statement that is a transaction of its own.
+  pub async fn change(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, Failure> {
+    let statement = self.client.prepare_cached(&self.in_schema(sql)).await?;
+    self.is_under_way.set(true);
+    let answer = self.client.query(&statement, params).await;
+    self.settled(answer.map_err(|error| Refusal::of_statement(&error)))
+  }
+
+  /// Statements that are one transaction, sent all at once: it takes no longer than one of them. The answers are theirs.
+  pub async fn change_together(&self, statements: &[(&str, Params<'_>)]) -> Result<Vec<Vec<Row>>, Failure> {
+    let mut prepared = Vec::with_capacity(statements.len());
+    for (sql, params) in statements {
+      prepared.push((self.client.prepare_cached(&self.in_schema(sql)).await?, params));
+    }
+    self.is_under_way.set(true);
+    // They are sent in the order in which they are first asked: after one that is refused, all others are, and so is the
+    // transaction.
+    let rows = prepared
+      .iter()
+      .map(|(statement, params)| self.client.query(statement, params));
+    let (begun, (rows, ended)) = futures_util::future::join(
+      self.client.batch_execute("BEGIN"),
+      futures_util::future::join(join_all(rows), self.client.batch_execute("COMMIT")),
+    )
+    .await;
+    let answers = begun.and_then(|()| rows.into_iter().collect::<Result<Vec<_>, _>>());
+    let answers = answers.and_then(|answers| ended.map(|()| answers));
+    self.settled(answers.map_err(|error| Refusal::of_statement(&error)))
+  }
+
+  /// Begins a transaction that is not sent all at once.
+  pub async fn begin(&self) -> Result<(), Failure> {
+    self.is_in_transaction.set(true);
+    Ok(self.client.batch_execute("BEGIN").await?)
+  }
+
+  pub async fn roll_back(&self) -> Result<(), Failure> {
+    self.client.batch_execute("ROLLBACK").await?;
+    self.is_in_transaction.set(false);
+    Ok(())
+  }
+
+  pub async fn commit(&self) -> Result<(), Failure> {
+    self.is_under_way.set(true);
+    let ended = self.client.batch_execute("COMMIT").await;
+    self.settled(ended.map_err(|error| Refusal::of_statement(&error)))?;
+    self.is_in_transaction.set(false);
+    Ok(())
+  }
+
+  /// Statements without parameters, as they are.
+  pub async fn run(&self, sql: &str) -> Result<(), Failure> {
+    Ok(self.client.batch_execute(&self.in_schema(sql)).await?)
+  }
+
+  fn in_schema(&self, sql: &str) -> String {
+    sql.replace(SCHEMA, &self.schema)
+  }
+
+  /// A refusal is an answer too, unless it says that none will come.
+  fn settled<T>(&self, answer: Result<T, Refusal>) -> Result<T, Failure> {
+    let is_answer = match &answer {
+      Ok(_) => true,
+      Err(refusal) => refusal.outlook != Outlook::Unanswered,
+    };
+    self.is_under_way.set(!is_answer);
+    Ok(answer?)
+  }
+
+  /// Whoever gets it next would wait for what this one did not wait for.
+  pub fn discard(self) {
+    drop(Object::take(self.client));
+  }
+
+  /// The same, and the server is asked to stop.
+  pub fn abandon(self, connector: &Connector) {
+    connector.cancel(self.client.cancel_token());
+    self.discard();
+  }
+}
+
+/// How a statement says that something it needs is not so: it divides by none of it. Nothing of it, or of its transaction,
+/// is then done.
+pub fn is_denied(failure: &Failure) -> bool {
+  matches!(failure, Failure::Refused(refusal) if refusal.has_state(&SqlState::DIVISION_BY_ZERO))
+}

@@ -1,0 +1,328 @@
+//! What the server refuses, or does not answer, in the words of the store.
+
+use std::borrow::Cow;
+use std::error::Error as _;
+use std::io::{self, ErrorKind as Kind};
+use std::path::Path;
+use std::time::Duration;
+
+use tokio_postgres::error::{DbError, SqlState};
+
+use crate::error::{Code, Error, Named, system_code};
+
+/// Why an attempt failed.
+#[derive(Debug)]
+pub enum Failure {
+  Refused(Refusal),
+  /// Somebody else was quicker, and nothing was done: the next attempt sees what they did.
+  Overtaken,
+  /// The server had no part in it.
+  Ours(Error),
+}
+
+/// What a refusal says about the next attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outlook {
+  /// It would be refused as well.
+  Final,
+  /// It may be accepted.
+  Passing,
+  /// The answer did not come, so nobody knows whether there has to be one.
+  Unanswered,
+}
+
+/// A refusal of the server, or of whatever lies on the way to it.
+#[derive(Debug)]
+pub struct Refusal {
+  pub outlook: Outlook,
+  kind: Kind,
+  /// An SQLSTATE, a name that Node.js gives to a system error, or one of ours.
+  name: Cow<'static, str>,
+  message: String,
+}
+
+impl From<Error> for Failure {
+  fn from(error: Error) -> Self {
+    Self::Ours(error)
+  }
+}
+
+impl From<Refusal> for Failure {
+  fn from(refusal: Refusal) -> Self {
+    Self::Refused(refusal)
+  }
+}
+
+impl From<tokio_postgres::Error> for Failure {
+  fn from(error: tokio_postgres::Error) -> Self {
+    Self::Refused(Refusal::of_statement(&error))
+  }
+}
+
+impl Refusal {
+  fn new(outlook: Outlook, kind: Kind, name: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+    Self {
+      outlook,
+      kind,
+      name: name.into(),
+      message: message.into(),
+    }
+  }
+
+  /// A statement was sent.
+  pub fn of_statement(error: &tokio_postgres::Error) -> Self {
+    if let Some(refused) = error.as_db_error() {
+      return Self::of_server(refused);
+    }
+    let io = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    if error.is_closed() || io.is_some_and(|io| io.kind() != Kind::InvalidInput) {
+      let reason = io.map_or_else(|| "it was closed".to_owned(), ToString::to_string);
+      let message = format!("the connection to the server was lost ({reason})");
+      return Self::new(Outlook::Unanswered, Kind::ConnectionReset, "CONNECTION_LOST", message);
+    }
+    // A value that does not have the type of its column: this store did not write it.
+    let cause = error.source().map(|cause| format!(" ({cause})")).unwrap_or_default();
+    Self::new(
+      Outlook::Final,
+      Kind::InvalidData,
+      "UNEXPECTED_ANSWER",
+      format!("{error}{cause}"),
+    )
+  }
+
+  /// The connection was still being made.
+  pub fn of_connecting(error: &tokio_postgres::Error) -> Self {
+    if let Some(refused) = error.as_db_error() {
+      return Self::of_server(refused);
+    }
+    let cause = error.source();
+    if let Some(io) = cause.and_then(|cause| cause.downcast_ref::<io::Error>()) {
+      return Self::of_network(io);
+    }
+    let reason = cause.map_or_else(|| error.to_string(), ToString::to_string);
+    if error.is_closed() {
+      let message = "the server closed the connection while it was being made";
+      return Self::new(Outlook::Passing, Kind::ConnectionReset, "ECONNRESET", message);
+    }
+    if reason == "password missing" {
+      let message = "the server wants a password, and there is none. Put one into the URL, or into PGPASSWORD";
+      return Self::new(Outlook::Final, Kind::PermissionDenied, "28P01", message);
+    }
+    if is_about_tls(error) {
+      return Self::of_tls(&reason);
+    }
+    Self::new(Outlook::Final, Kind::PermissionDenied, "UNEXPECTED_ANSWER", reason)
+  }
+
+  fn of_network(error: &io::Error) -> Self {
+    if let Some(tls) = error
+      .get_ref()
+      .and_then(|inside| inside.downcast_ref::<rustls::Error>())
+    {
+      return match tls {
+        rustls::Error::InvalidCertificate(reason) => Self::new(
+          Outlook::Final,
+          Kind::PermissionDenied,
+          "CERTIFICATE_NOT_TRUSTED",
+          format!(
+            "the certificate of the server is not trusted ({reason}). Give the certificate of who signed it as \
+             sslrootcert, or, if anybody may answer for the server, sslmode=require"
+          ),
+        ),
+        other => Self::of_tls(&other.to_string()),
+      };
+    }
+    // The resolver's errors have no kind.
+    let text = error.to_string();
+    if text.contains("lookup address") || text.contains("resolve any address") {
+      let message = format!("the name of the host cannot be resolved ({text})");
+      return Self::new(Outlook::Passing, Kind::HostUnreachable, "ENOTFOUND", message);
+    }
+    if error.kind() == Kind::PermissionDenied && text.starts_with("database ") {
+      return Self::new(
+        Outlook::Passing,
+        Kind::HostUnreachable,
+        "25006",
+        format!("none of the hosts will do: {text}"),
+      );
+    }
+    let name = system_code(error).map_or(Cow::Borrowed("CONNECTION_LOST"), |name| Cow::Owned(name.to_owned()));
+    let message = match error.kind() {
+      Kind::ConnectionRefused => format!("nobody listens there ({text}). Is the server running, and is this its port?"),
+      Kind::TimedOut => return Self::of_connecting_slowly(),
+      _ => format!("the server cannot be reached ({text})"),
+    };
+    Self::new(Outlook::Passing, error.kind(), name, message)
+  }
+
+  fn of_tls(reason: &str) -> Self {
+    let message = if reason.contains("does not support TLS") {
+      "the server has no TLS, and sslmode demands it. Switch ssl on in the server, or write sslmode=prefer".to_owned()
+    } else {
+      format!("no encrypted connection could be made ({reason})")
+    };
+    Self::new(Outlook::Final, Kind::PermissionDenied, "TLS_FAILED", message)
+  }
+
+  fn of_server(refused: &DbError) -> Self {
+    let state = refused.code();
+    let (outlook, kind, advice) = meaning(refused);
+    let said = refused.message();
+    let message = match advice {
+      "" => said.to_owned(),
+      advice => format!("{said}. {advice}"),
+    };
+    Self::new(outlook, kind, state.code().to_owned(), message)
+  }
+
+  pub fn of_certificates(reason: String) -> Self {
+    Self::new(
+      Outlook::Final,
+      Kind::PermissionDenied,
+      "CERTIFICATES_UNREADABLE",
+      reason,
+    )
+  }
+
+  pub fn of_system(error: &io::Error) -> Self {
+    let name = system_code(error).unwrap_or("UNKNOWN").to_owned();
+    Self::new(Outlook::Final, error.kind(), name, error.to_string())
+  }
+
+  pub fn pool_exhausted(connections: usize, patience: Duration) -> Self {
+    let message = format!(
+      "all {connections} connections were in use for {} ms. Raise maxConnections, or timeoutMs",
+      patience.as_millis()
+    );
+    Self::new(Outlook::Final, Kind::TimedOut, "POOL_TIMEOUT", message)
+  }
+
+  pub fn too_slow(patience: Duration) -> Self {
+    let message = format!(
+      "the server did not answer within {} ms. Raise timeoutMs if it may take longer",
+      patience.as_millis()
+    );
+    Self::new(Outlook::Unanswered, Kind::TimedOut, "ETIMEDOUT", message)
+  }
+
+  pub fn of_connecting_slowly() -> Self {
+    let message = "the server cannot be reached: it did not answer in time";
+    Self::new(Outlook::Passing, Kind::TimedOut, "ETIMEDOUT", message)
+  }
+
+  pub fn overtaken(patience: Duration) -> Self {
+    let message = format!(
+      "others changed it again and again for {} ms. Try again",
+      patience.as_millis()
+    );
+    Self::new(Outlook::Passing, Kind::ResourceBusy, "EBUSY", message)
+  }
+
+  /// Whether the server may still be at it.
+  pub fn is_timeout(&self) -> bool {
+    self.outlook == Outlook::Unanswered && self.kind == Kind::TimedOut
+  }
+
+  pub fn has_state(&self, state: &SqlState) -> bool {
+    self.name == state.code()
+  }
+
+  /// Whether the connection that it came from is good for nothing else.
+  pub fn spoils_connection(&self) -> bool {
+    let is_of_connection = self.outlook == Outlook::Unanswered || self.kind == Kind::InvalidData;
+    // Elsewhere there may be a server that accepts it; and what was prepared may have to be prepared again.
+    is_of_connection || ["25006", "26000", "0A000", "57P01", "57P02", "57P03", "57P05"].contains(&&*self.name)
+  }
+
+  /// `doing` is a verb phrase without its object.
+  pub fn into_error(self, doing: &str, name: &str) -> Error {
+    match &*self.name {
+      "UNEXPECTED_ANSWER" | "XX001" | "XX002" => Error::corrupt(name, &self.message).because(self.into_io()),
+      "54000" => {
+        let message =
+          format!("{name} has more bytes than a database can hold in one row. A directory has no such limit");
+        Error::new(Code::TooLarge, message).because(self.into_io())
+      }
+      _ => Error::io(doing, Path::new(name), self.into_io()),
+    }
+  }
+
+  /// The answer to an attempt did not come, and no later one could find out what became of it.
+  pub fn into_unknown(mut self, doing: &str, name: &str) -> Error {
+    self
+      .message
+      .push_str(". It may or may not have been done: nobody answered in time. Look at what is there, or do it again");
+    Error::outcome_unknown(doing, Path::new(name), self.into_io())
+  }
+
+  fn into_io(self) -> io::Error {
+    let Self {
+      kind, name, message, ..
+    } = self;
+    io::Error::new(kind, Named { name, message })
+  }
+}
+
+/// Whether a connection could not be encrypted.
+pub fn is_about_tls(error: &tokio_postgres::Error) -> bool {
+  // The kind of an error is private; this is how it is displayed.
+  error.to_string().contains("TLS handshake")
+}
+
+/// What an SQLSTATE means for the next attempt, and what somebody can do about it.
+fn meaning(refused: &DbError) -> (Outlook, Kind, &'static str) {
+  use Outlook::{Final, Passing, Unanswered};
+  match refused.code().code() {
+    "28P01" | "28000" => (
+      Final,
+      Kind::PermissionDenied,
+      "Check the user and the password in the URL, or PGPASSWORD, and what the server's pg_hba.conf allows",
+    ),
+    "3D000" => (
+      Final,
+      Kind::NotConnected,
+      "Make the database first, with CREATE DATABASE",
+    ),
+    "42501" => (
+      Final,
+      Kind::PermissionDenied,
+      "To make its tables, the store needs GRANT CREATE ON DATABASE, or a schema that is there and GRANT USAGE, CREATE \
+       ON SCHEMA; to use them, GRANT USAGE ON SCHEMA and GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA",
+    ),
+    "42P01" | "3F000" => (
+      Final,
+      Kind::NotConnected,
+      "The tables of the store are not there any more. initialize() makes them",
+    ),
+    "25006" => (
+      Final,
+      Kind::PermissionDenied,
+      "The server only reads, as a standby does. Give the URL of the primary, or all hosts and \
+       target_session_attrs=read-write",
+    ),
+    "53100" => (Final, Kind::StorageFull, "The disk of the server is full"),
+    "53200" => (Final, Kind::OutOfMemory, "The server is out of memory"),
+    "53300" => (
+      Passing,
+      Kind::ResourceBusy,
+      "The server has no connection left. Lower maxConnections, or raise the server's max_connections",
+    ),
+    // Conflicts, deadlocks and locks: nothing was done. And what was prepared was thrown away meanwhile.
+    "40001" | "40P01" | "55P03" | "26000" => (Passing, Kind::ResourceBusy, ""),
+    "0A000" if refused.routine() == Some("RevalidateCachedQuery") => (Passing, Kind::ResourceBusy, ""),
+    "57P03" => (
+      Passing,
+      Kind::ResourceBusy,
+      "The server is starting up or shutting down",
+    ),
+    "57014" => (
+      Final,
+      Kind::Interrupted,
+      "Somebody, or the server's statement_timeout, ended it",
+    ),
+    // The server ends. What it was about to commit may be committed.
+    "57P01" | "57P02" | "57P05" => (Unanswered, Kind::ConnectionReset, ""),
+    code if code.starts_with("08") => (Unanswered, Kind::ConnectionReset, ""),
+    _ => (Final, Kind::Other, ""),
+  }
+}

@@ -1,0 +1,161 @@
+//! What deltas stand on, in pieces: adding to a key moves nothing of it. Adding is part of what stores a delta.
+
+use super::checkpoints::agent_text;
+use super::connection::{Connection, is_denied};
+use super::contents::Contents;
+use super::failure::Failure;
+use super::payload::{to_signed, to_unsigned};
+use super::sql::{LOCK_SESSION, is_set_aside, set_aside_answer, with_place};
+use crate::backend::Series;
+use crate::id::{AgentId, CheckpointId, SessionId};
+
+/// What names one key.
+#[derive(Debug, Clone, Copy)]
+pub struct Key<'a> {
+  session: &'a str,
+  agent: &'a str,
+  id: &'a str,
+}
+
+impl<'a> Key<'a> {
+  pub fn new(session: &'a SessionId, agent: Option<&'a AgentId>, id: &'a CheckpointId) -> Self {
+    Self {
+      session: session.as_str(),
+      agent: agent_text(agent),
+      id: id.as_str(),
+    }
+  }
+}
+
+/// Replaces all of a key.
+pub async fn put(connection: &Connection, key: &Key<'_>, bytes: &[u8]) -> Result<(), Failure> {
+  let sql = with_place!(
+    "pieces AS (
+      SELECT start FROM waymark.keys
+      WHERE session = $1 AND agent = $2::text AND id = $3::text AND EXISTS (SELECT 1 FROM place) ORDER BY start FOR UPDATE
+    ),
+    ground AS (SELECT (SELECT count(*) FROM pieces) AS pieces FROM place),
+    cut AS (
+      DELETE FROM waymark.keys
+      WHERE session = $1 AND agent = $2 AND id = $3 AND start > 0 AND EXISTS (SELECT 1 FROM ground WHERE pieces >= 0)
+    )
+    INSERT INTO waymark.keys (session, agent, id, start, size, bytes)
+    SELECT $1, $2, $3, 0, octet_length($4::bytea), $4 FROM ground WHERE pieces >= 0
+    ON CONFLICT (session, agent, id, start) DO UPDATE SET size = excluded.size, bytes = excluded.bytes
+    RETURNING 1"
+  );
+  let rows = connection
+    .change(sql, &[&key.session, &key.agent, &key.id, &bytes])
+    .await?;
+  if rows.is_empty() {
+    return Err(Failure::Overtaken);
+  }
+  Ok(())
+}
+
+/// Into a session that is being made.
+pub async fn add(connection: &Connection, key: &Key<'_>, bytes: &[u8]) -> Result<(), Failure> {
+  let sql = "INSERT INTO waymark.keys (session, agent, id, start, size, bytes)
+    VALUES ($1, $2, $3, 0, octet_length($4::bytea), $4)";
+  let params = [&key.session, &key.agent, &key.id];
+  connection
+    .query(sql, &[params[0], params[1], params[2], &bytes])
+    .await
+    .map(drop)
+}
+
+pub async fn read(connection: &Connection, key: &Key<'_>, limit: u64) -> Result<Option<Contents>, Failure> {
+  // What is too large is not even loaded.
+  let sql = "WITH total AS (
+      SELECT coalesce(sum(octet_length(bytes)), 0)::bigint AS size FROM waymark.keys
+      WHERE session = $1 AND agent = $2 AND id = $3
+    )
+    SELECT total.size, k.bytes FROM total
+    LEFT JOIN waymark.keys k ON k.session = $1 AND k.agent = $2 AND k.id = $3 AND total.size <= $4
+    ORDER BY k.start";
+  let limit_here = to_signed(limit);
+  let rows = connection
+    .query(sql, &[&key.session, &key.agent, &key.id, &limit_here])
+    .await?;
+  let size = rows
+    .first()
+    .map(|row| row.try_get(0))
+    .transpose()?
+    .map_or(0, to_unsigned);
+  if size == 0 {
+    return Ok(None);
+  }
+  if size > limit {
+    return Ok(Some(Contents::whole(size, false, None)));
+  }
+  let mut bytes = Vec::new();
+  for row in &rows {
+    bytes.extend_from_slice(row.try_get::<_, Option<&[u8]>>(1)?.unwrap_or_default());
+  }
+  Ok(Some(Contents::whole(size, false, Some(bytes))))
+}
+
+pub async fn remove(connection: &Connection, key: &Key<'_>) -> Result<bool, Failure> {
+  let sql = "DELETE FROM waymark.keys WHERE session = $1 AND agent = $2 AND id = $3 RETURNING 1";
+  let rows = connection.change(sql, &[&key.session, &key.agent, &key.id]).await?;
+  Ok(!rows.is_empty() || connection.is_repeat)
+}
+
+/// The keys of a series, and their sizes.
+pub async fn list(connection: &Connection, series: &Series) -> Result<Vec<(CheckpointId, u64)>, Failure> {
+  let sql = "SELECT id, sum(size)::bigint FROM waymark.keys WHERE session = $1 AND agent = $2 GROUP BY id ORDER BY id";
+  let (session, agent) = (series.session.as_str(), agent_text(series.agent.as_ref()));
+  let mut keys = Vec::new();
+  for row in connection.query(sql, &[&session, &agent]).await? {
+    // What is no id was put there by somebody else.
+    if let Ok(id) = CheckpointId::parse(row.try_get(0)?) {
+      keys.push((id, to_unsigned(row.try_get(1)?)));
+    }
+  }
+  Ok(keys)
+}
+
+/// Removes the keys of a series that nothing stands on, and says how many bytes they had. Nobody stores anything meanwhile.
+pub async fn remove_unused(connection: &Connection, series: &Series) -> Result<u64, Failure> {
+  let sql = "WITH gone AS (
+      DELETE FROM waymark.keys WHERE session = $1 AND agent = $2 AND NOT EXISTS (
+        SELECT 1 FROM waymark.checkpoints c WHERE c.session = $1 AND c.agent = $2 AND c.key = keys.id
+      )
+      RETURNING size
+    )
+    SELECT coalesce(sum(size), 0)::bigint FROM gone";
+  let (session, agent) = (series.session.as_str(), agent_text(series.agent.as_ref()));
+  let answers = connection
+    .change_together(&[(LOCK_SESSION, &[&session]), (sql, &[&session, &agent])])
+    .await;
+  match answers {
+    Ok(answers) => {
+      let row = answers.last().and_then(|rows| rows.first());
+      Ok(row.map(|row| row.try_get(0)).transpose()?.map_or(0, to_unsigned))
+    }
+    Err(failure) if is_denied(&failure) => Ok(0),
+    Err(failure) => Err(failure),
+  }
+}
+
+/// Moves a key to where nobody reads it.
+pub async fn set_aside(connection: &Connection, key: &Key<'_>, new_name: &str) -> Result<bool, Failure> {
+  let sql = concat!(
+    "WITH held AS (SELECT 1 FROM waymark.sessions WHERE id = $1 FOR SHARE),
+    gone AS (
+      DELETE FROM waymark.keys WHERE session = $1 AND agent = $2 AND id = $3 AND EXISTS (SELECT 1 FROM held)
+      RETURNING start, bytes
+    ),
+    moved AS (
+      INSERT INTO waymark.damaged (session, name, size, packed, head, tail, middle)
+      SELECT $1, $4::text, sum(octet_length(bytes)), false, ''::bytea, ''::bytea,
+        string_agg(bytes, ''::bytea ORDER BY start)
+      FROM gone HAVING count(*) > 0 RETURNING 1
+    )",
+    set_aside_answer!("$4")
+  );
+  let rows = connection
+    .change(sql, &[&key.session, &key.agent, &key.id, &new_name])
+    .await?;
+  is_set_aside(&rows)
+}

@@ -1,0 +1,128 @@
+//! What a URL says, and what is never said of it.
+
+use super::*;
+use crate::backend::open;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn target(url: &str) -> Target {
+  Target::parse(url, PATIENCE).unwrap()
+}
+
+#[test]
+fn the_parts_of_a_url_reach_the_client() {
+  let url = "postgresql://us%40er:p%2Fa%3As%40s@[::1]:6543/my%20db?schema=Mine_1&connect_timeout=7&sslmode=disable";
+  let target = target(url);
+  assert_eq!(target.config.get_user(), Some("us@er"));
+  assert_eq!(target.config.get_password(), Some(&b"p/a:s@s"[..]));
+  assert_eq!(target.config.get_dbname(), Some("my db"));
+  assert_eq!(target.config.get_ports(), [6543]);
+  assert_eq!(target.config.get_connect_timeout(), Some(&Duration::from_secs(7)));
+  assert_eq!(target.config.get_application_name(), Some("waymark"));
+  assert_eq!(target.schema, "Mine_1");
+  assert_eq!(target.location(), "postgres://us%40er@[::1]:6543/my%20db?schema=Mine_1");
+}
+
+#[test]
+fn what_is_left_out_has_its_usual_value() {
+  let plain = target("postgres://me@host");
+  assert_eq!(plain.location(), "postgres://me@host:5432/me?schema=waymark");
+  assert_eq!(plain.config.get_connect_timeout(), Some(&(PATIENCE / 2)));
+  assert_eq!(plain.config.get_keepalives_idle(), Duration::from_secs(30));
+  let several = target("postgres://me@a,b:1/db?target_session_attrs=read-write&keepalives_idle=9");
+  assert_eq!(several.location(), "postgres://me@a:5432,b:1/db?schema=waymark");
+  assert_eq!(several.config.get_keepalives_idle(), Duration::from_secs(9));
+  let elsewhere = target("postgres:///db?host=/var/run/postgresql&user=me&port=5433&password=secret");
+  assert_eq!(
+    elsewhere.location(),
+    "postgres://me@%2Fvar%2Frun%2Fpostgresql:5433/db?schema=waymark"
+  );
+}
+
+#[test]
+fn sslmode_means_what_it_means_to_other_clients() {
+  use tls::Trust;
+  for (parameters, trust, is_optional) in [
+    ("", Trust::Anybody, true),
+    ("?sslmode=disable", Trust::NoTls, false),
+    ("?sslmode=prefer", Trust::Anybody, true),
+    ("?sslmode=require", Trust::Anybody, false),
+    ("?sslmode=require&sslrootcert=ca.pem", Trust::Signed, false),
+    ("?sslmode=verify-ca", Trust::Signed, false),
+    ("?sslmode=verify-full&sslrootcert=system", Trust::SignedForHost, false),
+  ] {
+    let tls = target(&format!("postgres://host/db{parameters}")).tls;
+    assert_eq!((tls.trust, tls.is_optional), (trust, is_optional), "{parameters}");
+  }
+}
+
+#[test]
+fn a_url_that_cannot_be_used_is_refused_and_shows_no_part_of_the_password() {
+  for (url, why) in [
+    ("postgres:", "postgres://"),
+    ("postgres:user:s3cret@host/db", "postgres://"),
+    ("postgres:/user:s3cret@host/db", "postgres://"),
+    (" postgres://user:s3cret@host/db", "postgres://"),
+    ("postgres://", "no host"),
+    ("postgres://user:s3cret@/db", "no host"),
+    ("postgres://user:s3cret@:5432/db", "no host"),
+    ("postgres://user:s3cret@host:port/db", "port"),
+    ("postgres://user:s3cret@host:0/db", "port"),
+    ("postgres://user:s3cret@host:70000/db", "port"),
+    ("postgres://user:s3cret@[::1]5432/db", "port"),
+    ("postgres://user:s3cret@[::1/db", "bracket"),
+    ("postgres://user:s3cret/db", "port"),
+    ("postgres://user:s3cret", "port"),
+    ("postgres://user:@s3cret@host/db", "%40"),
+    ("postgres://user:a/s3cret@host/db", "%2F"),
+    ("postgres://user:a?s3cret=b@host/db", "%3F"),
+    ("postgres://user:a#s3cret@host/db", "%23"),
+    ("postgres://user:a#s3cret", "%23"),
+    ("postgres://user:%s3cret@host/db", "digits"),
+    ("postgres://user:s3cret%@host/db", "digits"),
+    ("postgres://user:s3cret%00@host/db", "digits"),
+    ("postgres://user:s3cret%ff@host/db", "UTF-8"),
+    ("postgres://user:s3cret@host/db?schema=a-b", "schema"),
+    ("postgres://user:s3cret@host/db?schema=", "schema"),
+    ("postgres://user:s3cret@host/db?schema=1a", "schema"),
+    ("postgres://user:s3cret@host/db?schema=pg_x", "schema"),
+    ("postgres://user:s3cret@host/db?schema=a%22b", "schema"),
+    ("postgres://user:s3cret@host/db?sslmode=s3cret", "sslmode"),
+    ("postgres://user:s3cret@host/db?sslcert=s3cret", "\"sslcert\""),
+    ("postgres://user:s3cret@host/db?pgbouncer=true", "\"pgbouncer\""),
+    ("postgres://user@host/db?password=s3cret&port=s3cret", "\"port\""),
+    ("postgres://user@host/db?PASSWORD=s3cret", "small letters"),
+    ("postgres://user:s3cret@host/db?host=other", "twice"),
+    (
+      "postgres://user:s3cret@host/db?keepalives_idle=soon",
+      "\"keepalives_idle\"",
+    ),
+    ("POSTGRES:user:s3cret@host", "postgres://"),
+  ] {
+    let error = open(url, Settings::default())
+      .map(|backend| backend.location())
+      .unwrap_err();
+    assert_eq!(error.code, Code::InvalidArgument, "{url}");
+    let shown = format!("{error} {error:?}");
+    assert!(error.message.starts_with("baseDir "), "{url}: {error}");
+    assert!(error.message.contains(why), "{url}: {error}");
+    assert!(!shown.contains("s3cret") && !shown.contains("cret"), "{url}: {shown}");
+  }
+  let long = format!("postgres://host/db?schema={}", "a".repeat(64));
+  assert!(open(&long, Settings::default()).is_err());
+}
+
+#[test]
+fn nothing_that_is_shown_of_a_store_holds_the_password() {
+  for url in [
+    "postgres://user:s3cret@host/db",
+    "postgres://user:s%33cret@host/db",
+    "postgres://user@host/db?password=s3cret",
+    "postgres://user@host/db?options=-c%20x.y=s3cret",
+  ] {
+    let backend = PostgresBackend::new(url, Settings::default()).unwrap();
+    let name = backend.name_of(&session("s"), Item::SESSION);
+    let shown = format!("{backend:?} {:#?} {} {name}", backend, backend.location());
+    assert!(!shown.contains("s3cret") && !shown.contains("s%33cret"), "{shown}");
+  }
+}
