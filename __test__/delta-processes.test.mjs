@@ -7,13 +7,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { DELTA, assertWhole, deltasIn, folderOf, grown, keysIn, madeInTurn } from './support/deltas.mjs'
 import { killNode, runNode } from './support/processes.mjs'
-import { checkpointOf, openStore, places, scratchDirectory } from './support/stores.mjs'
+import { checkpointOf, durablePlaces, openStore, places, scratchDirectory } from './support/stores.mjs'
 
 const lacksSignals = process.platform === 'win32' && 'Windows has no such signals'
 const lacksFlock = spawnSync('flock', ['--version']).error && 'there is no flock(1) here'
 
 const support = JSON.stringify(new URL('./support/deltas.mjs', import.meta.url).href)
-const DURABLE = ['files', 'sqlite']
 
 /** A module that has a store on a place, and sessions that grow. */
 const withStore = (place, options, source) => `
@@ -39,7 +38,7 @@ async function assertTidy(place, folder) {
 }
 
 describe('deltas of one session by several processes', () => {
-  for (const kind of DURABLE) {
+  for (const kind of durablePlaces) {
     it(`that write, prune and delete at once are whole in the end (${kind})`, { timeout: 120_000 }, async () => {
       const place = places[kind]()
       const writer = (first) =>

@@ -8,7 +8,7 @@ import { before, describe, it } from 'node:test'
 
 import { killNode, runNode } from './support/processes.mjs'
 import { makeSession } from './support/sessions.mjs'
-import { onEveryBackend, openStore, places, scratchDirectory } from './support/stores.mjs'
+import { durablePlaces, onEveryBackend, openStore, places, scratchDirectory } from './support/stores.mjs'
 
 /** Enough for the work to be seen in its middle. */
 const ITEMS = 100
@@ -235,7 +235,7 @@ describe('a process that is killed', () => {
     await (await openStore('memory:')).importSession(file)
   })
 
-  for (const kind of ['files', 'sqlite']) {
+  for (const kind of durablePlaces) {
     it(`in the middle of an import into ${kind} leaves nothing to be seen, and it works the next time`, async () => {
       const place = places[kind]()
       await killNode(
@@ -255,7 +255,7 @@ describe('a process that is killed', () => {
 })
 
 describe('memory', () => {
-  for (const kind of ['files', 'sqlite']) {
+  for (const kind of durablePlaces) {
     it(`is not what a session takes up, going out of and into ${kind}`, async () => {
       const fill = `
         const store = new CheckpointStore(process.argv[1], { durability: 'relaxed', maxCheckpointsPerSession: Infinity })

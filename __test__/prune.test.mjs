@@ -16,7 +16,15 @@ import { DAY, HOUR, forge, idAt, idsIn } from './support/forged.mjs'
 import { killNode, runNode } from './support/processes.mjs'
 import { makeSession } from './support/sessions.mjs'
 import { snapshotOf } from './support/snapshot.mjs'
-import { OPTIONS, checkpointOf, onEveryBackend, openStore, scratchDirectory } from './support/stores.mjs'
+import {
+  OPTIONS,
+  checkpointOf,
+  durablePlaces,
+  onEveryBackend,
+  openStore,
+  places,
+  scratchDirectory,
+} from './support/stores.mjs'
 
 const NOON = Date.UTC(2024, 4, 20, 12, 30)
 
@@ -281,8 +289,8 @@ describe('prune, in files', () => {
   })
 })
 
-for (const kind of ['files', 'sqlite']) {
-  const place = () => (kind === 'files' ? scratchDirectory() : `sqlite:${join(scratchDirectory(), 'store.db')}`)
+for (const kind of durablePlaces) {
+  const place = places[kind]
   const program = (location, work) => `
     const store = new CheckpointStore(${JSON.stringify(location)}, { maxCheckpointsPerSession: Infinity })
     await store.initialize()

@@ -21,11 +21,38 @@ export function scratchDirectory() {
   return directory
 }
 
-/** The places that every behaviour must hold on, with a function that makes a new one. */
+/** A server that runs; with it, the suites run on it alone: see `scripts/test-postgres.mjs`. */
+const database = process.env.WAYMARK_TEST_DATABASE_URL
+
+let schemas = 0
+
+/** A schema that is not there yet. */
+export function newSchema(url = database) {
+  const location = new URL(url)
+  const prefix = process.env.WAYMARK_TEST_SCHEMA_PREFIX ?? 'waymark_test_'
+  schemas += 1
+  location.searchParams.set('schema', `${prefix}${process.pid}_${schemas}`)
+  return location.href
+}
+
+/** The places that there are, with a function that makes a new one. */
 export const places = {
   files: () => scratchDirectory(),
   sqlite: () => `sqlite:${join(scratchDirectory(), 'store.db')}`,
   memory: () => 'memory:',
+  ...(database && { postgres: () => newSchema() }),
+}
+
+/** The names of those that every behaviour must hold on. */
+const tested = database ? ['postgres'] : Object.keys(places)
+
+/** The names of those that several processes can share. */
+export const durablePlaces = tested.filter((name) => name !== 'memory')
+
+/** The places that something from one of them has to get to: at least one of the two is tested. */
+export function targetsFrom(source) {
+  const names = Object.keys(places).filter((name) => tested.includes(source) || tested.includes(name))
+  return Object.fromEntries(names.map((name) => [name, places[name]]))
 }
 
 /** The names of those that several processes can share. */
@@ -40,8 +67,8 @@ export async function openStore(location = scratchDirectory(), options = undefin
 
 /** Runs the same suite on every backend: `suite(open)`, where `open(options)` is an initialized store. */
 export function onEveryBackend(title, suite) {
-  for (const [name, newPlace] of Object.entries(places)) {
-    describe(`${title} (${name})`, () => suite((options) => openStore(newPlace(), options)))
+  for (const name of tested) {
+    describe(`${title} (${name})`, () => suite((options) => openStore(places[name](), options)))
   }
 }
 
