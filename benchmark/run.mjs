@@ -22,7 +22,7 @@ if (!existsSync(join(HERE, 'node_modules'))) {
   execFileSync('npm', ['ci', '--ignore-scripts', '--silent'], { cwd: HERE, stdio: 'inherit' })
 }
 
-const [create, eventLoop, read, gzip, burst, memory, orchestrator, storage, contenders, { plot }, report] =
+const [create, eventLoop, read, gzip, burst, memory, orchestrator, storage, postgres, contenders, { plot }, report] =
   await Promise.all(
     [
       'lines/create',
@@ -33,6 +33,7 @@ const [create, eventLoop, read, gzip, burst, memory, orchestrator, storage, cont
       'lines/memory',
       'lines/orchestrator',
       'lines/storage',
+      'lines/postgres',
       'lines/contenders',
       'plot',
       'report',
@@ -55,6 +56,7 @@ const GROUPS = {
   overview: orchestrator.overview,
   diff: orchestrator.diff,
   storage: storage.storage,
+  postgres: postgres.postgres,
 }
 
 const [wanted = ''] = process.argv.slice(2)

@@ -72,8 +72,13 @@ const commands = {
     }
   },
 
-  async fill({ count, tasks, compress }) {
-    for (let made = 0; made < count; made += 1) await contender.save('bench', stateOf(tasks), { compress })
+  async fill({ count, tasks, compress, session = 'bench' }) {
+    for (let made = 0; made < count; made += 1) await contender.save(session, stateOf(tasks), { compress })
+  },
+
+  async saveSession({ tasks, session }) {
+    const made = await contender.store.saveSession({ ...stateOf(tasks).session, id: session })
+    if (!made.success) throw new Error(made.error)
   },
 
   /** So many sessions save at once. */
@@ -82,6 +87,17 @@ const commands = {
     const started = performance.now()
     await Promise.all(Array.from({ length: sessions }, (_, number) => contender.save(`session-${number}`, state)))
     return { ms: performance.now() - started }
+  },
+
+  /** So many sessions, each of which saves so often, one after the other. */
+  writers({ tasks, writers, times }) {
+    const state = stateOf(tasks)
+    return atOnce(writers, times, (session) => contender.save(session, state))
+  },
+
+  /** So many who read the newest of those sessions. */
+  readers({ readers, times }) {
+    return atOnce(readers, times, (session) => contender.latest(session))
   },
 
   async stringify({ tasks, ascii }) {
@@ -106,15 +122,16 @@ const commands = {
     return { ms, total }
   },
 
-  async listInfo() {
-    let total
-    const { ms } = await timed(async () => ({ total } = await contender.listInfo('bench')))
-    return { ms, total }
+  async listInfo({ session = 'bench', limit } = {}) {
+    let page
+    const { ms } = await timed(async () => (page = await contender.listInfo(session, { limit })))
+    const { checkpoints, total, damaged } = page
+    return { ms, total, shown: checkpoints.length, damaged: damaged.length }
   },
 
-  async isIntact({ tasks }) {
+  async isIntact({ tasks, session: sessionId = 'bench' }) {
     const { session, agentStates } = stateOf(tasks)
-    const stored = await contender.latest('bench')
+    const stored = await contender.latest(sessionId)
     const tree = stored.taskTree ?? stored.session.taskTree
     return JSON.stringify([tree, stored.agentStates]) === JSON.stringify([session.taskTree, agentStates])
   },
@@ -145,6 +162,18 @@ function stateOf(size, ascii = true, make = makeState) {
   const key = `${make.name} ${size} ${ascii}`
   if (!states.has(key)) states.set(key, make(size, { ascii }))
   return states.get(key)
+}
+
+/** What so many get done together, and how long each of them waits for one thing. */
+async function atOnce(count, times, work) {
+  const waits = []
+  const one = async (session) => {
+    for (let time = 0; time < times; time += 1) waits.push((await timed(() => work(session))).ms)
+  }
+  const { ms } = await timed(() => Promise.all(Array.from({ length: count }, (_, number) => one(`at-once-${number}`))))
+  waits.sort((a, b) => a - b)
+  const within = (share) => waits[Math.round(share * (waits.length - 1))]
+  return { perSecond: (waits.length * 1000) / ms, median: within(0.5), most: within(0.95) }
 }
 
 async function timed(work) {

@@ -28,21 +28,36 @@ async function openLangGraph(directory) {
   saver.db.pragma('synchronous = FULL')
   requireDurable(saver.db.pragma('journal_mode', { simple: true }), saver.db.pragma('synchronous', { simple: true }))
   const sqlite = saver.db.prepare('SELECT sqlite_version() AS version').get().version
-  const threads = new Map()
 
   return {
     version: `${versionOf('@langchain/langgraph-checkpoint-sqlite')} (better-sqlite3 ${versionOf(
       'better-sqlite3',
     )}, SQLite ${sqlite})`,
-    async save(sessionId, { session, agentStates, contextStore }) {
+    ...threadsOf(saver, uuid6),
+    async close() {
+      saver.db.close()
+    },
+  }
+}
+
+/** Drives one of LangGraph's savers as a graph does whose state is all new in each step. */
+export function threadsOf(
+  saver,
+  uuid6,
+  channelsOf = ({ session, agentStates, contextStore }) => ({ session, agentStates, contextStore }),
+) {
+  const threads = new Map()
+  return {
+    async save(sessionId, state) {
       const thread = threads.get(sessionId) ?? { step: 0, config: threadConfig(sessionId) }
       const step = thread.step + 1
-      const versions = { session: step, agentStates: step, contextStore: step }
+      const channels = channelsOf(state)
+      const versions = Object.fromEntries(Object.keys(channels).map((channel) => [channel, step]))
       const checkpoint = {
         v: 4,
         id: uuid6(step),
         ts: new Date().toISOString(),
-        channel_values: { session, agentStates, contextStore },
+        channel_values: channels,
         channel_versions: versions,
         versions_seen: {},
       }
@@ -52,9 +67,6 @@ async function openLangGraph(directory) {
     },
     async latest(sessionId) {
       return (await saver.get(threadConfig(sessionId)))?.channel_values
-    },
-    async close() {
-      saver.db.close()
     },
   }
 }
@@ -236,7 +248,7 @@ function requireDurable(journalMode, synchronous) {
   throw new Error(`wanted WAL and synchronous=FULL, got ${journalMode} and ${synchronous}`)
 }
 
-async function load(name) {
+export async function load(name) {
   try {
     return await import(name)
   } catch (error) {
@@ -253,7 +265,7 @@ function requireNodeFor(name) {
   throw new Error(`${name} ${version} is not available on Node ${process.version}: it needs ${engines.node}`)
 }
 
-function versionOf(name) {
+export function versionOf(name) {
   return manifestOf(name).version
 }
 

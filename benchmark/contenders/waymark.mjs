@@ -2,8 +2,13 @@
 
 import { CheckpointStore } from '../../index.js'
 
-export async function openWaymark(directory, { keep, durability = 'full', encoding = 'json' }) {
-  const store = new CheckpointStore(directory, { maxCheckpointsPerSession: keep, durability, encoding })
+export async function openWaymark(directory, { keep, durability = 'full', encoding = 'json', maxConnections }) {
+  const store = new CheckpointStore(directory, {
+    maxCheckpointsPerSession: keep,
+    durability,
+    encoding,
+    ...(maxConnections && { maxConnections }),
+  })
   await store.initialize()
   const newest = new Map()
 
@@ -29,7 +34,7 @@ export async function openWaymark(directory, { keep, durability = 'full', encodi
       if (!restored.success) throw new Error(restored.error)
     },
     list: (sessionId) => store.listCheckpoints(sessionId),
-    listInfo: (sessionId) => store.listCheckpointInfo(sessionId),
+    listInfo: (sessionId, options) => store.listCheckpointInfo(sessionId, options),
     close: () => store.close(),
   }
 }
