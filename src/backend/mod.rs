@@ -334,6 +334,9 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
   fn initialize(&self) -> Result<()>;
 
+  /// Gives back what the place need not have while nobody uses it. [`Backend::initialize`] comes before the next call.
+  fn close(&self) {}
+
   fn create_session(&self, session: &SessionId) -> Result<()>;
 
   /// The sessions that hold a session document, in the order of their ids.

@@ -88,6 +88,11 @@ impl Store {
 
   /// Lets no new operation in from now on, and calls `closed` when those inside have ended. Nobody waits for it.
   pub fn close(&self, closed: impl FnOnce() + Send + 'static) {
+    let backend = Arc::clone(&self.backend);
+    let closed = move || {
+      backend.close();
+      closed();
+    };
     let mut state = self.gate.lock();
     state.phase = Phase::Closed;
     state.closings += 1;

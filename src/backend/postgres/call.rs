@@ -112,12 +112,13 @@ impl PostgresBackend {
   ) -> Result<T> {
     let patience = self.settings.timeout;
     let runtime = runtime().map_err(|refusal| refusal.into_error(doing, &name()))?;
-    let mut deadline = Instant::now() + patience;
+    let began = Instant::now();
+    let mut deadline = began + patience;
     let mut pauses = Pauses(FIRST_PAUSE);
     let mut is_unknown = false;
     loop {
       let mut is_overtaken = false;
-      let (refusal, is_connected) = match self.connection(runtime, deadline, is_unknown) {
+      let (refusal, is_connected) = match self.connection(runtime, deadline, is_unknown, began) {
         Err(refusal) => (refusal, false),
         Ok(connection) => {
           let attempt = Attempt {
@@ -162,7 +163,13 @@ impl PostgresBackend {
     }
   }
 
-  fn connection(&self, runtime: &Runtime, deadline: Instant, is_repeat: bool) -> Result<Connection, Refusal> {
+  fn connection(
+    &self,
+    runtime: &Runtime,
+    deadline: Instant,
+    is_repeat: bool,
+    began: Instant,
+  ) -> Result<Connection, Refusal> {
     self.connector.prepare()?;
     let left = deadline.saturating_duration_since(Instant::now());
     let timeouts = Timeouts {
@@ -172,7 +179,7 @@ impl PostgresBackend {
     };
     let got = runtime.block_on(async { timeout_at(deadline + SLACK, self.pool.timeout_get(&timeouts)).await });
     match got {
-      Ok(Ok(client)) => Ok(Connection::new(client, &self.target.schema, is_repeat)),
+      Ok(Ok(client)) => Ok(Connection::new(client, &self.target.schema, is_repeat, began.elapsed())),
       Ok(Err(PoolError::Timeout(TimeoutType::Wait))) => Err(Refusal::pool_exhausted(
         self.settings.max_connections,
         self.settings.timeout,

@@ -1,6 +1,7 @@
 //! One connection, for one attempt.
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use deadpool_postgres::Object;
 use futures_util::future::{join_all, join4};
@@ -25,17 +26,30 @@ pub struct Connection {
   is_in_transaction: Cell<bool>,
   /// Whether nobody knows what became of an earlier attempt.
   pub is_repeat: bool,
+  /// How long ago the first attempt began.
+  age: Duration,
 }
 
 impl Connection {
-  pub fn new(client: Object, schema: &str, is_repeat: bool) -> Self {
+  pub fn new(client: Object, schema: &str, is_repeat: bool, age: Duration) -> Self {
     Self {
       client,
       schema: format!("\"{schema}\"."),
       is_under_way: Cell::new(false),
       is_in_transaction: Cell::new(false),
       is_repeat,
+      age,
     }
+  }
+
+  /// How many milliseconds ago an attempt may have been made of which nobody knows what became; `None` if there was none.
+  pub fn repeats_since_ms(&self) -> Option<i64> {
+    // The server's clock may be a little faster than ours.
+    const SLACK: Duration = Duration::from_secs(1);
+    let age = self.age + SLACK;
+    self
+      .is_repeat
+      .then(|| i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
   }
 
   pub fn is_under_way(&self) -> bool {

@@ -219,6 +219,12 @@ impl Refusal {
     Self::new(Outlook::Passing, Kind::ResourceBusy, "EBUSY", message)
   }
 
+  /// An earlier attempt may have been made, and too much has happened since to tell.
+  pub fn forgotten() -> Self {
+    let message = "others changed it too often since to tell whether it was done";
+    Self::new(Outlook::Final, Kind::ResourceBusy, "EBUSY", message)
+  }
+
   /// Whether the server may still be at it.
   pub fn is_timeout(&self) -> bool {
     self.outlook == Outlook::Unanswered && self.kind == Kind::TimedOut

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::connection::Connection;
 use super::documents::{Key, Seen, number};
-use super::failure::Failure;
+use super::failure::{Failure, Refusal};
 use super::leases;
 use super::payload::{Payload, to_signed};
 use crate::backend::{Document, Item};
@@ -23,6 +23,9 @@ pub struct Replacement<'a> {
   pub token: Uuid,
 }
 
+/// Who tries again looks for its own token. If it is not among those of the last 64 changes, and all of them came after it
+/// first tried, nobody knows whether one of its own came before them: `unclear`.
+///
 /// A document that is being made by somebody else at the same time has an old version that nobody here sees: nothing is
 /// done then, and neither is half of it.
 const REPLACE: &str = with_place!(
@@ -31,13 +34,17 @@ const REPLACE: &str = with_place!(
     FROM unnest($3::text[], $4::bigint[], $5::boolean[], $6::bytea[]) AS new (name, size, packed, bytes)
   ),
   old AS (
-    SELECT name, number, tokens, size, packed, bytes FROM waymark.documents
+    SELECT name, number, tokens, changed_at, size, packed, bytes FROM waymark.documents
     WHERE session = $1 AND name = ANY ($3) AND EXISTS (SELECT 1 FROM place) ORDER BY name FOR UPDATE
   ),
   known AS (SELECT 1 FROM old WHERE $7::uuid = ANY (tokens)),
+  unclear AS (
+    SELECT 1 FROM old
+    WHERE changed_at[64] > clock_timestamp() - $11::bigint * interval '1 millisecond' AND NOT EXISTS (SELECT 1 FROM known)
+  ),
   ground AS (
     SELECT 1 FROM place
-    WHERE NOT EXISTS (SELECT 1 FROM known)
+    WHERE NOT EXISTS (SELECT 1 FROM known UNION ALL SELECT 1 FROM unclear)
       AND (NOT $9::boolean OR (SELECT tokens[1] FROM old LIMIT 1) IS NOT DISTINCT FROM $10::uuid)
   ),
   kept AS (
@@ -50,18 +57,21 @@ const REPLACE: &str = with_place!(
     WHERE p.session = $1 AND p.name = old.name AND p.number < old.number + (old.size IS NOT NULL)::int - $8
   ),
   put AS (
-    INSERT INTO waymark.documents AS d (session, name, number, oldest, tokens, size, packed, bytes)
-    SELECT $1, new.name, 1, 1, ARRAY[$7], new.size, new.packed, new.bytes FROM new, ground ORDER BY new.name
+    INSERT INTO waymark.documents AS d (session, name, number, oldest, tokens, changed_at, size, packed, bytes)
+    SELECT $1, new.name, 1, 1, ARRAY[$7], ARRAY[clock_timestamp()], new.size, new.packed, new.bytes
+    FROM new, ground ORDER BY new.name
     ON CONFLICT (session, name) DO UPDATE SET
       number = d.number + (d.size IS NOT NULL)::int,
       oldest = greatest(d.oldest, d.number + (d.size IS NOT NULL)::int - $8),
-      tokens = (ARRAY[$7] || d.tokens)[1:8],
+      tokens = (ARRAY[$7] || d.tokens)[1:64],
+      changed_at = (ARRAY[clock_timestamp()] || d.changed_at)[1:64],
       size = excluded.size, packed = excluded.packed, bytes = excluded.bytes
     WHERE EXISTS (SELECT 1 FROM old WHERE old.name = d.name)
     RETURNING 1
   )
   SELECT EXISTS (SELECT 1 FROM place), EXISTS (SELECT 1 FROM known UNION ALL SELECT 1 FROM put),
-    1 / (CASE WHEN (SELECT count(*) FROM put) IN (0, cardinality($3)) THEN 1 ELSE 0 END)"
+    1 / (CASE WHEN (SELECT count(*) FROM put) IN (0, cardinality($3)) THEN 1 ELSE 0 END),
+    EXISTS (SELECT 1 FROM unclear)"
 );
 
 /// Replaces documents, if that one of them is what it was, if anything is said of it.
@@ -160,9 +170,16 @@ impl Put<'_> {
           &self.keep,
           &seen.is_some(),
           &seen.and_then(|seen| seen.0),
+          &connection.repeats_since_ms(),
         ],
       )
       .await;
+    if let Ok(rows) = &rows
+      && let Some(row) = rows.first()
+      && row.try_get(3)?
+    {
+      return Err(Refusal::forgotten().into());
+    }
     if leases::placed(connection, self.session, self.fence, rows).await? {
       Ok(())
     } else {
