@@ -334,6 +334,9 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
   fn initialize(&self) -> Result<()>;
 
+  /// Lets go of what is held for calls to come: the store is closed. Those that come all the same are served.
+  fn rest(&self) {}
+
   fn create_session(&self, session: &SessionId) -> Result<()>;
 
   /// The sessions that hold a session document, in the order of their ids.

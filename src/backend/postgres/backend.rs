@@ -32,6 +32,10 @@ impl Backend for PostgresBackend {
     schema::ensure(self)
   }
 
+  fn rest(&self) {
+    drop(self.pool.retain(|_, _| false));
+  }
+
   fn create_session(&self, session: &SessionId) -> Result<()> {
     let (name, fence) = (|| self.name_of_session(session), self.fence(session));
     self.ask("create", &name, async |connection| {

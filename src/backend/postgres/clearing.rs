@@ -20,7 +20,7 @@ pub async fn remove(
     // Its row stays, for the sake of earlier versions and of those who make a change a second time.
     let sql = with_session!(
       "gone AS (
-        UPDATE waymark.documents SET size = NULL, packed = NULL, bytes = NULL, tokens = (ARRAY[$4::uuid] || tokens)[1:8]
+        UPDATE waymark.documents SET size = NULL, packed = NULL, bytes = NULL, tokens = (ARRAY[$4::uuid] || tokens)[1:16]
         WHERE session = $1 AND name = $3 AND size IS NOT NULL AND EXISTS (SELECT 1 FROM place) RETURNING 1
       ),
       done AS (

@@ -140,10 +140,21 @@ pub struct Current {
 
 pub async fn read_current(connection: &Connection, key: &Key<'_>, token: Uuid, limit: u64) -> Result<Current, Failure> {
   let sql = "SELECT size, packed, CASE WHEN greatest(size, octet_length(bytes)) <= $3 THEN bytes END,
-      tokens[1], $4 = ANY (tokens)
+      tokens[1], $4 = ANY (tokens) OR ($5 AND EXISTS (
+        SELECT 1 FROM waymark.previous WHERE session = $1 AND name = $2 AND token = $4
+      ))
     FROM waymark.documents WHERE session = $1 AND name = $2";
   let rows = connection
-    .query(sql, &[&key.session, &key.name, &to_signed(limit), &token])
+    .query(
+      sql,
+      &[
+        &key.session,
+        &key.name,
+        &to_signed(limit),
+        &token,
+        &connection.is_repeat,
+      ],
+    )
     .await?;
   let Some(row) = rows.first() else {
     return Ok(Current {

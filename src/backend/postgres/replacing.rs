@@ -34,15 +34,18 @@ const REPLACE: &str = with_place!(
     SELECT name, number, tokens, size, packed, bytes FROM waymark.documents
     WHERE session = $1 AND name = ANY ($3) AND EXISTS (SELECT 1 FROM place) ORDER BY name FOR UPDATE
   ),
-  known AS (SELECT 1 FROM old WHERE $7::uuid = ANY (tokens)),
+  known AS (
+    SELECT 1 FROM old WHERE $7::uuid = ANY (tokens)
+    UNION ALL SELECT 1 FROM waymark.previous WHERE $11 AND session = $1 AND name = ANY ($3) AND token = $7
+  ),
   ground AS (
     SELECT 1 FROM place
     WHERE NOT EXISTS (SELECT 1 FROM known)
       AND (NOT $9::boolean OR (SELECT tokens[1] FROM old LIMIT 1) IS NOT DISTINCT FROM $10::uuid)
   ),
   kept AS (
-    INSERT INTO waymark.previous (session, name, number, size, packed, bytes)
-    SELECT $1, old.name, old.number, old.size, old.packed, old.bytes FROM old, ground
+    INSERT INTO waymark.previous (session, name, number, token, size, packed, bytes)
+    SELECT $1, old.name, old.number, old.tokens[1], old.size, old.packed, old.bytes FROM old, ground
     WHERE $8::bigint > 0 AND old.size IS NOT NULL
   ),
   cut AS (
@@ -55,7 +58,7 @@ const REPLACE: &str = with_place!(
     ON CONFLICT (session, name) DO UPDATE SET
       number = d.number + (d.size IS NOT NULL)::int,
       oldest = greatest(d.oldest, d.number + (d.size IS NOT NULL)::int - $8),
-      tokens = (ARRAY[$7] || d.tokens)[1:8],
+      tokens = (ARRAY[$7] || d.tokens)[1:16],
       size = excluded.size, packed = excluded.packed, bytes = excluded.bytes
     WHERE EXISTS (SELECT 1 FROM old WHERE old.name = d.name)
     RETURNING 1
@@ -160,6 +163,7 @@ impl Put<'_> {
           &self.keep,
           &seen.is_some(),
           &seen.and_then(|seen| seen.0),
+          &connection.is_repeat,
         ],
       )
       .await;

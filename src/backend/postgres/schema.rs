@@ -20,8 +20,8 @@ pub const VERSION: i32 = 1;
 /// frame; `size` is what it was before.
 ///
 /// A document whose `size` is null is not there. Its `number` is the one that it gets in `previous` when another takes its
-/// place; those from `oldest` on are kept, whatever else is there. `tokens` are those of the last changes, newest first: who
-/// makes a change a second time finds its own. A session has the token of who founded it, and `pins` counts how often
+/// place; those from `oldest` on are kept, whatever else is there. `tokens` are those of the last changes, newest first, and
+/// an earlier version has the one that it was made with: who makes a change a second time finds its own. A session has the token of who founded it, and `pins` counts how often
 /// something was pinned or let go in it. One that is not `present` is there for its lease alone: writes and leases meet in
 /// this one row, so that neither can pass the other by.
 const TABLES: &str = r#"
@@ -58,6 +58,7 @@ const TABLES: &str = r#"
     session text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,
     number bigint NOT NULL,
+    token uuid,
     size bigint NOT NULL,
     packed boolean NOT NULL,
     bytes bytea NOT NULL,
