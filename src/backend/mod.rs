@@ -334,8 +334,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
   fn initialize(&self) -> Result<()>;
 
-  /// Gives back what the place need not have while nobody uses it. [`Backend::initialize`] comes before the next call.
-  fn close(&self) {}
+  /// Lets go of what is held for calls to come: the store is closed. Those that come all the same are served.
+  fn rest(&self) {}
 
   fn create_session(&self, session: &SessionId) -> Result<()>;
 

@@ -265,16 +265,17 @@ impl Store {
   }
 
   /// The stamp, moved ahead if this session already holds a checkpoint of the same moment, or from the clock's future. Looks
-  /// once a store and session; calls that come meanwhile wait for it.
+  /// until it is known for a store and session. Of those who look at once, the first decides; none waits for another, which
+  /// may take all of its time and find nothing.
   pub(super) fn newer_than_all(&self, series: &Series, stamp: Stamp) -> Result<Stamp> {
-    let mut known = self.known_series.lock().unwrap_or_else(PoisonError::into_inner);
-    let shift = if let Some(shift) = known.get(series) {
-      *shift
-    } else {
-      let newest = self.backend.checkpoints(series)?.into_iter().next();
-      let shift = newest.and_then(|newest| self.ids.shift_beyond(&newest.id, stamp));
-      known.insert(series.clone(), shift);
+    let known = || self.known_series.lock().unwrap_or_else(PoisonError::into_inner);
+    let decided = known().get(series).copied();
+    let shift = if let Some(shift) = decided {
       shift
+    } else {
+      let newest = self.backend.page(series, None, 1)?.entries.pop();
+      let shift = || newest.and_then(|newest| self.ids.shift_beyond(&newest.id, stamp));
+      *known().entry(series.clone()).or_insert_with(shift)
     };
     Ok(shift.map_or(stamp, |shift| shift.apply(stamp)))
   }

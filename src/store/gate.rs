@@ -87,10 +87,10 @@ impl Store {
   }
 
   /// Lets no new operation in from now on, and calls `closed` when those inside have ended. Nobody waits for it.
-  pub fn close(&self, closed: impl FnOnce() + Send + 'static) {
-    let backend = Arc::clone(&self.backend);
+  pub fn close(self: &Arc<Self>, closed: impl FnOnce() + Send + 'static) {
+    let store = Arc::clone(self);
     let closed = move || {
-      backend.close();
+      store.backend.rest();
       closed();
     };
     let mut state = self.gate.lock();

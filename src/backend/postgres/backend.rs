@@ -32,8 +32,8 @@ impl Backend for PostgresBackend {
     schema::ensure(self)
   }
 
-  fn close(&self) {
-    self.pool.retain(|_, _| false);
+  fn rest(&self) {
+    drop(self.pool.retain(|_, _| false));
   }
 
   fn create_session(&self, session: &SessionId) -> Result<()> {

@@ -92,6 +92,49 @@ fn an_update_that_was_answered_by_nobody_is_not_made_twice() {
 }
 
 #[test]
+fn a_document_is_stored_once_even_if_many_others_come_before_it_is_tried_again() {
+  let Some((schema, proxy, backend)) = behind_proxy(kept(99)) else {
+    return;
+  };
+  let other = schema.open(kept(99));
+  let s = session("victim");
+  for way in 0..2 {
+    backend.write(&s, Item::SESSION, b"before").unwrap();
+    thread::scope(|scope| {
+      proxy.set(Fault::Last(b"mine"));
+      let written = scope.spawn(|| {
+        if way == 0 {
+          return backend.write(&s, Item::SESSION, b"mine").map(drop);
+        }
+        backend.update(&s, Document::Session, 9, &mut |_| Ok(Some(b"mine".to_vec())))
+      });
+      while !proxy.is_over() {
+        thread::sleep(Duration::from_millis(1));
+      }
+      for number in 0..30 {
+        other.write(&s, Item::SESSION, &number.to_string()).unwrap();
+      }
+      proxy.set(Fault::None);
+      written.join().unwrap().unwrap();
+    });
+    let versions = (0..=other.versions(&s, Document::Session).unwrap())
+      .filter_map(|back| other.read(&s, Item::version(Document::Session, back), 9).unwrap())
+      .filter(|bytes| bytes == b"mine");
+    assert_eq!(versions.count(), 1, "{way}");
+    other.delete_session(&s).unwrap();
+  }
+}
+
+#[test]
+fn a_store_that_is_closed_keeps_no_connections() {
+  let Some((_schema, backend)) = backend() else { return };
+  assert!(backend.pool.status().size > 0);
+  backend.rest();
+  assert_eq!(backend.pool.status().size, 0);
+  assert!(backend.places().unwrap().is_empty());
+}
+
+#[test]
 fn what_is_removed_while_the_connection_breaks_was_there() {
   let Some((_schema, proxy, backend)) = behind_proxy(kept(0)) else {
     return;
