@@ -229,6 +229,8 @@ export interface CheckpointOptions {
   label?: string
   /** Refuse a label that another checkpoint of the session has. */
   uniqueLabel?: boolean
+  /** Store it only if this is the newest checkpoint of the session; `null` if it must be the first. */
+  ifParent?: string | null
   metadata?: Record<string, unknown>
 }
 
@@ -365,6 +367,8 @@ export interface SessionInfo {
   newestCheckpoint?: { id: string; timestamp: number }
   /** Everything below the session. */
   sizeBytes: number
+  /** Who owns it now, until when, and under which number. */
+  lease?: { owner: string; number: number; expiresAt: number }
 }
 
 /** What becomes of sessions that are past their time. */
@@ -548,6 +552,12 @@ export interface LoadOptions {
   version?: number
 }
 
+/** On what condition a session is saved. */
+export interface SaveOptions {
+  /** Save it only over the session of this revision; `null` if there must be none yet. */
+  ifRevision?: string | null
+}
+
 /** One message of an agent's conversation, with whatever else the caller puts there. */
 export interface AgentMessage {
   role: string
@@ -685,6 +695,10 @@ export interface CheckpointResult {
   cause?: unknown
   /** What went wrong after the write was safe, such as an old checkpoint that could not be removed. */
   warnings?: string[]
+  /** Of `saveSession()`: what `ifRevision` of the next save must be, unless somebody else saves in between. */
+  revision?: string
+  /** With `WAYMARK_CONFLICT`: the revision, or the newest checkpoint, that is there now; `null` if there is none. */
+  current?: string | null
 }
 
 /** A checkpoint that is there, but cannot be read. */
@@ -947,6 +961,9 @@ export interface StopSignal {
   removeEventListener(type: 'abort', listener: () => void): void
 }
 
+/** The `AbortSignal` of the runtime, where its types are at hand. */
+export type RuntimeSignal = typeof globalThis extends { AbortSignal: { prototype: infer Signal } } ? Signal : StopSignal
+
 /** How long work is watched and stopped. */
 export interface WorkOptions {
   /**
@@ -1094,7 +1111,71 @@ export declare class AutoCheckpoint {
   [Symbol.asyncDispose](): Promise<void>
 }
 
+/** What somebody asks for who wants to own a session. */
+export interface AcquireOptions {
+  /** Who it is for, in 1 to 200 bytes: for people, and for whoever else asks. The machine, the process and a random part. */
+  owner?: string
+  /**
+   * How long the session stays owned when its owner is gone, in milliseconds, from 50 to a day; 30,000 by default. A living
+   * owner renews three times as often.
+   */
+  ttlMs?: number
+  /** How long to wait for a session that somebody else owns; 0 by default, `Infinity` for as long as it takes. */
+  waitMs?: number
+  /** Ends the waiting. */
+  signal?: StopSignal
+}
+
+/** Which session `acquireNext()` takes. */
+export interface AcquireNextOptions extends AcquireOptions {
+  /**
+   * The status that it must have, or several; by default one that somebody was at work on: `'initializing'`, `'active'`,
+   * `'resuming'` or `'completing'`.
+   */
+  status?: SessionStatus | SessionStatus[]
+}
+
+/**
+ * A session that this store owns: see `acquireSession()`.
+ *
+ * It is renewed by itself until it is released, or lost because the process, or its event loop, stood still for longer than
+ * `ttlMs` and somebody else took the session. The timer does not keep the process alive.
+ */
+export declare class SessionLease {
+  private constructor()
+  get sessionId(): string
+  get owner(): string
+  /** Of two leases of a session, the later one has the greater number. Hand it to whatever else must refuse a former owner. */
+  get number(): number
+  /** Until when nobody else can take the session, unless it is renewed: milliseconds since 1970. */
+  get expiresAt(): number
+  /** Whether it is known that somebody else has taken the session. */
+  get isLost(): boolean
+  /** Whether `release()` was called. */
+  get isReleased(): boolean
+  /** Aborts when the lease is known to be lost: hand it to the work that must stop then. */
+  get signal(): RuntimeSignal
+  /** Renews it now. Rejects with `WAYMARK_LEASE_LOST` if somebody else has taken the session. */
+  renew(): Promise<void>
+  /** Lets others have the session. What is lost already needs no giving back. */
+  release(): Promise<void>
+  /** `release()`, for `await using lease = …`. */
+  [Symbol.asyncDispose](): Promise<void>
+}
+
 export interface CheckpointStore {
+  /**
+   * Makes this store the only one that can write to a session, which need not exist yet, until the lease is released.
+   *
+   * While it is held, whoever else writes to the session gets `WAYMARK_LEASE_LOST`: other stores, and a former owner for good.
+   * Reading is free for all. Rejects with `WAYMARK_LEASE_HELD`, and the `lease` that is in the way, if somebody else owns the
+   * session for longer than `waitMs`; `force` takes it from them.
+   */
+  acquireSession(sessionId: string, options?: AcquireOptions & { force?: boolean }): Promise<SessionLease>
+  /**
+   * Takes any saved session that nobody owns, such as one whose owner is gone; `null` if there is none within `waitMs`.
+   */
+  acquireNext(options?: AcquireNextOptions): Promise<SessionLease | null>
   /**
    * Takes checkpoints of a session by itself, on a timer, when a policy says so, or both, until it is stopped.
    *
@@ -1117,6 +1198,9 @@ export type WaymarkErrorCode =
   | 'WAYMARK_NOT_SERIALIZABLE'
   | 'WAYMARK_NOT_FOUND'
   | 'WAYMARK_EXISTS'
+  | 'WAYMARK_CONFLICT'
+  | 'WAYMARK_LEASE_HELD'
+  | 'WAYMARK_LEASE_LOST'
   | 'WAYMARK_AMBIGUOUS'
   | 'WAYMARK_CORRUPT'
   | 'WAYMARK_CHECKSUM_MISMATCH'
@@ -1198,9 +1282,19 @@ export declare class CheckpointStore {
   getBaseDir(): string
   /** Makes the directories of a session. No other method needs them to be there. */
   createSessionDirectory(sessionId: string): Promise<void>
-  /** Stores a session without its `taskTree`, which has a file of its own: see `saveTaskTree()`. */
-  saveSession(session: SwarmSession): Promise<CheckpointResult>
-  /** The session as it was last saved or restored, or `null`; an earlier version of it, if the store keeps some. */
+  /**
+   * Stores a session without its `taskTree`, which has a file of its own: see `saveTaskTree()`.
+   *
+   * With `ifRevision` it happens only if the session is still the one that the caller has seen: otherwise the answer has the
+   * code `WAYMARK_CONFLICT`, and the revision of what is there as `current`.
+   */
+  saveSession(session: SwarmSession, options?: SaveOptions): Promise<CheckpointResult>
+  /**
+   * The session as it was last saved or restored, or `null`; an earlier version of it, if the store keeps some.
+   *
+   * `withRevision` gives its revision too, for `saveSession(session, { ifRevision })`.
+   */
+  loadSession<S extends SwarmSession = SwarmSession>(sessionId: string, options: LoadOptions & { withRevision: true }): Promise<{ session: Omit<S, 'taskTree'>; revision: string } | null>
   loadSession<S extends SwarmSession = SwarmSession>(sessionId: string, options?: LoadOptions): Promise<Omit<S, 'taskTree'> | null>
   /** Stores the task tree of a session. A Map becomes a plain object. */
   saveTaskTree(sessionId: string, taskTree: Map<string, HierarchicalTask> | Record<string, HierarchicalTask>): Promise<CheckpointResult>
@@ -1215,6 +1309,9 @@ export declare class CheckpointStore {
    *
    * The state is read before the method returns: what the caller changes afterwards is not part of it. The short
    * form `createCheckpoint(session, options)` is for sessions without agent states and context.
+   *
+   * With `ifParent` it happens only if that is still the newest checkpoint of the session: otherwise the answer has the code
+   * `WAYMARK_CONFLICT`, and the id of the newest as `current`.
    */
   createCheckpoint(session: SwarmSession, agentStates: Map<string, SwarmAgentConfig> | Record<string, SwarmAgentConfig>, contextStore: Map<string, unknown> | Record<string, unknown>, options: AtLeast<CheckpointOptions, 'trigger'>): Promise<CheckpointResult>
   createCheckpoint(session: SwarmSession, options: AtLeast<CheckpointOptions, 'trigger'>): Promise<CheckpointResult>

@@ -6,21 +6,25 @@ const { AgentCheckpoints, CheckpointIterator, CheckpointStore, __napiBindingTarg
 const { AutoCheckpoint } = require('./lib/auto-checkpoint.js')
 const { control } = require('./lib/controlled.js')
 const { isObject } = require('./lib/errors.js')
+const { SessionLease, leaseMethods } = require('./lib/lease.js')
 const { CheckpointPolicy } = require('./lib/policy.js')
 
 const methods = {
   autoCheckpoint(options) {
     return new AutoCheckpoint(this, options)
   },
+  ...leaseMethods,
 }
 
-// Configurable: test runners evaluate this file again for a class that is already loaded.
-Object.defineProperty(CheckpointStore.prototype, 'autoCheckpoint', {
-  value: methods.autoCheckpoint,
-  configurable: true,
-  enumerable: false,
-  writable: true,
-})
+for (const [name, value] of Object.entries(methods)) {
+  // Configurable: test runners evaluate this file again for a class that is already loaded.
+  Object.defineProperty(CheckpointStore.prototype, name, {
+    value,
+    configurable: true,
+    enumerable: false,
+    writable: true,
+  })
+}
 
 control(CheckpointStore.prototype, 'exportSession', 2)
 control(CheckpointStore.prototype, 'importSession', 1)
@@ -37,5 +41,6 @@ module.exports = {
   CheckpointIterator,
   CheckpointPolicy,
   CheckpointStore,
+  SessionLease,
   __napiBindingTarget,
 }

@@ -8,7 +8,10 @@ import { fileURLToPath } from 'node:url'
 const EXAMPLES = fileURLToPath(new URL('../examples', import.meta.url))
 
 describe('the examples', () => {
-  for (const name of readdirSync(EXAMPLES).filter((file) => file.endsWith('.mjs'))) {
+  const names = readdirSync(EXAMPLES, { withFileTypes: true }).map((entry) =>
+    entry.isDirectory() ? join(entry.name, 'main.mjs') : entry.name,
+  )
+  for (const name of names) {
     it(`${name} runs to its end and prints what its comments promise`, () => {
       const path = join(EXAMPLES, name)
       const promised = [...readFileSync(path, 'utf8').matchAll(/\/\/ prints: (.*)$/gm)].map((match) => match[1])

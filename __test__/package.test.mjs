@@ -60,8 +60,10 @@ describe('the package', () => {
       'lib/capture.js',
       'lib/controlled.js',
       'lib/errors.js',
+      'lib/lease.js',
       'lib/one-at-a-time.js',
       'lib/policy.js',
+      'lib/signals.js',
       'lib/timer.js',
       'package.json',
     ])

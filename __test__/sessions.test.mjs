@@ -12,7 +12,7 @@ onEveryBackend('sessions', (open) => {
     assert.equal(result.success, true)
     assert.match(result.path, /s[/\\]session\.json$/)
     assert.equal(result.sizeBytes, JSON.stringify(withoutTree(session), null, 2).length)
-    assert.deepEqual(Object.keys(result), ['success', 'path', 'sizeBytes'])
+    assert.deepEqual(Object.keys(result), ['success', 'path', 'sizeBytes', 'revision'])
     assert.deepEqual(await store.loadSession('s'), withoutTree(session))
     assert.ok(session.taskTree, 'the caller keeps its tree')
   })

@@ -7,6 +7,7 @@
 
 const { newControl, progressOf, stopWork } = require('../binding.js')
 const { isObject, wrong } = require('./errors.js')
+const { abortError, checkedSignal } = require('./signals.js')
 const { startTimer } = require('./timer.js')
 
 /** Twenty times a second is as often as anybody looks. */
@@ -101,16 +102,7 @@ function checked(options) {
   if (onProgress !== undefined && typeof onProgress !== 'function') {
     throw wrong('options.onProgress', 'a function', onProgress)
   }
-  // Of this realm or another: test runners give their tests a global object of their own.
-  const isSignal = typeof signal?.aborted === 'boolean' && typeof signal.addEventListener === 'function'
-  if (signal !== undefined && !isSignal) throw wrong('options.signal', 'an AbortSignal', signal)
-  return { onProgress, signal }
-}
-
-/** As Node's own methods reject: whatever the reason is, it is the cause. */
-function abortError(signal) {
-  const error = new Error('The operation was aborted', { cause: signal.reason })
-  return Object.assign(error, { name: 'AbortError', code: 'ABORT_ERR' })
+  return { onProgress, signal: checkedSignal(signal) }
 }
 
 module.exports = { control }

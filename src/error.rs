@@ -27,6 +27,12 @@ pub enum Code {
   NotFound,
   /// Something of that name is there already, and must not be.
   Exists,
+  /// Something else is there than the caller had seen.
+  Conflict,
+  /// Somebody else owns the session.
+  LeaseHeld,
+  /// The lease under which the caller works is no longer in force, or somebody else holds one.
+  LeaseLost,
   /// A plain checkpoint id that exists in more than one session.
   Ambiguous,
   /// Something is stored under that name, but it is not what this store writes.
@@ -59,6 +65,9 @@ impl Code {
       Self::NotSerializable => "WAYMARK_NOT_SERIALIZABLE",
       Self::NotFound => "WAYMARK_NOT_FOUND",
       Self::Exists => "WAYMARK_EXISTS",
+      Self::Conflict => "WAYMARK_CONFLICT",
+      Self::LeaseHeld => "WAYMARK_LEASE_HELD",
+      Self::LeaseLost => "WAYMARK_LEASE_LOST",
       Self::Ambiguous => "WAYMARK_AMBIGUOUS",
       Self::Corrupt => "WAYMARK_CORRUPT",
       Self::ChecksumMismatch => "WAYMARK_CHECKSUM_MISMATCH",
@@ -77,7 +86,13 @@ pub struct Error {
   pub code: Code,
   pub message: String,
   pub cause: Option<Box<dyn StdError + Send + Sync>>,
+  /// Of a conflict: what is there now.
+  pub current: Option<Current>,
 }
+
+/// What is there instead of what a caller had seen: the revision of a document, or the id of the newest checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Current(pub Option<String>);
 
 impl Error {
   pub fn new(code: Code, message: impl Into<String>) -> Self {
@@ -85,6 +100,22 @@ impl Error {
       code,
       message: message.into(),
       cause: None,
+      current: None,
+    }
+  }
+
+  /// Nothing was written: `what` is not what the caller had seen, but `current`.
+  #[must_use]
+  pub fn conflict(what: &str, current: Option<String>) -> Self {
+    let now = current.as_ref().map_or("nothing is there".to_owned(), |current| {
+      format!("it is {current:?} now")
+    });
+    Self {
+      current: Some(Current(current)),
+      ..Self::new(
+        Code::Conflict,
+        format!("{what} is not what it was: {now}. Look at it and decide again"),
+      )
     }
   }
 

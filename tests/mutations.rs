@@ -158,7 +158,7 @@ fn no_mutation_crashes_a_reader_and_none_that_changes_a_checkpoint_passes_for_wh
   let store = store.enter().unwrap();
   let session = SessionId::parse("s").unwrap();
   let task = TaskId::parse("t").unwrap();
-  store.save_session(&session, r#"{"id":"s","name":"n"}"#).unwrap();
+  store.save_session(&session, r#"{"id":"s","name":"n"}"#, None).unwrap();
   store.save_task_tree(&session, r#"{"a":{"status":"pending"}}"#).unwrap();
   store
     .save_task_result(&session, &task, r#"[1,"two",{"three":null}]"#)

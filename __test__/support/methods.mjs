@@ -30,6 +30,8 @@ export const ALL_METHODS = {
   unpinCheckpoint: ['s', 'cp-1'],
   forkSession: [{ sessionId: 's', checkpointId: 'cp-1', newSessionId: 'other' }],
   history: ['s'],
+  acquireSession: ['s', { ttlMs: 1000 }],
+  acquireNext: [{ ttlMs: 1000 }],
   saveTaskResult: ['s', 't', 1],
   loadTaskResult: ['s', 't'],
   getSessionStorageStats: ['s'],

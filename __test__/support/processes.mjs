@@ -18,6 +18,21 @@ export function runNode(source, { args = [], timeout = 60_000 } = {}) {
   })
 }
 
+/** Starts such a module, which can be written to. */
+export function startNode(source) {
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', programOf(source)], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  let printed = ''
+  child.stdout.setEncoding('utf8').on('data', (text) => {
+    printed += text
+  })
+  const ended = new Promise((resolve) => {
+    child.once('close', resolve)
+  })
+  return { child, ended, printed: () => printed }
+}
+
 /** Runs such a module until it has printed so many lines, kills it in the middle, and resolves to all whole lines. */
 export function killNode(source, { afterLines }) {
   const child = spawn(process.execPath, ['--input-type=module', '--eval', programOf(source)], {

@@ -1,6 +1,6 @@
 // An orchestrator whose own types have more members than ours, and everything that the original did not have.
 
-import { CheckpointStore } from 'waymark'
+import { CheckpointStore, SessionLease } from 'waymark'
 import type {
   CheckpointDiff,
   CheckpointEncoding,
@@ -98,6 +98,22 @@ export async function carried(store: CheckpointStore, signal: StopSignal): Promi
   return phase === 'export' ? out.sizeBytes + out.bytes : back.checkpoints + back.documents + (rest ?? 0)
 }
 
+export async function owned(store: CheckpointStore, session: SwarmSession): Promise<string | null | undefined> {
+  const lease: SessionLease = await store.acquireSession('s', {
+    owner: 'me',
+    ttlMs: 1000,
+    waitMs: Infinity,
+    force: true,
+  })
+  const next: SessionLease | null = await store.acquireNext({ status: ['active', 'paused'] })
+  const isStopped: boolean = lease.signal.aborted || lease.isLost || lease.number < (next?.number ?? 0)
+  const loaded = await store.loadSession('s', { withRevision: true })
+  const plain = await store.loadSession('s', { version: -1 })
+  const saved = await store.saveSession(session, { ifRevision: loaded?.revision ?? null })
+  const created = await store.createCheckpoint(session, { trigger: 'auto', ifParent: null })
+  return isStopped ? (loaded?.session.name ?? plain?.name) : (saved.current ?? created.current)
+}
+
 export async function encoded(session: SwarmSession): Promise<CheckpointEncoding | undefined> {
   const encodings: CheckpointEncoding[] = ['json', 'gzip', 'zstd', 'delta']
   const store = new CheckpointStore('memory:', { encoding: 'delta', deltaCacheBytes: 0 })
@@ -143,6 +159,14 @@ export function refused(store: CheckpointStore, session: SwarmSession): void {
   void store.exportSession('s')
   // @ts-expect-error a file is named by its path
   void store.importSession({ href: 'file:///s.zst' })
+  // @ts-expect-error a lease is acquired
+  void new SessionLease()
+  // @ts-expect-error a time is a number
+  void store.acquireSession('s', { ttlMs: '1s' })
+  // @ts-expect-error a status is one of those of a session
+  void store.acquireNext({ status: 'unowned' })
+  // @ts-expect-error a revision is a text
+  void store.saveSession(session, { ifRevision: 5 })
   // @ts-expect-error a signal can be listened to
   void store.importSession('s.zst', { signal: { aborted: false } })
   // @ts-expect-error an export keeps the id

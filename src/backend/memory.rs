@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::item::RESULTS;
+use super::lease::{self, Record};
 use super::{
-  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Look, Peek, Peeked, Put, Series,
-  Supply, Usage, is_beginning,
+  Acquired, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Content, Document, Encoding, Fences, Footing,
+  Item, Lease, Look, Peek, Peeked, Put, Series, Supply, Usage, is_beginning,
 };
-use crate::clock::now_ms;
+use crate::clock::{now_ms, now_us};
 use crate::error::{Error, Result};
 use crate::format::delta::Reference;
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -18,6 +19,9 @@ use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
 pub struct MemoryBackend {
   keep_previous: u32,
   sessions: Mutex<BTreeMap<SessionId, Contents>>,
+  /// Those of sessions that are gone too: they are small, and go with the process.
+  leases: Mutex<BTreeMap<SessionId, Record>>,
+  fences: Fences,
 }
 
 #[derive(Debug, Default)]
@@ -76,6 +80,25 @@ impl Contents {
     own
       .filter_map(|(_, stored)| Some(Reference::of(&stored.bytes)?.key))
       .collect()
+  }
+
+  /// Makes or extends a key, and says how long it is then; `None` if it has not what is needed.
+  fn extend_key(&mut self, series: &Series, footing: Footing<'_>) -> Option<u64> {
+    let name = (series.agent.clone(), footing.key.clone());
+    if footing.known == 0 {
+      let key = self.keys.entry(name).or_default();
+      if !is_beginning(footing.added, key) {
+        *key = footing.added.to_vec();
+      }
+      return Some(key.len() as u64);
+    }
+    let known = usize::try_from(footing.known).unwrap_or(usize::MAX);
+    let key = self.keys.get_mut(&name).filter(|key| key.len() >= known)?;
+    if !footing.added.is_empty() {
+      key.truncate(known);
+      key.extend_from_slice(footing.added);
+    }
+    Some(key.len() as u64)
   }
 
   fn is_empty(&self) -> bool {
@@ -172,6 +195,18 @@ impl MemoryBackend {
     self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
   }
 
+  /// The sessions, for somebody who may write to this one. Nobody can take it over before they are let go.
+  fn lock_for(&self, session: &SessionId) -> Result<MutexGuard<'_, BTreeMap<SessionId, Contents>>> {
+    let sessions = self.lock();
+    lease::admit(self.records().get(session), session, self.fences.of(session), now_ms())?;
+    Ok(sessions)
+  }
+
+  /// Whoever needs both locks takes that of the sessions first.
+  fn records(&self) -> MutexGuard<'_, BTreeMap<SessionId, Record>> {
+    self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+  }
+
   fn bytes(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     match content.write_to(&mut bytes) {
@@ -195,7 +230,7 @@ impl Backend for MemoryBackend {
   }
 
   fn create_session(&self, session: &SessionId) -> Result<()> {
-    self.lock().entry(session.clone()).or_default();
+    self.lock_for(session)?.entry(session.clone()).or_default();
     Ok(())
   }
 
@@ -223,7 +258,7 @@ impl Backend for MemoryBackend {
   }
 
   fn delete_session(&self, session: &SessionId) -> Result<Option<Error>> {
-    self.lock().remove(session);
+    self.lock_for(session)?.remove(session);
     Ok(None)
   }
 
@@ -242,7 +277,7 @@ impl Backend for MemoryBackend {
       }
       Ok(())
     })?;
-    let mut sessions = self.lock();
+    let mut sessions = self.lock_for(session)?;
     let is_new = sessions.get(session).is_none_or(Contents::is_empty);
     if is_new {
       sessions.insert(session.clone(), contents);
@@ -253,7 +288,7 @@ impl Backend for MemoryBackend {
   fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64> {
     let bytes = self.bytes(session, item, content)?;
     let size = bytes.len() as u64;
-    let mut sessions = self.lock();
+    let mut sessions = self.lock_for(session)?;
     let contents = sessions.entry(session.clone()).or_default();
     match item {
       Item::Document(document) => contents.replace(document, bytes, self.keep_previous),
@@ -262,39 +297,24 @@ impl Backend for MemoryBackend {
     Ok(size)
   }
 
-  fn write_delta(
-    &self,
-    series: &Series,
-    id: &CheckpointId,
-    footing: Footing<'_>,
-    content: &dyn Content,
-  ) -> Result<Put> {
-    let item = series.item(id, Encoding::Delta);
-    let bytes = self.bytes(&series.session, item, content)?;
+  fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<Put> {
+    let item = series.item(id, new.encoding);
+    let bytes = self.bytes(&series.session, item, new.content)?;
     let size = bytes.len() as u64;
-    let mut sessions = self.lock();
+    let mut sessions = self.lock_for(&series.session)?;
     let contents = sessions.entry(series.session.clone()).or_default();
-    let key = (series.agent.clone(), footing.key.clone());
-    if footing.known == 0 {
-      let there = contents.keys.entry(key.clone()).or_default();
-      if !is_beginning(footing.added, there) {
-        *there = footing.added.to_vec();
-      }
-    } else {
-      let known = usize::try_from(footing.known).unwrap_or(usize::MAX);
-      let Some(key) = contents.keys.get_mut(&key).filter(|key| key.len() >= known) else {
-        return Ok(Put::KeyIsGone);
-      };
-      if !footing.added.is_empty() {
-        key.truncate(known);
-        key.extend_from_slice(footing.added);
-      }
+    let newest = contents.of_series(series).min_by(CheckpointEntry::newest_first);
+    if let Some(conflict) = new.after.conflict(newest.as_ref().map(|newest| &newest.id)) {
+      return Ok(conflict);
     }
-    contents.put(item, bytes);
-    let key = Look {
-      size: contents.keys.get(&key).map_or(0, |key| key.len() as u64),
-      modified: 0,
+    let key = match new.footing {
+      None => None,
+      Some(footing) => match contents.extend_key(series, footing) {
+        Some(size) => Some(Look { size, modified: 0 }),
+        None => return Ok(Put::KeyIsGone),
+      },
     };
+    contents.put(item, bytes);
     Ok(Put::Stored { size, key })
   }
 
@@ -326,7 +346,7 @@ impl Backend for MemoryBackend {
   fn write_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
     let document = self.bytes(session, Item::SESSION, session_document)?;
     let tree = self.bytes(session, Item::TASK_TREE, task_tree)?;
-    let mut sessions = self.lock();
+    let mut sessions = self.lock_for(session)?;
     let contents = sessions.entry(session.clone()).or_default();
     contents.replace(Document::Session, document, self.keep_previous);
     contents.replace(Document::TaskTree, tree, self.keep_previous);
@@ -334,7 +354,7 @@ impl Backend for MemoryBackend {
   }
 
   fn update(&self, session: &SessionId, document: Document, _limit: u64, change: &mut Change<'_>) -> Result<()> {
-    let mut sessions = self.lock();
+    let mut sessions = self.lock_for(session)?;
     let old = sessions
       .get(session)
       .and_then(|contents| contents.get(Item::Document(document)))
@@ -381,13 +401,13 @@ impl Backend for MemoryBackend {
   }
 
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
-    let mut sessions = self.lock();
+    let mut sessions = self.lock_for(session)?;
     let taken = sessions.get_mut(session).and_then(|contents| contents.remove(item));
     Ok(taken.is_some())
   }
 
   fn quarantine(&self, session: &SessionId, item: Item<'_>) -> Result<Option<String>> {
-    let mut sessions = self.lock();
+    let mut sessions = self.lock_for(session)?;
     let Some((contents, bytes)) = sessions.get_mut(session).and_then(|contents| {
       let bytes = contents.take(item)?;
       Some((contents, bytes))
@@ -400,7 +420,7 @@ impl Backend for MemoryBackend {
   }
 
   fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<bool> {
-    let mut sessions = self.lock();
+    let mut sessions = self.lock_for(&series.session)?;
     let contents = sessions.get_mut(&series.session);
     let contents = contents.filter(|contents| !contents.is_pinned(series.agent.as_ref(), &entry.id));
     let taken = contents.and_then(|contents| contents.remove(series.item_of(entry)));
@@ -413,7 +433,7 @@ impl Backend for MemoryBackend {
 
   fn set_made_at(&self, series: &Series, entry: &CheckpointEntry) -> Result<()> {
     let key = key(series.agent.as_ref(), &entry.id, entry.encoding);
-    let mut sessions = self.lock();
+    let mut sessions = self.lock_for(&series.session)?;
     let contents = sessions.get_mut(&series.session);
     if let Some(stored) = contents.and_then(|contents| contents.checkpoints.get_mut(&key)) {
       stored.stored_at = entry.made_at;
@@ -422,7 +442,7 @@ impl Backend for MemoryBackend {
   }
 
   fn set_pinned(&self, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool> {
-    let mut sessions = self.lock();
+    let mut sessions = self.lock_for(&series.session)?;
     let contents = sessions.get_mut(&series.session);
     Ok(contents.is_some_and(|contents| contents.pin(series.agent.as_ref(), id, is_pinned)))
   }
@@ -492,6 +512,53 @@ impl Backend for MemoryBackend {
         .of_series(&session.into())
         .min_by(CheckpointEntry::newest_first),
     })
+  }
+
+  fn fences(&self) -> &Fences {
+    &self.fences
+  }
+
+  fn acquire(&self, session: &SessionId, claim: Claim<'_>) -> Result<Acquired> {
+    let (_sessions, now) = (self.lock(), now_ms());
+    let mut records = self.records();
+    Ok(match Record::acquire(records.get(session), claim, now, now_us()) {
+      Ok(record) => {
+        let lease = record.lease(now);
+        records.insert(session.clone(), record);
+        Acquired::Taken(lease)
+      }
+      Err(held) => Acquired::Held(held),
+    })
+  }
+
+  fn renew(&self, session: &SessionId, number: u64, ttl_ms: u64) -> Result<Option<Lease>> {
+    let (mut records, now) = (self.records(), now_ms());
+    let renewed = Record::renew(records.get(session), number, ttl_ms, now);
+    Ok(renewed.map(|record| {
+      let lease = record.lease(now);
+      records.insert(session.clone(), record);
+      lease
+    }))
+  }
+
+  fn release(&self, session: &SessionId, number: u64) -> Result<bool> {
+    let mut records = self.records();
+    let Some(released) = Record::release(records.get(session), number) else {
+      return Ok(false);
+    };
+    records.insert(session.clone(), released);
+    Ok(true)
+  }
+
+  fn leases(&self) -> Result<Vec<(SessionId, Lease)>> {
+    let now = now_ms();
+    let records = self.records();
+    let held = records.iter().filter(|(_, record)| record.is_held(now));
+    Ok(
+      held
+        .map(|(session, record)| (session.clone(), record.lease(now)))
+        .collect(),
+    )
   }
 }
 

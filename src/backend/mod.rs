@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::slice;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -11,6 +12,7 @@ use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
 mod contract;
 pub mod file;
 mod item;
+mod lease;
 mod location;
 mod memory;
 mod postgres;
@@ -18,6 +20,7 @@ mod sqlite;
 
 pub use file::{Durability, FileBackend};
 pub use item::{CheckpointEntry, Document, Encoding, Item, ItemName, Series, time_in_id};
+pub use lease::{Acquired, Claim, Fences, Lease, refusal};
 pub use location::open;
 pub use memory::MemoryBackend;
 pub use postgres::PostgresBackend;
@@ -140,11 +143,48 @@ pub struct Look {
   pub modified: u64,
 }
 
-/// What became of a delta.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A checkpoint on its way to a place.
+#[derive(Clone, Copy)]
+pub struct CheckpointWrite<'a> {
+  pub encoding: Encoding,
+  /// Of a delta, and of no other.
+  pub footing: Option<Footing<'a>>,
+  pub after: &'a After,
+  pub content: &'a dyn Content,
+}
+
+impl fmt::Debug for CheckpointWrite<'_> {
+  fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(formatter, "a checkpoint in {:?} after {:?}", self.encoding, self.after)
+  }
+}
+
+/// After which checkpoint of its series a new one may come.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum After {
+  #[default]
+  Any,
+  /// Only if this is the newest, or if there is none.
+  Newest(Option<CheckpointId>),
+}
+
+impl After {
+  /// What is in the way, where that is the newest.
+  fn conflict(&self, newest: Option<&CheckpointId>) -> Option<Put> {
+    match self {
+      Self::Newest(expected) if expected.as_ref() != newest => Some(Put::Conflict(newest.cloned())),
+      _ => None,
+    }
+  }
+}
+
+/// What became of a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Put {
-  /// It is stored, in so many bytes, on a key that looks like that.
-  Stored { size: u64, key: Look },
+  /// It is stored, in so many bytes; a delta on a key that looks like that.
+  Stored { size: u64, key: Option<Look> },
+  /// Nothing is stored: this is the newest, and not the one that was expected.
+  Conflict(Option<CheckpointId>),
   /// Nothing is stored: the key is not there any more, or not what it was.
   KeyIsGone,
   /// Nothing is stored: the place cannot make sure that the key stays.
@@ -171,6 +211,9 @@ impl Peek {
   }
 }
 
+/// What reading one of several gave.
+pub type Read = Result<Option<Vec<u8>>>;
+
 /// What looking at one of several gave.
 pub type Peeked = Result<Option<Peek>>;
 
@@ -186,6 +229,13 @@ pub struct Usage {
   pub results: u64,
   /// The newest checkpoint of the session itself.
   pub newest: Option<CheckpointEntry>,
+}
+
+/// Some checkpoints of a series, newest first, and how many there are in all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Page {
+  pub entries: Vec<CheckpointEntry>,
+  pub total: usize,
 }
 
 /// One thing on its way into a session that is being made.
@@ -230,6 +280,9 @@ pub fn supply_of<'a>(items: &'a [(Item<'a>, &'a dyn Content)]) -> impl FnMut(&mu
 pub type Change<'a> = dyn FnMut(Option<Vec<u8>>) -> Result<Option<Vec<u8>>> + 'a;
 
 /// A place to keep sessions. Every call blocks until the place has answered, and may come from any thread.
+///
+/// Where a session is owned, every write to it is refused with [`Code::LeaseLost`](crate::error::Code) unless it comes under the
+/// number of that lease: as one step with the write, so that nobody can take the session over in between.
 pub trait Backend: Send + Sync + fmt::Debug {
   /// The name of the whole place, as `getBaseDir()` gives it.
   fn location(&self) -> String;
@@ -262,10 +315,9 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// returns, they are as durable as the place can make them. The answer is how many they are.
   fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64>;
 
-  /// Stores a checkpoint in the encoding that needs a key, and what it adds to the key, as durable as [`Backend::write`] would.
-  /// Only who made a key may add to it.
-  fn write_delta(&self, series: &Series, id: &CheckpointId, footing: Footing<'_>, content: &dyn Content)
-  -> Result<Put>;
+  /// Stores a checkpoint, and what a delta adds to its key, as durable as [`Backend::write`] would. Only who made a key may
+  /// add to it.
+  fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<Put>;
 
   /// The keys of a series, in the order of their ids, and how many bytes each has.
   fn keys(&self, series: &Series) -> Result<Vec<(CheckpointId, u64)>>;
@@ -317,6 +369,17 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// The checkpoints of a series, newest first, from their names alone.
   fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>>;
 
+  /// So many of them that come after one in that order, or from the newest on.
+  fn page(&self, series: &Series, after: Option<&CheckpointEntry>, limit: usize) -> Result<Page> {
+    let mut entries = self.checkpoints(series)?;
+    let total = entries.len();
+    if let Some(after) = after {
+      entries.drain(..entries.partition_point(|entry| entry.newest_first(after).is_le()));
+    }
+    entries.truncate(limit);
+    Ok(Page { entries, total })
+  }
+
   /// The newest checkpoint of a series, and those that are wanted. A place may answer from memory, so that it takes no
   /// longer the more there are; what others did to it without telling is then noticed a little later.
   fn surplus(&self, series: &Series, wanted: Wanted) -> Result<Surplus> {
@@ -336,4 +399,40 @@ pub trait Backend: Send + Sync + fmt::Debug {
   fn sessions_with_checkpoint(&self, id: &CheckpointId) -> Result<Vec<SessionId>>;
 
   fn usage(&self, session: &SessionId) -> Result<Usage>;
+
+  /// [`Backend::read`] for a document of each of these sessions. Like the next two, for a place that can answer many questions
+  /// at once.
+  fn read_each(&self, sessions: &[SessionId], document: Document, limit: u64) -> Result<Vec<Read>> {
+    let read = |session| self.read(session, Item::Document(document), limit);
+    Ok(sessions.iter().map(read).collect())
+  }
+
+  /// [`Backend::usage`] for each of these sessions.
+  fn usage_each(&self, sessions: &[SessionId]) -> Result<Vec<Result<Usage>>> {
+    Ok(sessions.iter().map(|session| self.usage(session)).collect())
+  }
+
+  /// [`Backend::peek`] for one checkpoint each of several series.
+  fn peek_each(&self, of: &[(Series, CheckpointEntry)], head: usize, tail: usize) -> Result<Vec<Peeked>> {
+    let peek = |(series, entry): &(Series, CheckpointEntry)| {
+      let peeked = self.peek(series, slice::from_ref(entry), head, tail)?.pop();
+      peeked.unwrap_or(Ok(None))
+    };
+    Ok(of.iter().map(peek).collect())
+  }
+
+  /// Under which numbers the owner of this place writes.
+  fn fences(&self) -> &Fences;
+
+  /// Makes somebody the owner of a session, which need not exist yet, unless somebody else is.
+  fn acquire(&self, session: &SessionId, claim: Claim<'_>) -> Result<Acquired>;
+
+  /// Lets a lease last for so long from now; `None` if it is lost.
+  fn renew(&self, session: &SessionId, number: u64, ttl_ms: u64) -> Result<Option<Lease>>;
+
+  /// Gives a lease back, and says whether it was still there.
+  fn release(&self, session: &SessionId, number: u64) -> Result<bool>;
+
+  /// The leases that somebody holds, in the order of the sessions.
+  fn leases(&self) -> Result<Vec<(SessionId, Lease)>>;
 }

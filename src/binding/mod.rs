@@ -22,6 +22,8 @@ mod storage;
 
 mod carry;
 
+mod lease;
+
 mod arguments;
 mod call;
 mod control;
@@ -36,5 +38,6 @@ mod turns;
 
 pub use agent::AgentCheckpoints;
 pub use control::{new_control, progress_of, stop_work};
+pub use lease::{acquire_lease, acquire_next_lease, release_lease, renew_lease};
 pub use list::CheckpointIterator;
 pub use store::CheckpointStore;

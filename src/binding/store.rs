@@ -14,7 +14,7 @@ use super::settle::{self, Failure};
 use super::text::Readable;
 use super::turns;
 use crate::backend;
-use crate::store::{Loaded, RestoreOutcome, Store};
+use crate::store::{Loaded, Making, RestoreOutcome, Store, revision as revision_of};
 
 /// Keeps the sessions of an orchestrator, their checkpoints, task trees and results, in one place.
 ///
@@ -91,30 +91,50 @@ impl CheckpointStore {
   }
 
   /// Stores a session without its `taskTree`, which has a file of its own: see `saveTaskTree()`.
-  #[napi(ts_args_type = "session: SwarmSession", ts_return_type = "Promise<CheckpointResult>")]
-  pub fn save_session<'env>(&self, env: &'env Env, session: Value) -> napi::Result<Promise<'env>> {
+  ///
+  /// With `ifRevision` it happens only if the session is still the one that the caller has seen: otherwise the answer has the
+  /// code `WAYMARK_CONFLICT`, and the revision of what is there as `current`.
+  #[napi(
+    ts_args_type = "session: SwarmSession, options?: SaveOptions",
+    ts_return_type = "Promise<CheckpointResult>"
+  )]
+  pub fn save_session<'env>(&self, env: &'env Env, session: Value, options: Value) -> napi::Result<Promise<'env>> {
     self.call(
       env,
       Failure::IsReported,
-      |arguments| arguments.session(session),
-      |store, (session, json)| store.save_session(&session, &json.into_string()),
-      settle::saved,
+      |arguments| Ok((arguments.seen(options)?, arguments.session(session)?)),
+      |store, (seen, (session, json))| store.save_session(&session, &json.into_string(), seen.as_ref()),
+      settle::saved_session,
     )
   }
 
   /// The session as it was last saved or restored, or `null`; an earlier version of it, if the store keeps some.
+  ///
+  /// `withRevision` gives its revision too, for `saveSession(session, { ifRevision })`.
   #[napi(
     ts_generic_types = "S extends SwarmSession = SwarmSession",
-    ts_args_type = "sessionId: string, options?: LoadOptions",
+    ts_args_type = "sessionId: string, options: LoadOptions & { withRevision: true }): Promise<{ session: Omit<S, 'taskTree'>; revision: string } | null>\n  loadSession<S extends SwarmSession = SwarmSession>(sessionId: string, options?: LoadOptions",
     ts_return_type = "Promise<Omit<S, 'taskTree'> | null>"
   )]
   pub fn load_session<'env>(&self, env: &'env Env, session_id: Value, options: Value) -> napi::Result<Promise<'env>> {
     self.call(
       env,
       Failure::Rejects,
-      |arguments| Ok((arguments.session_id(session_id)?, arguments.version(options)?)),
-      |store, (session, back)| Ok(store.load_session(&session, back)?.map(readable)),
-      settle::loaded,
+      |arguments| {
+        let session = arguments.session_id(session_id)?;
+        Ok((
+          session,
+          arguments.version(options)?,
+          arguments.flag(options, "withRevision")?,
+        ))
+      },
+      |store, (session, back, with_revision)| {
+        let loaded = store.load_session(&session, back)?;
+        let revision = loaded.as_ref().filter(|_| with_revision);
+        let revision = revision.map(|loaded| revision_of(loaded.text.as_bytes()));
+        Ok((loaded.map(readable), revision))
+      },
+      settle::loaded_session,
     )
   }
 
@@ -182,6 +202,9 @@ impl CheckpointStore {
   ///
   /// The state is read before the method returns: what the caller changes afterwards is not part of it. The short
   /// form `createCheckpoint(session, options)` is for sessions without agent states and context.
+  ///
+  /// With `ifParent` it happens only if that is still the newest checkpoint of the session: otherwise the answer has the code
+  /// `WAYMARK_CONFLICT`, and the id of the newest as `current`.
   #[napi(
     ts_args_type = "session: SwarmSession, agentStates: Map<string, SwarmAgentConfig> | Record<string, SwarmAgentConfig>, contextStore: Map<string, unknown> | Record<string, unknown>, options: AtLeast<CheckpointOptions, 'trigger'>): Promise<CheckpointResult>\n  createCheckpoint(session: SwarmSession, options: AtLeast<CheckpointOptions, 'trigger'>",
     ts_return_type = "Promise<CheckpointResult>"
@@ -203,10 +226,14 @@ impl CheckpointStore {
         Ok((inner.stamp(), checkpoint))
       },
       |store, (stamp, checkpoint)| {
-        let (session, encoding) = (checkpoint.session.clone(), checkpoint.encoding);
+        let session = checkpoint.session.clone();
+        let making = Making {
+          encoding: checkpoint.encoding,
+          after: checkpoint.after.clone(),
+        };
         let unique_label = checkpoint.unique_label.clone();
         let parts = checkpoint.into_parts();
-        let create = || store.create_checkpoint(&session, stamp, &parts, encoding);
+        let create = || store.create_checkpoint(&session, stamp, &parts, making);
         match unique_label {
           Some(label) => store.with_free_label(&session, &label, create),
           None => create(),

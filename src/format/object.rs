@@ -62,6 +62,22 @@ pub fn escaped(id: &str) -> String {
   id.replace('"', "\\\"")
 }
 
+/// A literal for a sentence of ours, or a name that somebody chose: control characters become spaces.
+#[must_use]
+pub fn text_literal(text: &str) -> String {
+  let mut literal = String::with_capacity(text.len() + 2);
+  literal.push('"');
+  for character in text.chars() {
+    match character {
+      '"' | '\\' => literal.extend(['\\', character]),
+      control if control.is_control() => literal.push(' '),
+      plain => literal.push(plain),
+    }
+  }
+  literal.push('"');
+  literal
+}
+
 /// The object `text` after `edits`.
 pub fn edit(text: &str, edits: &[Edit<'_>]) -> Result<String, SyntaxError> {
   Ok(edit_members(&members(text)?, edits))

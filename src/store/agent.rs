@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::checkpoint::Encoded;
 use super::info::{Filter, InfoPage, Row, to_json};
 use super::{CheckpointList, Created, Damaged, Iteration, Stamp, Store};
-use crate::backend::{CheckpointEntry, Encoding, Item, Series};
+use crate::backend::{After, CheckpointEntry, Encoding, Item, Series};
 use crate::clock::now_ms;
 use crate::error::{Code, Error, Result};
 use crate::format::agent::AgentState;
@@ -87,7 +87,7 @@ impl Store {
     let id = self.newer_than_all(series, stamp)?.id()?;
     let checkpoint = NewCheckpoint::of_agent(&series.session, agent, &id, stamp.timestamp, state)?;
     let encoding = self.encoding_or(encoding);
-    self.add(series, id, &Encoded { checkpoint, encoding })
+    self.add(series, id, &Encoded { checkpoint, encoding }, &After::Any)
   }
 
   /// A walk over what has not expired, newest first.

@@ -5,13 +5,30 @@ use std::io::{self, Write};
 use std::sync::PoisonError;
 
 use super::{LaidOut, Saved, Spelling, Stamp, Store, into_text};
-use crate::backend::{CheckpointEntry, Content, Encoding, Series};
+use crate::backend::{After, CheckpointEntry, CheckpointWrite, Content, Encoding, Put, Series};
 use crate::error::{Code, Error, Result};
 use crate::format::compose::{NewCheckpoint, Parts};
 use crate::format::gzip::{self, InflateError};
 use crate::format::layout::compact;
 use crate::format::zstd::{self, Aside};
 use crate::id::{CheckpointId, SessionId};
+
+/// How a checkpoint is to be stored.
+#[derive(Debug, Default)]
+pub struct Making {
+  /// The store's, if it is absent.
+  pub encoding: Option<Encoding>,
+  pub after: After,
+}
+
+impl<E: Into<Option<Encoding>>> From<E> for Making {
+  fn from(encoding: E) -> Self {
+    Self {
+      encoding: encoding.into(),
+      after: After::Any,
+    }
+  }
+}
 
 /// What a finished `create_checkpoint` tells its caller.
 #[derive(Debug)]
@@ -95,6 +112,11 @@ impl Content for Encoded<'_> {
   }
 }
 
+/// A checkpoint was to come after another than the newest.
+pub(super) fn conflict(series: &Series, newest: Option<CheckpointId>) -> Error {
+  Error::conflict(&format!("The newest checkpoint of {series}"), newest.map(String::from))
+}
+
 /// A checkpoint that is composed already.
 struct Packed<'a> {
   /// Compact JSON.
@@ -131,13 +153,17 @@ impl Store {
     session: &SessionId,
     stamp: Stamp,
     parts: &Parts,
-    encoding: impl Into<Option<Encoding>>,
+    making: impl Into<Making>,
   ) -> Result<Created> {
-    let series = session.into();
-    let id = self.newer_than_all(&series, stamp)?.id()?;
+    let (series, making) = (session.into(), making.into());
+    let mut stamp = self.newer_than_all(&series, stamp)?;
+    if let After::Newest(Some(parent)) = &making.after {
+      stamp = self.ids.beyond(parent, stamp);
+    }
+    let id = stamp.id()?;
     let checkpoint = NewCheckpoint::compose(&id, stamp.timestamp, parts)?;
-    let encoding = self.encoding_or(encoding);
-    self.add(&series, id, &Encoded { checkpoint, encoding })
+    let encoding = self.encoding_or(making.encoding);
+    self.add(&series, id, &Encoded { checkpoint, encoding }, &making.after)
   }
 
   /// The encoding that was asked for, or the store's own.
@@ -146,8 +172,8 @@ impl Store {
   }
 
   /// Stores a checkpoint that is composed already, then applies retention.
-  pub(super) fn add(&self, series: &Series, id: CheckpointId, encoded: &Encoded<'_>) -> Result<Created> {
-    let saved = self.save(series, &id, encoded)?;
+  pub(super) fn add(&self, series: &Series, id: CheckpointId, encoded: &Encoded<'_>, after: &After) -> Result<Created> {
+    let saved = self.save(series, &id, encoded, after)?;
     let warnings = self.apply_retention(series, &id, Some(saved.size_bytes));
     Ok(Created {
       id,
@@ -157,18 +183,22 @@ impl Store {
     })
   }
 
-  fn save(&self, series: &Series, id: &CheckpointId, encoded: &Encoded<'_>) -> Result<Saved> {
+  fn save(&self, series: &Series, id: &CheckpointId, encoded: &Encoded<'_>, after: &After) -> Result<Saved> {
     if encoded.encoding != Encoding::Delta {
-      return self.write(&series.session, series.item(id, encoded.encoding), encoded);
+      return self.write_whole(series, id, encoded.encoding, encoded, after);
     }
     let composed = encoded.checkpoint.compact();
     let (text, info) = composed.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
     let note = info.to_note();
-    if let Some(saved) = self.save_as(series, id, &text, &note, Encoding::Delta)? {
+    if let Some(saved) = self.write_delta(series, id, &text, &note, after)? {
       return Ok(saved);
     }
-    let whole = self.save_as(series, id, &text, &note, Encoding::Zstd)?;
-    whole.ok_or_else(|| Error::new(Code::Internal, "a whole checkpoint needs no key"))
+    let packed = Packed {
+      text: &text,
+      note: &note,
+      encoding: Encoding::Zstd,
+    };
+    self.write_whole(series, id, Encoding::Zstd, &packed, after)
   }
 
   /// Stores a checkpoint that is composed already, compact, with the note that a list shows; `None` if it is to be a delta and
@@ -182,12 +212,35 @@ impl Store {
     encoding: Encoding,
   ) -> Result<Option<Saved>> {
     if encoding == Encoding::Delta {
-      return self.write_delta(series, id, text, note);
+      return self.write_delta(series, id, text, note, &After::Any);
     }
     let packed = Packed { text, note, encoding };
-    self
-      .write(&series.session, series.item(id, encoding), &packed)
-      .map(Some)
+    self.write_whole(series, id, encoding, &packed, &After::Any).map(Some)
+  }
+
+  /// Stores a checkpoint that needs no other.
+  fn write_whole(
+    &self,
+    series: &Series,
+    id: &CheckpointId,
+    encoding: Encoding,
+    content: &dyn Content,
+    after: &After,
+  ) -> Result<Saved> {
+    let write = CheckpointWrite {
+      encoding,
+      footing: None,
+      after,
+      content,
+    };
+    match self.backend.write_checkpoint(series, id, write)? {
+      Put::Stored { size, .. } => Ok(Saved {
+        path: self.backend.name_of(&series.session, series.item(id, encoding)),
+        size_bytes: size,
+      }),
+      Put::Conflict(newest) => Err(conflict(series, newest)),
+      Put::KeyIsGone | Put::Unguarded => Err(Error::new(Code::Internal, "a whole checkpoint needs no key")),
+    }
   }
 
   /// The stamp, moved ahead if this session already holds a checkpoint of the same moment, or from the clock's future. Looks

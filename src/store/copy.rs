@@ -2,7 +2,7 @@
 //! copy that was interrupted goes on where it stopped.
 
 use super::Store;
-use crate::backend::{CheckpointEntry, Encoding, Footing, Item, ItemName, Put, Series};
+use crate::backend::{After, CheckpointEntry, CheckpointWrite, Encoding, Footing, Item, ItemName, Put, Series};
 use crate::control::{Control, Meter, Phase};
 use crate::error::{Error, Result};
 use crate::format::delta::{Reference, Tip};
@@ -150,9 +150,9 @@ impl Store {
       added: &[],
       seen: None,
     };
-    let Put::Stored { .. } = to.backend.write_delta(series, &entry.id, footing, &bytes)? else {
+    if !to.take_delta(series, entry, footing, &bytes)? {
       return self.copy_with_key(series, entry, &reference, to, copied, sound);
-    };
+    }
     to.check_copy(session, item, &bytes)?;
     copied.bytes += bytes.len() as u64;
     Ok(true)
@@ -179,10 +179,7 @@ impl Store {
       added: &key_bytes,
       seen: None,
     };
-    if !matches!(
-      to.backend.write_delta(series, &entry.id, footing, &bytes)?,
-      Put::Stored { .. }
-    ) {
+    if !to.take_delta(series, entry, footing, &bytes)? {
       // Where nobody can guard a key, nobody removes one.
       to.backend.write(session, key, &key_bytes)?;
       to.backend.write(session, item, &bytes)?;
@@ -192,6 +189,18 @@ impl Store {
     *sound = Sound(Some((series.clone(), reference.key.clone(), key_bytes.len() as u64)));
     copied.bytes += (key_bytes.len() + bytes.len()) as u64;
     Ok(true)
+  }
+
+  /// Whether a delta from elsewhere could be stored on its key.
+  fn take_delta(&self, series: &Series, entry: &CheckpointEntry, footing: Footing<'_>, bytes: &[u8]) -> Result<bool> {
+    let new = CheckpointWrite {
+      encoding: entry.encoding,
+      footing: Some(footing),
+      after: &After::Any,
+      content: &bytes,
+    };
+    let put = self.backend.write_checkpoint(series, &entry.id, new)?;
+    Ok(matches!(put, Put::Stored { .. }))
   }
 
   /// The key of a delta, if it is there, with all that the delta needs.

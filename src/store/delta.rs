@@ -8,8 +8,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
+use super::checkpoint::conflict;
 use super::{Saved, Store};
-use crate::backend::{Encoding, Footing, Look, Put, Seen, Series};
+use crate::backend::{After, CheckpointWrite, Encoding, Footing, Look, Put, Seen, Series};
 use crate::error::{Error, Result};
 use crate::format::delta::{self, Reference, Tip, most_work};
 use crate::format::zstd::FrameError;
@@ -205,6 +206,7 @@ impl Store {
     id: &CheckpointId,
     text: &str,
     note: &str,
+    after: &After,
   ) -> Result<Option<Saved>> {
     let row = self.deltas.row(series);
     let new = NewDelta {
@@ -212,6 +214,7 @@ impl Store {
       id,
       text: text.as_bytes(),
       note,
+      after,
     };
     // A key can go with the last delta on it, at any time before there is another.
     for _ in 0..3 {
@@ -228,6 +231,7 @@ impl Store {
         }
         Put::KeyIsGone => {}
         Put::Unguarded => break,
+        Put::Conflict(newest) => return Err(conflict(series, newest)),
       }
     }
     Ok(None)
@@ -288,10 +292,10 @@ impl Store {
       seen: known.seen(),
     };
     let put = self.put(new, &reference, footing, &difference)?;
-    match put {
-      Put::Stored { key, .. } => known.see(key),
+    match &put {
+      Put::Stored { key: Some(key), .. } => known.see(*key),
       Put::KeyIsGone => row.forget(known),
-      Put::Unguarded => {}
+      Put::Stored { .. } | Put::Unguarded | Put::Conflict(_) => {}
     }
     Ok(put)
   }
@@ -310,7 +314,7 @@ impl Store {
     };
     let put = self.put(new, &reference, footing, &[])?;
     if let Put::Stored { key, .. } = put {
-      *locked(&row.next) = Some(Known::new(known.key.clone(), tip, Some(key), true));
+      *locked(&row.next) = Some(Known::new(known.key.clone(), tip, key, true));
       self.deltas.make_room();
     }
     Ok(put)
@@ -333,7 +337,7 @@ impl Store {
     };
     let put = self.put(new, &reference, footing, &[])?;
     if let Put::Stored { key, .. } = put {
-      *locked(&row.next) = Some(Known::new(new.id.clone(), tip, Some(key), true));
+      *locked(&row.next) = Some(Known::new(new.id.clone(), tip, key, true));
       self.deltas.make_room();
     }
     Ok(put)
@@ -341,7 +345,13 @@ impl Store {
 
   fn put(&self, new: &NewDelta<'_>, reference: &Reference, footing: Footing<'_>, frame: &[u8]) -> Result<Put> {
     let content = delta::compose(reference, new.note, frame);
-    self.backend.write_delta(new.series, new.id, footing, &content)
+    let put = CheckpointWrite {
+      encoding: Encoding::Delta,
+      footing: Some(footing),
+      after: new.after,
+      content: &content,
+    };
+    self.backend.write_checkpoint(new.series, new.id, put)
   }
 
   /// For who wants to know what is stored, and not what is in memory: what is at hand of a series is held against the key, and
@@ -446,6 +456,7 @@ struct NewDelta<'a> {
   text: &'a [u8],
   /// What a list shows of it.
   note: &'a str,
+  after: &'a After,
 }
 
 fn try_locked(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {

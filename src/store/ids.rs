@@ -79,6 +79,18 @@ impl IdSource {
     }
   }
 
+  /// A stamp that comes after an id, at the same time: this one, or one that is made now.
+  pub fn beyond(&self, id: &CheckpointId, stamp: Stamp) -> Stamp {
+    if order_of(id).is_none_or(|order| stamp.order() > order) {
+      return stamp;
+    }
+    self.observe(id);
+    Stamp {
+      timestamp: stamp.timestamp,
+      ..self.stamp()
+    }
+  }
+
   /// What the newest id of a session means for the stamps that were given out before it was seen, of which this is one:
   /// nothing, unless somebody else made it at the same moment, or the clock was set back since, here or where it was made.
   pub fn shift_beyond(&self, newest: &CheckpointId, stamp: Stamp) -> Option<Shift> {

@@ -5,7 +5,7 @@ use std::slice;
 
 use super::labels::Labels;
 use super::{Damaged, Store, StoredCheckpoint};
-use crate::backend::{CheckpointEntry, Encoding, Item, Peeked, Series};
+use crate::backend::{CheckpointEntry, Encoding, Item, Page, Peeked, Series};
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{Kind, LABEL};
 use crate::format::gzip;
@@ -120,13 +120,16 @@ pub(super) type Found = Result<Option<(Info, u64)>>;
 impl Store {
   pub fn list_info(&self, request: &InfoRequest) -> Result<InfoPage> {
     let after = request.cursor.as_deref().map(parse_cursor).transpose()?;
-    let entries = self.backend.checkpoints(&request.series)?;
-    let start = after.map_or(0, |after| {
-      entries.partition_point(|entry| entry.newest_first(&after).is_le())
-    });
     let limit = if request.limit == 0 { usize::MAX } else { request.limit };
+    // One more than fits says whether there is another page. How many have to be looked at for a filter, nobody knows.
+    let enough = if request.filter.admits_all() {
+      limit.saturating_add(1)
+    } else {
+      usize::MAX
+    };
+    let Page { entries, total } = self.backend.page(&request.series, after.as_ref(), enough)?;
     let (mut rows, mut damaged, mut cursor_of_page) = (Vec::new(), Vec::new(), None);
-    let mut waiting = &entries[start..];
+    let mut waiting = &entries[..];
     while rows.len() < limit && !waiting.is_empty() {
       // Never more than the page still has room for.
       let (batch, rest) = waiting.split_at(waiting.len().min(limit - rows.len()).min(BATCH));
@@ -136,11 +139,12 @@ impl Store {
       damaged.extend(unreadable);
       cursor_of_page = batch.last().map(cursor);
     }
-    let is_last = entries.last().map(cursor) == cursor_of_page;
+    let is_all = entries.len() < enough;
+    let is_last = is_all && entries.last().map(cursor) == cursor_of_page;
     Ok(InfoPage {
       infos: to_json(&rows),
       cursor: cursor_of_page.filter(|_| !is_last),
-      total: entries.len(),
+      total,
       damaged,
     })
   }
@@ -219,7 +223,7 @@ impl Store {
     Ok(pairs.map(|(entry, peeked)| self.info(series, entry, peeked)).collect())
   }
 
-  fn info(&self, series: &Series, entry: &CheckpointEntry, peeked: Peeked) -> Found {
+  pub(super) fn info(&self, series: &Series, entry: &CheckpointEntry, peeked: Peeked) -> Found {
     let Some(peek) = peeked? else {
       return Ok(None);
     };

@@ -55,7 +55,7 @@ pub struct Summary {
 }
 
 impl Summary {
-  fn of(document: &str) -> Option<Self> {
+  pub(super) fn of(document: &str) -> Option<Self> {
     let found = members(document).ok()?;
     let text = |name| find(&found, name).and_then(|member| text_of(member.value).map(Cow::into_owned));
     Some(Self {
@@ -104,7 +104,7 @@ impl Life {
 
 impl Store {
   /// Archives or deletes the sessions whose time was over by `now`; the answer is a JSON array with a line for each. One whose
-  /// document cannot be read is none to judge: a verification reports it. What the system refuses holds up no other, and is
+  /// document cannot be read is none to judge: a verification reports it. One that somebody owns is not over. What the system refuses holds up no other, and is
   /// the answer in the end.
   pub fn expire_sessions(&self, now: f64, expiry: Expiry) -> Result<String> {
     let (mut lines, mut refused) = (Vec::new(), None);
@@ -112,7 +112,7 @@ impl Store {
       match self.end(&session, now, expiry) {
         Ok(None) => {}
         Ok(Some(life)) => lines.push(line(&session, &life, expiry)),
-        Err(error) if matches!(error.code, Code::Corrupt | Code::TooLarge) => {}
+        Err(error) if matches!(error.code, Code::Corrupt | Code::TooLarge | Code::LeaseLost) => {}
         Err(error) => refused = refused.or(Some(error)),
       }
     }

@@ -23,6 +23,7 @@ mod ids;
 mod info;
 mod items;
 mod labels;
+mod lease;
 mod lifecycle;
 mod overview;
 mod prune;
@@ -35,7 +36,7 @@ mod verify;
 
 pub use agent::{AgentPage, AgentRequest, Order};
 pub use archive::{Archive, Archived};
-pub use checkpoint::{CheckpointList, Created, Damaged, StoredCheckpoint};
+pub use checkpoint::{CheckpointList, Created, Damaged, Making, StoredCheckpoint};
 pub use convert::Converted;
 pub use copy::Copied;
 pub use diff::Difference;
@@ -50,6 +51,7 @@ pub use prune::{PruneFailure, PruneRequest, Pruned, PrunedCheckpoint};
 pub use recover::{PassedOver, RecoverOutcome, RecoverRequest, Recovery};
 pub use restore::{Respelling, RestoreOutcome, RestoreRequest, Restored};
 pub use retention::Retention;
+pub use session::{SavedSession, Seen, revision};
 pub use verify::{FileReport, SessionReport, Spelling};
 
 use delta::Deltas;

@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 use std::num::NonZero;
-use std::{slice, thread};
+use std::thread;
 
 use super::info::{BATCH, Filter, InfoPage, Row};
-use super::{Damaged, Store};
-use crate::backend::{CheckpointEntry, Series, Usage};
+use super::{Damaged, Store, into_text};
+use crate::backend::{CheckpointEntry, Document, Lease, Peeked, Read, Series, Usage};
+use crate::clock::now_ms;
 use crate::error::{Error, Result};
-use crate::format::object::{ObjectWriter, quoted};
+use crate::format::info::{HEAD_BYTES, TAIL_BYTES};
+use crate::format::object::{ObjectWriter, quoted, text_literal};
 use crate::format::scan::{Member, find, members};
 use crate::id::SessionId;
 
@@ -35,42 +37,74 @@ impl Store {
   /// A JSON array with a line for each session that has a document or checkpoints, in the order of their ids.
   pub fn sessions_info(&self) -> Result<String> {
     let sessions = self.backend.places()?;
-    let lines = in_parallel(&sessions, |session| self.session_info(session))?;
-    let lines: Vec<_> = lines.into_iter().flatten().collect();
+    let leases: HashMap<_, _> = self.backend.leases()?.into_iter().collect();
+    let lines = in_parallel(&sessions, |share| self.session_lines(share, &leases))?;
     Ok(format!("[{}]", lines.join(",")))
   }
 
-  fn session_info(&self, session: &SessionId) -> Result<Option<String>> {
-    let document = self.session_document(session);
-    // A tree that cannot be measured withholds nothing else.
-    let (usage, unmeasured) = match self.backend.usage(session) {
-      Ok(usage) => (usage, None),
-      Err(error) => (self.counted(session)?, Some(error)),
-    };
-    if matches!(document, Ok(None)) && usage.checkpoints + usage.agent_checkpoints == 0 {
-      return Ok(None);
+  fn session_lines(&self, sessions: &[SessionId], leases: &HashMap<SessionId, Lease>) -> Result<Vec<String>> {
+    let documents = self
+      .backend
+      .read_each(sessions, Document::Session, self.options.max_read_bytes)?;
+    let mut glances = Vec::with_capacity(sessions.len());
+    let usages = self.backend.usage_each(sessions)?;
+    for ((session, document), usage) in sessions.iter().zip(documents).zip(usages) {
+      // A tree that cannot be measured withholds nothing else.
+      let (usage, unmeasured) = match usage {
+        Ok(usage) => (usage, None),
+        Err(error) => (self.counted(session)?, Some(error)),
+      };
+      if !matches!(document, Ok(None)) || usage.checkpoints + usage.agent_checkpoints > 0 {
+        glances.push(Glance {
+          session,
+          document,
+          usage,
+          unmeasured,
+        });
+      }
     }
+    let newest = glances
+      .iter()
+      .filter_map(|glance| Some((Series::from(glance.session), glance.usage.newest.clone()?)));
+    let newest: Vec<_> = newest.collect();
+    let mut peeked = self.backend.peek_each(&newest, HEAD_BYTES, TAIL_BYTES)?.into_iter();
+    let lines = glances.into_iter().map(|glance| {
+      let peeked = glance.usage.newest.as_ref().and_then(|_| peeked.next());
+      let lease = leases.get(glance.session);
+      self.session_line(glance, peeked.unwrap_or(Ok(None)), lease)
+    });
+    Ok(lines.collect())
+  }
+
+  fn session_line(&self, glance: Glance<'_>, newest: Peeked, lease: Option<&Lease>) -> String {
+    let (session, usage) = (glance.session, glance.usage);
+    let path = self.session_path(session);
     let mut out = ObjectWriter::with_capacity(512);
     out.push("id", &quoted(session.as_str()));
-    let described = document.and_then(|document| describe(document.as_deref(), &mut out, &self.session_path(session)));
-    if let Some(error) = described.err().or(unmeasured) {
+    let described = glance
+      .document
+      .and_then(|bytes| bytes.map(|bytes| into_text(bytes, &path)).transpose())
+      .and_then(|document| describe(document.as_deref(), &mut out, &path));
+    if let Some(error) = described.err().or(glance.unmeasured) {
       out.push("damaged", &text_literal(&error.message));
     }
     out.push("checkpointCount", &usage.checkpoints.to_string());
     out.push("pinnedCount", &usage.pinned.to_string());
     out.push("agentCheckpointCount", &usage.agent_checkpoints.to_string());
-    if let Some(newest) = usage.newest {
-      let found = self.infos(&session.into(), slice::from_ref(&newest))?.pop();
+    if let Some(entry) = usage.newest {
       let mut line = ObjectWriter::with_capacity(64);
-      line.push("id", &quoted(newest.id.as_str()));
-      match found {
-        Some(Ok(Some((info, _)))) => line.push("timestamp", &info.time().to_string()),
-        _ => line.push("timestamp", &newest.made_at.to_string()),
+      line.push("id", &quoted(entry.id.as_str()));
+      match self.info(&session.into(), &entry, newest) {
+        Ok(Some((info, _))) => line.push("timestamp", &info.time().to_string()),
+        _ => line.push("timestamp", &entry.made_at.to_string()),
       }
       out.push("newestCheckpoint", &line.finish());
     }
     out.push("sizeBytes", &usage.total_bytes.to_string());
-    Ok(Some(out.finish()))
+    if let Some(lease) = lease {
+      out.push("lease", &lease_line(lease));
+    }
+    out.finish()
   }
 
   /// What there is, without its bytes.
@@ -166,6 +200,15 @@ impl Store {
   }
 }
 
+/// What a line about a session is made of.
+struct Glance<'a> {
+  session: &'a SessionId,
+  document: Read,
+  usage: Usage,
+  /// Why its bytes could not be counted.
+  unmeasured: Option<Error>,
+}
+
 /// A checkpoint, and which session has it.
 struct Found {
   of: usize,
@@ -199,6 +242,14 @@ fn parse_cursor(text: &str) -> Result<(SessionId, CheckpointEntry)> {
   })
 }
 
+fn lease_line(lease: &Lease) -> String {
+  let mut out = ObjectWriter::with_capacity(96);
+  out.push("owner", &text_literal(&lease.owner));
+  out.push("number", &lease.number.to_string());
+  out.push("expiresAt", &now_ms().saturating_add(lease.remaining_ms).to_string());
+  out.finish()
+}
+
 /// What a session's document says of it.
 fn describe(document: Option<&str>, out: &mut ObjectWriter, path: &str) -> Result<()> {
   let Some(document) = document else {
@@ -230,32 +281,15 @@ fn task_counts(metrics: &[Member<'_>]) -> Option<String> {
   (!is_empty).then(|| out.finish())
 }
 
-/// A literal for a sentence of ours.
-pub(super) fn text_literal(text: &str) -> String {
-  let mut literal = String::with_capacity(text.len() + 2);
-  literal.push('"');
-  for character in text.chars() {
-    match character {
-      '"' | '\\' => literal.extend(['\\', character]),
-      control if control.is_control() => literal.push(' '),
-      plain => literal.push(plain),
-    }
-  }
-  literal.push('"');
-  literal
-}
-
-/// Maps on as many threads as the machine has processors: most of the time goes to the system.
-fn in_parallel<T: Sync, U: Send>(items: &[T], map: impl Fn(&T) -> Result<U> + Sync) -> Result<Vec<U>> {
+/// Maps shares of the items on as many threads as the machine has processors: most of the time goes to the system.
+fn in_parallel<T: Sync, U: Send>(items: &[T], map: impl Fn(&[T]) -> Result<Vec<U>> + Sync) -> Result<Vec<U>> {
   const WORTH_A_THREAD: usize = 64;
   let threads = thread::available_parallelism().map_or(1, NonZero::get).min(8);
   let share = items.len().div_ceil(threads).max(WORTH_A_THREAD);
   let map = &map;
   thread::scope(|scope| {
-    let shares: Vec<_> = items
-      .chunks(share)
-      .map(|share| scope.spawn(move || share.iter().map(map).collect::<Result<Vec<U>>>()))
-      .collect();
+    let shares = items.chunks(share);
+    let shares: Vec<_> = shares.map(|share| scope.spawn(move || map(share))).collect();
     let mut all = Vec::with_capacity(items.len());
     for share in shares {
       match share.join() {

@@ -2,13 +2,13 @@
 
 use super::Store;
 use super::facts::{Known, Look, lock};
-use super::overview::text_literal;
+
 use super::retention::{Facts, Most, Reason, Retention, Rule, Weight, parse};
 use crate::backend::{CheckpointEntry, Document, Item, Series, Surplus, Wanted, time_in_id};
 use crate::clock::now_ms;
 use crate::control::{Control, Meter, Phase};
 use crate::error::{Error, Result};
-use crate::format::object::{ObjectWriter, quoted};
+use crate::format::object::{ObjectWriter, quoted, text_literal};
 use crate::id::{CheckpointId, SessionId};
 
 /// How many checkpoints a session keeps if nobody says anything.

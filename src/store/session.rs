@@ -1,18 +1,57 @@
 //! Sessions, their task trees, and what they take up.
 
-use super::{LaidOut, Loaded, Saved, Store};
+use sha2::{Digest, Sha256};
+
+use super::{LaidOut, Loaded, Saved, Store, laid_out};
 use crate::backend::{Document, Item, Usage};
 use crate::error::{Error, Result};
+use crate::format::checkpoint::hex;
 use crate::id::SessionId;
+
+/// The revision that a caller has last seen; `None` if there was no session yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen(pub Option<String>);
+
+/// What saving a session tells.
+#[derive(Debug)]
+pub struct SavedSession {
+  pub saved: Saved,
+  pub revision: String,
+}
+
+/// Tells one stored document from another: the same bytes have the same, in every place.
+#[must_use]
+pub fn revision(bytes: &[u8]) -> String {
+  let digest = Sha256::digest(bytes);
+  hex(&digest[..16])
+}
 
 impl Store {
   pub fn create_session(&self, session: &SessionId) -> Result<()> {
     self.backend.create_session(session)
   }
 
-  /// `document` is compact JSON.
-  pub fn save_session(&self, session: &SessionId, document: &str) -> Result<Saved> {
-    self.write(session, Item::SESSION, &LaidOut(document))
+  /// `document` is compact JSON. If it is to take the place of what the caller has seen, nothing else is replaced.
+  pub fn save_session(&self, session: &SessionId, document: &str, seen: Option<&Seen>) -> Result<SavedSession> {
+    let bytes = laid_out(document)?;
+    let revision = revision(&bytes);
+    if let Some(seen) = seen {
+      let limit = self.options.max_read_bytes;
+      self.backend.update(session, Document::Session, limit, &mut |old| {
+        let current = old.map(|old| self::revision(&old));
+        if current == seen.0 {
+          Ok(Some(bytes.clone()))
+        } else {
+          Err(Error::conflict(&format!("Session {session}"), current))
+        }
+      })?;
+      let path = self.backend.name_of(session, Item::SESSION);
+      let size_bytes = bytes.len() as u64;
+      let saved = Saved { path, size_bytes };
+      return Ok(SavedSession { saved, revision });
+    }
+    let saved = self.write(session, Item::SESSION, &bytes)?;
+    Ok(SavedSession { saved, revision })
   }
 
   /// As it was so many versions ago; 0 is the current one.

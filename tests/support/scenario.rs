@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
 use waymark::backend::file::FileBackend;
-use waymark::backend::{Encoding, MemoryBackend, Series, Settings};
+use waymark::backend::{Acquired, After, Claim, Encoding, Lease, MemoryBackend, Series, Settings};
 use waymark::control::Control;
 use waymark::format::agent::AgentState;
 use waymark::format::compose::Parts;
@@ -13,8 +13,8 @@ use waymark::format::layout::compact;
 use waymark::format::reset::Resets;
 use waymark::id::{AgentId, CheckpointId, SessionId, TaskId};
 use waymark::store::{
-  Archive, Expiry, ForkRequest, Label, LabelRequest, Loaded, OpenStore, PruneRequest, RecoverOutcome, RecoverRequest,
-  RestoreRequest, Retention, Spelling, Store,
+  Archive, Expiry, ForkRequest, Label, LabelRequest, Loaded, Making, OpenStore, PruneRequest, RecoverOutcome,
+  RecoverRequest, RestoreRequest, Retention, Seen, Spelling, Store, revision,
 };
 use waymark::{Error, Options};
 
@@ -25,6 +25,10 @@ use super::disk::{FaultyDisk, Plan};
 pub enum Method {
   CreateSessionDirectory,
   SaveSession,
+  /// If it is still as it was seen.
+  SaveSeenSession,
+  /// Under a lease.
+  SaveOwnedSession,
   SaveTaskTree,
   SaveTaskResult,
   CreateCheckpoint,
@@ -48,11 +52,17 @@ pub enum Method {
   UnsetRetention,
   Prune,
   ImportSession,
+  /// After the one that was seen as the newest.
+  CreateNextCheckpoint,
+  AcquireSession,
+  ReleaseSession,
 }
 
-pub const METHODS: [Method; 24] = [
+pub const METHODS: [Method; 29] = [
   Method::CreateSessionDirectory,
   Method::SaveSession,
+  Method::SaveSeenSession,
+  Method::SaveOwnedSession,
   Method::SaveTaskTree,
   Method::SaveTaskResult,
   Method::CreateCheckpoint,
@@ -75,6 +85,9 @@ pub const METHODS: [Method; 24] = [
   Method::UnsetRetention,
   Method::Prune,
   Method::ImportSession,
+  Method::CreateNextCheckpoint,
+  Method::AcquireSession,
+  Method::ReleaseSession,
 ];
 
 /// What the checkpoints are that are there before.
@@ -136,7 +149,7 @@ static ARCHIVE: LazyLock<Vec<u8>> = LazyLock::new(|| {
   let store = store.enter().unwrap();
   let s = imported();
   for version in ["old", "new"] {
-    store.save_session(&s, &document(version)).unwrap();
+    store.save_session(&s, &document(version), None).unwrap();
   }
   store.save_task_tree(&s, &tree("new")).unwrap();
   store.save_task_result(&s, &task(), "\"new\"").unwrap();
@@ -207,7 +220,7 @@ pub struct Before {
 /// Fills a disk: a saved session, tree and result of version `old`, and as many checkpoints as are kept, in that encoding.
 pub fn prepare(disk: &FaultyDisk, encoding: Encoding) -> Before {
   let store = open(disk);
-  store.save_session(&session(), &document("old")).unwrap();
+  store.save_session(&session(), &document("old"), None).unwrap();
   store.save_task_tree(&session(), &tree("old")).unwrap();
   store.save_task_result(&session(), &task(), "\"old\"").unwrap();
   store.set_retention(&session(), Some(keep(7))).unwrap();
@@ -220,12 +233,55 @@ fn checkpoint(store: &Store, encoding: Encoding) -> Result<CheckpointId, Error> 
   Ok(created.id)
 }
 
+/// Over what was seen.
+fn save_seen(store: &Store) -> Result<(), Error> {
+  let seen = store.load_session(&session(), 0)?;
+  let seen = Seen(seen.map(|seen| revision(seen.text.as_bytes())));
+  store.save_session(&session(), &document("new"), Some(&seen)).map(drop)
+}
+
+/// After what was seen.
+fn create_next(store: &Store) -> Result<CheckpointId, Error> {
+  let newest = store.list(&session().into(), 1, 0)?.entries.pop();
+  let making = Making {
+    encoding: Some(Encoding::Json),
+    after: After::Newest(newest.map(|newest| newest.id)),
+  };
+  let created = store.create_checkpoint(&session(), store.stamp(), &parts("new"), making)?;
+  Ok(created.id)
+}
+
+/// Takes the session from whoever has it.
+fn take(store: &Store) -> Result<Lease, Error> {
+  let claim = Claim {
+    owner: "somebody",
+    ttl_ms: 1_000_000,
+    is_forced: true,
+  };
+  match store.acquire(&session(), claim)? {
+    Acquired::Taken(lease) | Acquired::Held(lease) => Ok(lease),
+  }
+}
+
+/// Whether somebody has it.
+fn is_owned(store: &Store) -> bool {
+  store.sessions_info().is_ok_and(|lines| lines.contains("\"lease\""))
+}
+
 /// Runs a method; a new checkpoint's id is part of the answer.
 pub fn run(store: &Store, method: Method, before: &Before) -> Result<Option<CheckpointId>, Error> {
   let s = session();
   match method {
     Method::CreateSessionDirectory => store.create_session(&SessionId::parse("other").unwrap())?,
-    Method::SaveSession => drop(store.save_session(&s, &document("new"))?),
+    Method::SaveSession => drop(store.save_session(&s, &document("new"), None)?),
+    Method::SaveSeenSession => save_seen(store)?,
+    Method::SaveOwnedSession => {
+      take(store)?;
+      drop(store.save_session(&s, &document("new"), None)?);
+    }
+    Method::CreateNextCheckpoint => return create_next(store).map(Some),
+    Method::AcquireSession => drop(take(store)?),
+    Method::ReleaseSession => assert!(store.release(&s, take(store)?.number)?),
     Method::SaveTaskTree => drop(store.save_task_tree(&s, &tree("new"))?),
     Method::SaveTaskResult => drop(store.save_task_result(&s, &task(), "\"new\"")?),
     Method::CreateCheckpoint => return checkpoint(store, Encoding::Json).map(Some),
@@ -362,6 +418,8 @@ fn is_done(store: &Store, method: Method) -> bool {
     Method::UnsetRetention => matches!(store.retention_of(&s), Ok(None)),
     Method::Prune => store.list(&s.into(), 0, 0).is_ok_and(|list| list.entries.len() == 1),
     Method::ImportSession => is_imported(store) == Some(true),
+    Method::AcquireSession | Method::SaveOwnedSession => is_owned(store),
+    Method::ReleaseSession => !is_owned(store),
     _ => true,
   }
 }
@@ -386,7 +444,9 @@ fn documents(store: &Store, method: Method, ending: Ending) -> ([Option<&'static
   ];
   let mut allowed = vec![[Some("old"); 3]];
   let changed = match method {
-    Method::SaveSession => Some([Some("new"), Some("old"), Some("old")]),
+    Method::SaveSession | Method::SaveSeenSession | Method::SaveOwnedSession => {
+      Some([Some("new"), Some("old"), Some("old")])
+    }
     Method::SaveTaskTree => Some([Some("old"), Some("new"), Some("old")]),
     Method::SaveTaskResult => Some([Some("old"), Some("old"), Some("new")]),
     Method::RestoreCheckpoint | Method::RecoverSession => Some([Some("new"), Some("new"), Some("old")]),
@@ -444,7 +504,9 @@ pub fn complaints(
   for (age, id) in before.checkpoints.iter().enumerate() {
     // The oldest makes room for a new one, or is the one to be deleted.
     let may_go = match method {
-      Method::CreateCheckpoint | Method::CreateCompressedCheckpoint => age == 0 && whole.len() >= LIMIT,
+      Method::CreateCheckpoint | Method::CreateCompressedCheckpoint | Method::CreateNextCheckpoint => {
+        age == 0 && whole.len() >= LIMIT
+      }
       Method::CreateDeltas => whole.len() >= LIMIT,
       // One that is refused keeps no other.
       Method::DeleteAllCheckpoints => true,
@@ -497,6 +559,11 @@ pub fn complaints(
     check(!whole.contains(deleted), "a deleted checkpoint is back".to_owned());
   }
 
+  if [Method::AcquireSession, Method::SaveOwnedSession, Method::ReleaseSession].contains(&method) {
+    let taken = take(&store);
+    check(taken.is_ok(), format!("it cannot be taken over: {taken:?}"));
+  }
+
   complaints.extend(afterwards(disk, store, before));
   complaints
 }
@@ -528,6 +595,7 @@ fn afterwards(disk: &FaultyDisk, store: OpenStore, before: &Before) -> Vec<Strin
     Method::SaveSession,
     Method::SaveTaskResult,
     Method::SaveAgent,
+    Method::ReleaseSession,
   ];
   for method in writes {
     let _ = run(&swept, method, before);

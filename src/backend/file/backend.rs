@@ -15,8 +15,8 @@ use super::{
 };
 use crate::backend::item::{AGENTS, CHECKPOINTS, RESULTS};
 use crate::backend::{
-  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peeked, Put, Series, Supply, Surplus,
-  Usage, Wanted,
+  Acquired, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Content, Document, Encoding, Fences, Item, Lease,
+  Peeked, Put, Series, Supply, Surplus, Usage, Wanted,
 };
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -42,6 +42,7 @@ impl<D: Disk> Backend for FileBackend<D> {
   }
 
   fn create_session(&self, session: &SessionId) -> Result<()> {
+    let _fence = self.fence(session)?;
     for part in [CHECKPOINTS, RESULTS, LOGS] {
       self.in_directory(&[session.as_str(), part], |_| Ok(()))?;
     }
@@ -96,19 +97,25 @@ impl<D: Disk> Backend for FileBackend<D> {
     }
     // One rename makes the whole session go at once, for every reader and after every crash.
     let doomed = removed::new_name();
+    let fence = self.fence(session)?;
     absent_is_fine(base.rename(session.as_str(), &base, &doomed)).map_err(fail)?;
+    drop(fence);
     self.directories.forget(session.as_str());
     self.names.forget(session);
     self.latest.forget(session);
     sync_names(&base, &path, self.settings.durability)?;
-    Ok(remove_tree(&base, &doomed).map_err(fail).err())
+    let left = remove_tree(&base, &doomed).map_err(fail).err();
+    Ok(left.or(self.forget_record(session).err()))
   }
 
   fn found(&self, session: &SessionId, supply: &mut Supply<'_>) -> Result<bool> {
     let path = self.shown(&[session.as_str()]);
     let durability = self.settings.durability;
     self.in_directory(&[], |base| {
-      let Founded::Made(newest) = founding::found(base, session.as_str(), &path, supply, durability)? else {
+      let Founded::Made(newest) = founding::found(base, session.as_str(), &path, supply, durability, || {
+        self.fence(session)
+      })?
+      else {
         return Ok(false);
       };
       // What is known of directories of that name is known of others.
@@ -143,6 +150,7 @@ impl<D: Disk> Backend for FileBackend<D> {
           Item::Document(_) | Item::Previous(..) => Some(pending::lock(directory, &path, self.settings)?),
           Item::Checkpoint(..) | Item::Key(..) | Item::TaskResult(_) => None,
         };
+        let _fence = self.fence(session)?;
         versions::make_room(directory, &place.name, self.settings.keep_previous).map_err(fail)?;
         temporary.persist(&place.name).map_err(fail)?;
         Ok(Happened::Came)
@@ -156,14 +164,8 @@ impl<D: Disk> Backend for FileBackend<D> {
     })
   }
 
-  fn write_delta(
-    &self,
-    series: &Series,
-    id: &CheckpointId,
-    footing: Footing<'_>,
-    content: &dyn Content,
-  ) -> Result<Put> {
-    self.write_on_key(series, id, footing, content)
+  fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<Put> {
+    self.put_checkpoint(series, id, new)
   }
 
   fn keys(&self, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {
@@ -204,7 +206,7 @@ impl<D: Disk> Backend for FileBackend<D> {
       (tree_name.as_str(), task_tree),
     ];
     self.in_directory(&[session.as_str()], |directory| {
-      pending::write_together(directory, &path, &documents, self.settings)
+      pending::write_together(directory, &path, &documents, self.settings, || self.fence(session))
     })
   }
 
@@ -219,8 +221,10 @@ impl<D: Disk> Backend for FileBackend<D> {
         return Ok(());
       };
       let temporary = Temporary::write(directory, &name, &content, self.settings.durability).map_err(fail)?;
+      let fence = self.fence(session)?;
       versions::make_room(directory, &name, self.settings.keep_previous).map_err(fail)?;
       temporary.persist(&name).map_err(fail)?;
+      drop(fence);
       sync_names(directory, &path, self.settings.durability)
     })
   }
@@ -296,6 +300,7 @@ impl<D: Disk> Backend for FileBackend<D> {
       return Ok(());
     };
     let item = series.item_of(entry);
+    let _fence = self.fence(&series.session)?;
     let time = SystemTime::UNIX_EPOCH + Duration::from_millis(entry.made_at);
     let lock = directory.try_lock(&item.file_name());
     let set = lock.and_then(|lock| lock.map_or(Ok(()), |lock| directory.set_time(&lock, time)));
@@ -315,6 +320,7 @@ impl<D: Disk> Backend for FileBackend<D> {
       if !holds_checkpoint(&directory, series, id).map_err(fail)? {
         return Ok((false, None));
       }
+      let _fence = self.fence(&series.session)?;
       let changed = if is_pinned {
         match directory.create(&pin) {
           Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -344,6 +350,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     let directory = [session.as_str(), DAMAGED];
     let moved = self.in_directory(&directory, |damaged| {
       let moved = self.rename_or_remove(session, item, &from, |_| {
+        let _fence = self.fence(session)?;
         self.let_go(session, item, &from)?;
         match from.rename(&place.name, damaged, &name) {
           Err(error) if is_absence(&error) && from.stat(&place.name).is_err() => Ok(Happened::Nothing),
@@ -450,6 +457,26 @@ impl<D: Disk> Backend for FileBackend<D> {
       agent_checkpoints,
       results: self.results(session)?.len() as u64,
     })
+  }
+
+  fn fences(&self) -> &Fences {
+    &self.fences
+  }
+
+  fn acquire(&self, session: &SessionId, claim: Claim<'_>) -> Result<Acquired> {
+    self.acquire_lease(session, claim)
+  }
+
+  fn renew(&self, session: &SessionId, number: u64, ttl_ms: u64) -> Result<Option<Lease>> {
+    self.renew_lease(session, number, ttl_ms)
+  }
+
+  fn release(&self, session: &SessionId, number: u64) -> Result<bool> {
+    self.release_lease(session, number)
+  }
+
+  fn leases(&self) -> Result<Vec<(SessionId, Lease)>> {
+    self.held_leases()
   }
 }
 

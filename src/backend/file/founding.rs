@@ -22,13 +22,14 @@ pub enum Founded {
   IsTaken,
 }
 
-/// Makes a session; `path` is what it is called in errors.
+/// Makes a session; `path` is what it is called in errors. What `fence` gives is held while it gets its name.
 pub fn found<D: Directory>(
   base: &D,
   session: &str,
   path: &Path,
   supply: &mut Supply<'_>,
   durability: Durability,
+  fence: impl Fn() -> Result<Option<D::Lock>>,
 ) -> Result<Founded> {
   let staging = new_staging_name();
   let fail = |error| Error::io("write", path, error);
@@ -36,6 +37,7 @@ pub fn found<D: Directory>(
     let mut staged = Staged::new(base, &staging, durability).map_err(fail)?;
     supply(&mut |arrival| staged.take_in(&arrival).map_err(fail))?;
     staged.sync().map_err(fail)?;
+    let _fence = fence()?;
     let is_in_place = move_into_place(base, &staging, session).map_err(fail)?;
     Ok(if is_in_place {
       Founded::Made(staged.newest)

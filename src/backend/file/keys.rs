@@ -7,75 +7,16 @@ use std::collections::HashSet;
 use std::io;
 
 use super::disk::{Contents, Directory, Disk, Kind};
-use super::durable::{self, Durability, Temporary, absent_is_fine, sync_names};
+use super::durable::{self, Durability, absent_is_fine};
 use super::names::Held;
-use super::{FileBackend, Happened, Place, checkpoints_among, is_absence, modified};
+use super::{FileBackend, checkpoints_among, is_absence};
 use crate::backend::item::key_of_file;
-use crate::backend::{CheckpointEntry, Content, Encoding, Footing, Item, Look, Put, Series, is_beginning};
-use crate::error::{Error, Result};
+use crate::backend::{Encoding, Footing, Item, Look, Series, is_beginning};
 use crate::format::delta::{REFERENCE_BYTES, Reference};
 use crate::format::zstd;
 use crate::id::{CheckpointId, SessionId};
 
 impl<D: Disk> FileBackend<D> {
-  pub(super) fn write_on_key(
-    &self,
-    series: &Series,
-    id: &CheckpointId,
-    footing: Footing<'_>,
-    content: &dyn Content,
-  ) -> Result<Put> {
-    let session = &series.session;
-    let item = series.item(id, Encoding::Delta);
-    let (path, key_path) = (self.path(session, item), self.path(session, series.key(footing.key)));
-    let (place, key) = (Place::of(session, item), series.key(footing.key).file_name());
-    let fail = |error| Error::io("write", &path, error);
-    let fail_at_key = |error| Error::io("write", &key_path, error);
-    let durability = self.settings.durability;
-    self.in_directory(&place.directory, |directory| {
-      self.names.look_for_others(series, directory);
-      let new_key = if footing.known == 0 {
-        Some(Temporary::write(directory, &key, &footing.added, durability).map_err(fail_at_key)?)
-      } else {
-        None
-      };
-      if new_key.is_none() && !add(directory, &key, footing, durability).map_err(fail_at_key)? {
-        return Ok(Put::KeyIsGone);
-      }
-      let temporary = Temporary::write(directory, &place.name, content, durability).map_err(fail)?;
-      let size = temporary.size;
-      let mut put = Put::KeyIsGone;
-      let happened = self.rename_or_remove(session, item, directory, |held| {
-        if !held.is_locked {
-          put = Put::Unguarded;
-          return Ok(Happened::Nothing);
-        }
-        if let Some(new_key) = new_key {
-          if !has_more(directory, &key, footing).map_err(fail_at_key)? {
-            new_key.persist(&key).map_err(fail_at_key)?;
-          }
-          // Whatever a power cut leaves, there is no delta without its key.
-          sync_names(directory, &key_path, durability)?;
-        }
-        let Some(look) = look(directory, &key, footing).map_err(fail_at_key)? else {
-          return Ok(Happened::Nothing);
-        };
-        temporary.persist(&place.name).map_err(fail)?;
-        put = Put::Stored { size, key: look };
-        Ok(Happened::Came)
-      })?;
-      if happened == Happened::Nothing {
-        return Ok(put);
-      }
-      sync_names(directory, &path, durability)?;
-      if series.agent.is_none() {
-        let entry = CheckpointEntry::new(id.clone(), Encoding::Delta, || modified(directory, &place.name));
-        self.latest.made(session, entry);
-      }
-      Ok(put)
-    })
-  }
-
   /// The key that an item stands on, if it may be the last one to do so. One that cannot be read can be removed all the same.
   pub(super) fn doomed_key(
     &self,
@@ -103,7 +44,12 @@ impl<D: Disk> FileBackend<D> {
 }
 
 /// Adds to a key. The answer is whether it was there, as it was left.
-fn add<D: Directory>(directory: &D, key: &str, footing: Footing<'_>, durability: Durability) -> io::Result<bool> {
+pub(super) fn add<D: Directory>(
+  directory: &D,
+  key: &str,
+  footing: Footing<'_>,
+  durability: Durability,
+) -> io::Result<bool> {
   if footing.added.is_empty() {
     return Ok(true);
   }
@@ -122,12 +68,12 @@ fn add<D: Directory>(directory: &D, key: &str, footing: Footing<'_>, durability:
 }
 
 /// Whether a key that is to be made is there already, and longer.
-fn has_more<D: Directory>(directory: &D, key: &str, footing: Footing<'_>) -> io::Result<bool> {
+pub(super) fn has_more<D: Directory>(directory: &D, key: &str, footing: Footing<'_>) -> io::Result<bool> {
   Ok(read(directory, key)?.is_some_and(|there| is_beginning(footing.added, &there)))
 }
 
 /// How a key looks; `None` if it has not all the bytes, or if it was changed and not only became longer.
-fn look<D: Directory>(directory: &D, key: &str, footing: Footing<'_>) -> io::Result<Option<Look>> {
+pub(super) fn look<D: Directory>(directory: &D, key: &str, footing: Footing<'_>) -> io::Result<Option<Look>> {
   let stat = match directory.stat(key) {
     Err(error) if is_absence(&error) => return Ok(None),
     stat => stat?,

@@ -4,17 +4,19 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{CheckpointEntry, Encoding, Item, Series, Settings};
+use super::{CheckpointEntry, Encoding, Fences, Item, Series, Settings};
 use crate::error::{Error, Result};
 use crate::id::{CheckpointId, SessionId};
 
 mod backend;
+mod checkpoints;
 mod directories;
 pub mod disk;
 mod durable;
 mod founding;
 mod keys;
 mod latest;
+mod leases;
 mod leftovers;
 mod locks;
 mod names;
@@ -47,6 +49,7 @@ pub struct FileBackend<D: Disk = SystemDisk> {
   directories: Directories,
   names: Names,
   latest: Latest,
+  fences: Fences,
 }
 
 impl FileBackend {
@@ -101,6 +104,7 @@ impl<D: Disk> FileBackend<D> {
       directories: Directories::default(),
       names: Names::default(),
       latest: Latest::default(),
+      fences: Fences::default(),
     }
   }
 
@@ -173,6 +177,7 @@ impl<D: Disk> FileBackend<D> {
       if !may_go(&directory).map_err(fail)? || !exists(&directory, &place.name).map_err(fail)? {
         return Ok(Happened::Nothing);
       }
+      let _fence = self.fence(session)?;
       self.let_go(session, item, &directory)?;
       let doomed_key = self.doomed_key(session, item, &directory, held);
       match directory.remove_file(&place.name) {

@@ -42,17 +42,20 @@ pub fn finish_abandoned<D: Directory>(session: &D, path: &Path, settings: Settin
   }
 }
 
-/// Replaces all `documents` (name, content) of a session, or none.
+/// Replaces all `documents` (name, content) of a session, or none. What `fence` gives is held while that is decided.
 pub fn write_together<D: Directory>(
   session: &D,
   path: &Path,
   documents: &[(&str, &dyn Content)],
   settings: Settings,
+  fence: impl FnOnce() -> Result<Option<D::Lock>>,
 ) -> Result<()> {
   let staged =
     Staged::write(session, documents, settings.durability).map_err(|error| Error::io("write", path, error))?;
   let _lock = lock(session, path, settings)?;
+  let fence = fence()?;
   staged.decide().map_err(|error| Error::io("write", path, error))?;
+  drop(fence);
   durable::sync_names(session, path, settings.durability)?;
   finish(session, path, settings)
 }

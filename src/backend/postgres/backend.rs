@@ -2,12 +2,16 @@
 
 use uuid::Uuid;
 
+use super::contents::Contents;
 use super::lists::Near;
 use super::replacing::{self, Replacement};
-use super::{PostgresBackend, checkpoints, documents, founding, keys, lists, removal, schema, sessions};
+use super::storing::{self, Outcome};
+use super::{
+  PostgresBackend, checkpoints, clearing, documents, founding, keys, leases, lists, removal, schema, sessions,
+};
 use crate::backend::{
-  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Look, Peek, Peeked, Put, Series,
-  Supply, Surplus, Usage, Wanted,
+  Acquired, After, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Content, Document, Encoding, Fences, Item,
+  Lease, Look, Page, Peek, Peeked, Put, Read, Series, Supply, Surplus, Usage, Wanted,
 };
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -26,9 +30,9 @@ impl Backend for PostgresBackend {
   }
 
   fn create_session(&self, session: &SessionId) -> Result<()> {
-    let name = || self.name_of_session(session);
+    let (name, fence) = (|| self.name_of_session(session), self.fence(session));
     self.ask("create", &name, async |connection| {
-      sessions::add(connection, session).await
+      sessions::add(connection, session, fence).await
     })
   }
 
@@ -53,9 +57,9 @@ impl Backend for PostgresBackend {
   }
 
   fn delete_session(&self, session: &SessionId) -> Result<Option<Error>> {
-    let name = || self.name_of_session(session);
+    let (name, fence) = (|| self.name_of_session(session), self.fence(session));
     self.ask("delete", &name, async |connection| {
-      sessions::remove(connection, session).await
+      sessions::remove(connection, session, fence).await
     })?;
     // The server uses the space again, after its next vacuum.
     Ok(None)
@@ -67,50 +71,43 @@ impl Backend for PostgresBackend {
 
   fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64> {
     let bytes = self.bytes(session, item, content)?;
-    let token = Uuid::new_v4();
+    let (token, fence) = (Uuid::new_v4(), self.fence(session));
     let name = || self.name_of(session, item);
     self.ask("write", &name, async |connection| match item {
       Item::Checkpoint(agent, id, encoding) => {
         let key = checkpoints::Key::new(session, agent, id, encoding);
-        checkpoints::put(connection, &key, &bytes, None).await.map(drop)
+        let stored = storing::put(connection, &key, fence, &bytes, None, &After::Any).await;
+        stored.map(drop)
       }
-      Item::Key(agent, id) => keys::put(connection, &keys::Key::new(session, agent, id), &bytes).await,
+      Item::Key(agent, id) => keys::put(connection, &keys::Key::new(session, agent, id), fence, &bytes).await,
       Item::Document(document) => {
         let replacement = self.replacement(session, vec![(document, &bytes[..])], token);
         replacing::replace(connection, &replacement, None).await
       }
       Item::Previous(..) | Item::TaskResult(_) => {
         let key = documents::Key::new(session, item);
-        replacing::put(connection, session, &key, &bytes, token).await
+        replacing::put(connection, &key, fence, &bytes, token).await
       }
     })?;
     Ok(bytes.len() as u64)
   }
 
-  fn write_delta(
-    &self,
-    series: &Series,
-    id: &CheckpointId,
-    footing: Footing<'_>,
-    content: &dyn Content,
-  ) -> Result<Put> {
-    let item = series.item(id, Encoding::Delta);
-    let bytes = self.bytes(&series.session, item, content)?;
-    let key = checkpoints::Key::new(&series.session, series.agent.as_ref(), id, Encoding::Delta);
-    let name = || self.name_of(&series.session, item);
-    let is_stored = self.ask("write", &name, async |connection| {
-      checkpoints::put(connection, &key, &bytes, Some(&footing)).await
+  fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<Put> {
+    let item = series.item(id, new.encoding);
+    let bytes = self.bytes(&series.session, item, new.content)?;
+    let key = checkpoints::Key::new(&series.session, series.agent.as_ref(), id, new.encoding);
+    let (name, fence) = (|| self.name_of(&series.session, item), self.fence(&series.session));
+    let outcome = self.ask("write", &name, async |connection| {
+      storing::put(connection, &key, fence, &bytes, new.footing.as_ref(), new.after).await
     })?;
-    Ok(if is_stored {
-      Put::Stored {
+    let look = |size| Look { size, modified: 0 };
+    Ok(match outcome {
+      Outcome::Stored => Put::Stored {
         size: bytes.len() as u64,
-        key: Look {
-          size: footing.bytes(),
-          modified: 0,
-        },
-      }
-    } else {
-      Put::KeyIsGone
+        key: new.footing.map(|footing| look(footing.bytes())),
+      },
+      Outcome::KeyIsGone => Put::KeyIsGone,
+      Outcome::Conflict(newest) => Put::Conflict(newest),
     })
   }
 
@@ -143,16 +140,16 @@ impl Backend for PostgresBackend {
     let (name, token) = (|| self.name_of(session, item), Uuid::new_v4());
     // Nothing is locked while the caller thinks: what is stored must still be what it was shown, or it is asked again.
     self.ask("write", &name, async |connection| {
-      let (old, seen) = documents::read_seen(connection, &key, limit).await?;
-      if seen.is_of(token) {
+      let current = documents::read_current(connection, &key, token, limit).await?;
+      if current.is_done {
         return Ok(());
       }
-      let old = old.map(|old| old.within(&name(), limit)).transpose()?;
+      let old = current.contents.map(|old| old.within(&name(), limit)).transpose()?;
       let Some(bytes) = change(old)? else {
         return Ok(());
       };
       let replacement = self.replacement(session, vec![(document, &bytes[..])], token);
-      replacing::replace(connection, &replacement, Some(seen)).await
+      replacing::replace(connection, &replacement, Some(current.seen)).await
     })
   }
 
@@ -170,18 +167,8 @@ impl Backend for PostgresBackend {
 
   fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<Peeked>> {
     let name = || self.name_of_session(&series.session);
-    let near = self.ask("read", &name, async |connection| {
-      lists::peek(connection, series, entries, head, tail).await
-    })?;
-    let peek = |(entry, near)| match near {
-      None => Ok(None),
-      Some(Near::Enough(peek)) => Ok(Some(peek)),
-      Some(Near::TooLittle) => {
-        let whole = self.read(&series.session, series.item_of(entry), u64::MAX)?;
-        Ok(whole.map(|bytes| Peek::of(&bytes, head, tail)))
-      }
-    };
-    Ok(entries.iter().zip(near).map(peek).collect())
+    let wanted: Vec<_> = entries.iter().map(|entry| (series, entry)).collect();
+    self.peek_all(&name, &wanted, head, tail)
   }
 
   fn versions(&self, session: &SessionId, document: Document) -> Result<u32> {
@@ -193,20 +180,30 @@ impl Backend for PostgresBackend {
 
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
     let name = || self.name_of(session, item);
-    let (token, mut number) = (Uuid::new_v4(), None);
+    let (token, fence, mut number) = (Uuid::new_v4(), self.fence(session), None);
     self.ask("delete", &name, async |connection| match item {
       Item::Checkpoint(agent, id, encoding) => {
-        removal::remove(connection, &checkpoints::Key::new(session, agent, id, encoding)).await
+        removal::remove(connection, &checkpoints::Key::new(session, agent, id, encoding), fence).await
       }
-      Item::Key(agent, id) => keys::remove(connection, &keys::Key::new(session, agent, id)).await,
-      _ => documents::remove(connection, &documents::Key::new(session, item), token, &mut number).await,
+      Item::Key(agent, id) => keys::remove(connection, &keys::Key::new(session, agent, id), fence).await,
+      _ => {
+        clearing::remove(
+          connection,
+          &documents::Key::new(session, item),
+          fence,
+          token,
+          &mut number,
+        )
+        .await
+      }
     })
   }
 
   fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<bool> {
+    let fence = self.fence(&series.session);
     let name = || self.name_of(&series.session, series.item_of(entry));
     self.ask("delete", &name, async |connection| {
-      removal::retire(connection, &checkpoints::Key::of(series, entry)).await
+      removal::retire(connection, &checkpoints::Key::of(series, entry), fence).await
     })
   }
 
@@ -216,16 +213,18 @@ impl Backend for PostgresBackend {
   }
 
   fn set_made_at(&self, series: &Series, entry: &CheckpointEntry) -> Result<()> {
+    let fence = self.fence(&series.session);
     let name = || self.name_of(&series.session, series.item_of(entry));
     self.ask("set the time of", &name, async |connection| {
-      checkpoints::set_made_at(connection, &checkpoints::Key::of(series, entry), entry.made_at).await
+      checkpoints::set_made_at(connection, &checkpoints::Key::of(series, entry), fence, entry.made_at).await
     })
   }
 
   fn set_pinned(&self, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool> {
+    let fence = self.fence(&series.session);
     let name = || self.name_of(&series.session, series.item(id, Encoding::Json));
     self.ask("pin", &name, async |connection| {
-      checkpoints::set_pinned(connection, series, id, is_pinned).await
+      checkpoints::set_pinned(connection, series, id, fence, is_pinned).await
     })
   }
 
@@ -233,14 +232,23 @@ impl Backend for PostgresBackend {
     let name = || self.name_of(session, item);
     // The name says what it was; the second part keeps two of the same name apart.
     let new_name = format!("damaged/{}.{}", item.file_name(), Uuid::new_v4().simple());
-    let mut number = None;
+    let (fence, mut number) = (self.fence(session), None);
     let moved = self.ask("move aside", &name, async |connection| match item {
       Item::Checkpoint(agent, id, encoding) => {
         let key = checkpoints::Key::new(session, agent, id, encoding);
-        removal::set_aside(connection, &key, &new_name).await
+        removal::set_aside(connection, &key, fence, &new_name).await
       }
-      Item::Key(agent, id) => keys::set_aside(connection, &keys::Key::new(session, agent, id), &new_name).await,
-      _ => documents::set_aside(connection, &documents::Key::new(session, item), &new_name, &mut number).await,
+      Item::Key(agent, id) => keys::set_aside(connection, &keys::Key::new(session, agent, id), fence, &new_name).await,
+      _ => {
+        clearing::set_aside(
+          connection,
+          &documents::Key::new(session, item),
+          fence,
+          &new_name,
+          &mut number,
+        )
+        .await
+      }
     })?;
     Ok(moved.then(|| self.name(session, &new_name)))
   }
@@ -248,6 +256,13 @@ impl Backend for PostgresBackend {
   fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>> {
     let name = || self.name_of_session(&series.session);
     self.ask("read", &name, async |connection| lists::list(connection, series).await)
+  }
+
+  fn page(&self, series: &Series, after: Option<&CheckpointEntry>, limit: usize) -> Result<Page> {
+    let name = || self.name_of_session(&series.session);
+    self.ask("read", &name, async |connection| {
+      lists::page(connection, series, after, limit).await
+    })
   }
 
   fn surplus(&self, series: &Series, wanted: Wanted) -> Result<Surplus> {
@@ -272,13 +287,97 @@ impl Backend for PostgresBackend {
 
   fn usage(&self, session: &SessionId) -> Result<Usage> {
     let name = || self.name_of_session(session);
-    self.ask("read", &name, async |connection| {
-      sessions::usage(connection, session).await
+    let mut usages = self.ask("read", &name, async |connection| {
+      sessions::usage(connection, &[session.as_str()]).await
+    })?;
+    Ok(usages.pop().unwrap_or_default())
+  }
+
+  fn read_each(&self, sessions: &[SessionId], document: Document, limit: u64) -> Result<Vec<Read>> {
+    let item = Item::Document(document);
+    let (ids, document) = (texts(sessions), item.to_string());
+    let read = self.ask("read", &|| self.location(), async |connection| {
+      documents::read_each(connection, &ids, &document, limit).await
+    })?;
+    let read = sessions.iter().zip(read).map(|(session, contents)| {
+      let within = |contents: Contents| contents.within(&self.name_of(session, item), limit);
+      contents.map(within).transpose()
+    });
+    Ok(read.collect())
+  }
+
+  fn usage_each(&self, sessions: &[SessionId]) -> Result<Vec<Result<Usage>>> {
+    let ids = texts(sessions);
+    let usages = self.ask("read", &|| self.location(), async |connection| {
+      sessions::usage(connection, &ids).await
+    })?;
+    Ok(usages.into_iter().map(Ok).collect())
+  }
+
+  fn peek_each(&self, of: &[(Series, CheckpointEntry)], head: usize, tail: usize) -> Result<Vec<Peeked>> {
+    let wanted: Vec<_> = of.iter().map(|(series, entry)| (series, entry)).collect();
+    self.peek_all(&|| self.location(), &wanted, head, tail)
+  }
+
+  fn fences(&self) -> &Fences {
+    &self.fences
+  }
+
+  fn acquire(&self, session: &SessionId, claim: Claim<'_>) -> Result<Acquired> {
+    let (name, token) = (|| self.name_of_session(session), Uuid::new_v4());
+    self.ask("acquire", &name, async |connection| {
+      leases::acquire(connection, session, claim, token).await
+    })
+  }
+
+  fn renew(&self, session: &SessionId, number: u64, ttl_ms: u64) -> Result<Option<Lease>> {
+    let name = || self.name_of_session(session);
+    self.ask("renew the lease of", &name, async |connection| {
+      leases::renew(connection, session, number, ttl_ms).await
+    })
+  }
+
+  fn release(&self, session: &SessionId, number: u64) -> Result<bool> {
+    let (name, token) = (|| self.name_of_session(session), Uuid::new_v4());
+    self.ask("release", &name, async |connection| {
+      leases::release(connection, session, number, token).await
+    })
+  }
+
+  fn leases(&self) -> Result<Vec<(SessionId, Lease)>> {
+    self.ask("read", &|| self.location(), async |connection| {
+      leases::list(connection).await
     })
   }
 }
 
+fn texts(sessions: &[SessionId]) -> Vec<&str> {
+  sessions.iter().map(SessionId::as_str).collect()
+}
+
 impl PostgresBackend {
+  /// What is not stored apart is read whole.
+  fn peek_all(
+    &self,
+    name: &dyn Fn() -> String,
+    wanted: &[(&Series, &CheckpointEntry)],
+    head: usize,
+    tail: usize,
+  ) -> Result<Vec<Peeked>> {
+    let near = self.ask("read", name, async |connection| {
+      lists::peek(connection, wanted, head, tail).await
+    })?;
+    let peek = |(&(series, entry), near): (&(&Series, &CheckpointEntry), _)| match near {
+      None => Ok(None),
+      Some(Near::Enough(peek)) => Ok(Some(peek)),
+      Some(Near::TooLittle) => {
+        let whole = self.read(&series.session, series.item_of(entry), u64::MAX)?;
+        Ok(whole.map(|bytes| Peek::of(&bytes, head, tail)))
+      }
+    };
+    Ok(wanted.iter().zip(near).map(peek).collect())
+  }
+
   fn replacement<'a>(
     &self,
     session: &'a SessionId,
@@ -287,6 +386,7 @@ impl PostgresBackend {
   ) -> Replacement<'a> {
     Replacement {
       session,
+      fence: self.fence(session),
       documents,
       keep: self.settings.keep_previous,
       token,

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::PostgresBackend;
 use super::connection::Connection;
 use super::failure::{Failure, Outlook, Refusal};
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 
 /// The pause before the second attempt; each is twice as long as the one before it, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -84,6 +84,15 @@ fn some_of(pause: Duration) -> Duration {
   pause.mul_f64(0.5 + f64::from(random) / f64::from(u32::MAX) / 2.0)
 }
 
+/// A refusal is no answer to an earlier attempt, which may have been made in time.
+fn lost_meanwhile(doing: &str, name: &str, refusal: Error) -> Error {
+  let message = format!(
+    "Could not {doing} {name}: the connection was lost before the server had answered, and then so was the lease. It may or \
+     may not have been done"
+  );
+  Error::new(Code::OutcomeUnknown, message).because(refusal)
+}
+
 impl PostgresBackend {
   /// For a call that is one piece of work. `doing` is a verb phrase without its object, which is asked for if it fails.
   pub(super) fn ask<T>(
@@ -122,6 +131,9 @@ impl PostgresBackend {
           is_unknown |= attempt.connection.is_under_way();
           match self.released(attempt, outcome) {
             Ok(done) => return Ok(done),
+            Err(Failure::Ours(error)) if is_unknown && error.code == Code::LeaseLost => {
+              return Err(lost_meanwhile(doing, &name(), error));
+            }
             Err(Failure::Ours(error)) => return Err(error),
             Err(Failure::Refused(refusal)) => (refusal, true),
             Err(Failure::Overtaken) => {

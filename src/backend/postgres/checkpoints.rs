@@ -2,12 +2,13 @@
 
 use tokio_postgres::types::ToSql;
 
-use super::connection::{Connection, Params};
+use super::connection::Connection;
 use super::contents::Contents;
 use super::failure::Failure;
+use super::leases;
 use super::payload::{Payload, to_signed, to_unsigned};
-use super::sql::with_place;
-use crate::backend::{CheckpointEntry, Encoding, Footing, Series, time_in_id};
+use super::sql::LOCK_SESSION;
+use crate::backend::{CheckpointEntry, Encoding, Series, time_in_id};
 use crate::clock::now_ms;
 use crate::format::delta::Reference;
 use crate::format::info::{HEAD_BYTES, TAIL_BYTES};
@@ -16,24 +17,33 @@ use crate::id::{AgentId, CheckpointId, SessionId};
 /// What names one checkpoint.
 #[derive(Debug, Clone, Copy)]
 pub struct Key<'a> {
-  pub session: &'a str,
+  pub of: &'a SessionId,
+  session: &'a str,
   agent: &'a str,
   id: &'a str,
   encoding: i16,
 }
 
-/// The condition that a [`Key`] is bound to as the first four parameters.
+/// The condition that a [`Key`] is bound to as the first four parameters, by those who read.
 macro_rules! where_key {
   ($sql:literal) => {
     concat!($sql, " WHERE session = $1 AND agent = $2 AND id = $3 AND encoding = $4")
   };
 }
 
-pub(super) use where_key;
+/// The same for those who write; the second parameter is the number under which they do.
+macro_rules! where_key_under {
+  ($sql:literal) => {
+    concat!($sql, " WHERE session = $1 AND agent = $3 AND id = $4 AND encoding = $5")
+  };
+}
+
+pub(super) use {where_key, where_key_under};
 
 impl<'a> Key<'a> {
   pub fn new(session: &'a SessionId, agent: Option<&'a AgentId>, id: &'a CheckpointId, encoding: Encoding) -> Self {
     Self {
+      of: session,
       session: session.as_str(),
       agent: agent_text(agent),
       id: id.as_str(),
@@ -49,10 +59,20 @@ impl<'a> Key<'a> {
     self.encoding == number_of(Encoding::Delta)
   }
 
-  /// The parameters of a statement that begins with a key.
+  /// The parameters of a statement that reads.
   pub fn with<'p>(&'p self, more: &[&'p (dyn ToSql + Sync)]) -> Vec<&'p (dyn ToSql + Sync)> {
     let key: [&(dyn ToSql + Sync); 4] = [&self.session, &self.agent, &self.id, &self.encoding];
-    key.into_iter().chain(more.iter().copied()).collect()
+    [&key, more].concat()
+  }
+
+  /// The parameters of a statement that writes.
+  pub fn under<'p>(
+    &'p self,
+    fence: &'p (dyn ToSql + Sync),
+    more: &[&'p (dyn ToSql + Sync)],
+  ) -> Vec<&'p (dyn ToSql + Sync)> {
+    let key: [&(dyn ToSql + Sync); 5] = [&self.session, fence, &self.agent, &self.id, &self.encoding];
+    [&key, more].concat()
   }
 }
 
@@ -77,17 +97,17 @@ pub fn encoding_of(number: i16) -> Option<Encoding> {
 }
 
 /// The parts in which a checkpoint is stored. The first and the last are what a list needs to see.
-struct Parts<'a> {
-  size: i64,
-  made_at: i64,
-  stands_on: Option<String>,
-  head: &'a [u8],
-  middle: Payload<'a>,
-  tail: &'a [u8],
+pub struct Parts<'a> {
+  pub size: i64,
+  pub made_at: i64,
+  pub stands_on: Option<String>,
+  pub head: &'a [u8],
+  pub middle: Payload<'a>,
+  pub tail: &'a [u8],
 }
 
 impl<'a> Parts<'a> {
-  fn of(key: &Key<'_>, bytes: &'a [u8]) -> Self {
+  pub fn of(key: &Key<'_>, bytes: &'a [u8]) -> Self {
     let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES));
     let (middle, tail) = rest.split_at(rest.len().saturating_sub(TAIL_BYTES));
     let stands_on = if key.is_delta() { Reference::of(bytes) } else { None };
@@ -104,116 +124,6 @@ impl<'a> Parts<'a> {
       },
       tail,
     }
-  }
-}
-
-/// Stores a checkpoint on the parameters 1 to 11, if `$source` has a row. Of one id, all encodings are pinned, or none.
-macro_rules! put {
-  ($source:literal) => {
-    concat!(
-      "put AS (
-        INSERT INTO waymark.checkpoints
-          (session, agent, id, encoding, made_at, pinned, size, key, packed, head, tail, middle)
-        SELECT $1, $2::text, $3::text, $4::smallint, $5::bigint,
-          EXISTS (SELECT 1 FROM held) AND EXISTS (
-            SELECT 1 FROM waymark.checkpoints WHERE session = $1 AND agent = $2 AND id = $3 AND pinned
-          ),
-          $6::bigint, $7::text, $8::boolean, $9::bytea, $10::bytea, $11::bytea
-        FROM ",
-      $source,
-      " ON CONFLICT (id, session, agent, encoding) DO UPDATE SET made_at = excluded.made_at, size = excluded.size,
-          key = excluded.key, packed = excluded.packed,
-          head = excluded.head, tail = excluded.tail, middle = excluded.middle
-        RETURNING 1
-      )
-      SELECT EXISTS (SELECT 1 FROM place), EXISTS (SELECT 1 FROM put)"
-    )
-  };
-}
-
-const PUT: &str = with_place!(put!("place"));
-
-/// On a key that is known to have so many bytes: it is kept from going until the statement is done.
-const PUT_ON_KEY: &str = with_place!(
-  "base AS (
-    SELECT start FROM waymark.keys
-    WHERE session = $1 AND agent = $2 AND id = $12::text AND start = 0 AND EXISTS (SELECT 1 FROM place) FOR KEY SHARE
-  ),
-  ground AS (
-    SELECT start FROM base
-    WHERE $13::bigint <= (SELECT max(start + size) FROM waymark.keys WHERE session = $1 AND agent = $2 AND id = $12)
-  ),
-  cut AS (
-    DELETE FROM waymark.keys WHERE session = $1 AND agent = $2 AND id = $12 AND start > $13
-      AND octet_length($14::bytea) > 0 AND EXISTS (SELECT 1 FROM ground)
-  ),
-  added AS (
-    INSERT INTO waymark.keys (session, agent, id, start, size, bytes)
-    SELECT $1, $2, $12, $13, octet_length($14), $14 FROM ground WHERE octet_length($14) > 0
-    ON CONFLICT (session, agent, id, start) DO UPDATE SET size = excluded.size, bytes = excluded.bytes
-  ), ",
-  put!("ground")
-);
-
-/// On a key that is made now, unless what is there already begins with it.
-const PUT_ON_NEW_KEY: &str = with_place!(
-  "pieces AS (
-    SELECT start, bytes FROM waymark.keys
-    WHERE session = $1 AND agent = $2 AND id = $12::text AND EXISTS (SELECT 1 FROM place) ORDER BY start FOR UPDATE
-  ),
-  there AS (SELECT string_agg(bytes, ''::bytea ORDER BY start) AS bytes FROM pieces),
-  ground AS (
-    SELECT octet_length(there.bytes) > octet_length($13::bytea)
-      AND substring(there.bytes FROM 1 FOR octet_length($13)) = $13 AS is_longer
-    FROM place, there
-  ),
-  cut AS (
-    DELETE FROM waymark.keys WHERE session = $1 AND agent = $2 AND id = $12 AND start > 0
-      AND EXISTS (SELECT 1 FROM ground WHERE is_longer IS NOT TRUE)
-  ),
-  added AS (
-    INSERT INTO waymark.keys (session, agent, id, start, size, bytes)
-    SELECT $1, $2, $12, 0, octet_length($13), $13 FROM ground WHERE is_longer IS NOT TRUE
-    ON CONFLICT (session, agent, id, start) DO UPDATE SET size = excluded.size, bytes = excluded.bytes
-  ), ",
-  put!("ground")
-);
-
-/// Stores a checkpoint. The answer is whether what it has to stand on is there; otherwise nothing was done.
-pub async fn put(
-  connection: &Connection,
-  key: &Key<'_>,
-  bytes: &[u8],
-  footing: Option<&Footing<'_>>,
-) -> Result<bool, Failure> {
-  let parts = Parts::of(key, bytes);
-  let middle = &*parts.middle.bytes;
-  let params = key.with(&[
-    &parts.made_at,
-    &parts.size,
-    &parts.stands_on,
-    &parts.middle.is_packed,
-    &parts.head,
-    &parts.tail,
-    &middle,
-  ]);
-  let rows = match footing {
-    None => connection.change(PUT, &params).await?,
-    Some(footing) => {
-      let (stands_on, known) = (footing.key.as_str(), to_signed(footing.known));
-      let more: Params<'_> = &[&stands_on, &known, &footing.added];
-      if footing.known == 0 {
-        let params = [&params, &more[..1], &more[2..]].concat();
-        connection.change(PUT_ON_NEW_KEY, &params).await?
-      } else {
-        connection.change(PUT_ON_KEY, &[&params, more].concat()).await?
-      }
-    }
-  };
-  let row = rows.first().ok_or(Failure::Overtaken)?;
-  match (row.try_get(0)?, row.try_get(1)?) {
-    (false, _) => Err(Failure::Overtaken),
-    (true, is_stored) => Ok(is_stored),
   }
 }
 
@@ -271,28 +181,43 @@ pub async fn read(connection: &Connection, key: &Key<'_>, limit: u64) -> Result<
   }))
 }
 
-pub async fn set_made_at(connection: &Connection, key: &Key<'_>, made_at: u64) -> Result<(), Failure> {
-  let sql = where_key!("UPDATE waymark.checkpoints SET made_at = $5");
-  let made_at = to_signed(made_at);
-  connection.change(sql, &key.with(&[&made_at])).await.map(drop)
+pub async fn set_made_at(
+  connection: &Connection,
+  key: &Key<'_>,
+  fence: Option<i64>,
+  made_at: u64,
+) -> Result<(), Failure> {
+  let sql = with_session!(
+    "done AS (",
+    where_key_under!("UPDATE waymark.checkpoints SET made_at = $6"),
+    " AND EXISTS (SELECT 1 FROM place) RETURNING 1)",
+    answer!("done")
+  );
+  let rows = connection
+    .change(sql, &key.under(&fence, &[&to_signed(made_at)]))
+    .await?;
+  leases::let_in(connection, key.of, fence, &rows).await.map(drop)
 }
 
 pub async fn set_pinned(
   connection: &Connection,
   series: &Series,
   id: &CheckpointId,
+  fence: Option<i64>,
   is_pinned: bool,
 ) -> Result<bool, Failure> {
-  let (session, agent, id) = (series.session.as_str(), agent_text(series.agent.as_ref()), id.as_str());
+  let (session, agent) = (series.session.as_str(), agent_text(series.agent.as_ref()));
   let answers = connection
     .change_together(&[
+      (LOCK_SESSION, &[&session, &fence]),
       // Whoever stores the same checkpoint in another encoding has to know.
       ("UPDATE waymark.sessions SET pins = pins + 1 WHERE id = $1", &[&session]),
       (
         "UPDATE waymark.checkpoints SET pinned = $4 WHERE session = $1 AND agent = $2 AND id = $3 RETURNING 1",
-        &[&session, &agent, &id, &is_pinned],
+        &[&session, &agent, &id.as_str(), &is_pinned],
       ),
     ])
-    .await?;
-  Ok(answers.last().is_some_and(|rows| !rows.is_empty()))
+    .await;
+  let answers = leases::unless_denied(connection, &series.session, fence, answers).await?;
+  Ok(answers.is_some_and(|answers| answers.last().is_some_and(|rows| !rows.is_empty())))
 }

@@ -1,5 +1,6 @@
 //! Documents and results as rows, under the names that they have below their session.
 
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::connection::Connection;
@@ -7,7 +8,6 @@ use super::contents::Contents;
 use super::failure::Failure;
 use super::payload::{to_signed, to_unsigned};
 use super::sessions::ids;
-use super::sql::{is_set_aside, set_aside_answer};
 use crate::backend::item::RESULTS;
 use crate::backend::{Document, Item};
 use crate::id::{SessionId, TaskId};
@@ -15,6 +15,7 @@ use crate::id::{SessionId, TaskId};
 /// What names one document.
 #[derive(Debug, Clone)]
 pub struct Key<'a> {
+  pub of: &'a SessionId,
   pub session: &'a str,
   /// That of the current version.
   pub name: String,
@@ -30,6 +31,7 @@ impl<'a> Key<'a> {
       other => (other, 0),
     };
     Self {
+      of: session,
       session: session.as_str(),
       name: item.to_string(),
       back,
@@ -45,13 +47,6 @@ impl<'a> Key<'a> {
 /// What a document must still be for it to be replaced: the token of its last change, if it ever had one.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen(pub Option<Uuid>);
-
-impl Seen {
-  /// Whether somebody's change was the last.
-  pub fn is_of(self, token: Uuid) -> bool {
-    self.0 == Some(token)
-  }
-}
 
 /// The condition for the earlier versions of a document that are kept.
 macro_rules! kept {
@@ -84,15 +79,16 @@ pub async fn versions(connection: &Connection, session: &SessionId, document: Do
 }
 
 pub async fn read(connection: &Connection, key: &Key<'_>, limit: u64) -> Result<Option<Contents>, Failure> {
-  let limit = to_signed(limit);
   let Some(skipped) = key.skipped() else {
-    return Ok(read_current(connection, key, limit).await?.0);
+    let read = read_each(connection, &[key.session], &key.name, limit).await?;
+    return Ok(read.into_iter().next().flatten());
   };
   // What is too large is not even loaded, whatever it says of itself.
   let sql = kept!(
     "p.size, p.packed, CASE WHEN greatest(p.size, octet_length(p.bytes)) <= $4 THEN p.bytes END",
     "ORDER BY p.number DESC LIMIT 1 OFFSET $3"
   );
+  let limit = to_signed(limit);
   let rows = connection
     .query(sql, &[&key.session, &key.name, &skipped, &limit])
     .await?;
@@ -103,107 +99,59 @@ pub async fn read(connection: &Connection, key: &Key<'_>, limit: u64) -> Result<
   Ok(Some(Contents::whole(size, is_packed, row.try_get(2)?)))
 }
 
-/// A document, and what it must still be when it is replaced.
-pub async fn read_seen(
+/// The document of that name of each of these sessions, in their order.
+pub async fn read_each(
   connection: &Connection,
-  key: &Key<'_>,
+  sessions: &[&str],
+  name: &str,
   limit: u64,
-) -> Result<(Option<Contents>, Seen), Failure> {
-  read_current(connection, key, to_signed(limit)).await
+) -> Result<Vec<Option<Contents>>, Failure> {
+  let sql = "SELECT d.size, d.packed, CASE WHEN greatest(d.size, octet_length(d.bytes)) <= $3 THEN d.bytes END
+    FROM unnest($1::text[]) WITH ORDINALITY AS wanted (session, place)
+    LEFT JOIN waymark.documents d ON d.session = wanted.session AND d.name = $2
+    ORDER BY wanted.place";
+  let rows = connection.query(sql, &[&sessions, &name, &to_signed(limit)]).await?;
+  rows.iter().map(|row| contents(row, 0)).collect()
 }
 
-async fn read_current(connection: &Connection, key: &Key<'_>, limit: i64) -> Result<(Option<Contents>, Seen), Failure> {
-  let sql = "SELECT size, packed, CASE WHEN greatest(size, octet_length(bytes)) <= $3 THEN bytes END, tokens[1]
+/// A document from three columns; `None` if it is not there.
+fn contents(row: &Row, first_column: usize) -> Result<Option<Contents>, Failure> {
+  let Some(size) = row.try_get::<_, Option<i64>>(first_column)? else {
+    return Ok(None);
+  };
+  let is_packed = row.try_get::<_, Option<bool>>(first_column + 1)?.unwrap_or(false);
+  let bytes = row.try_get(first_column + 2)?;
+  Ok(Some(Contents::whole(to_unsigned(size), is_packed, bytes)))
+}
+
+/// What somebody who changes a document is shown.
+pub struct Current {
+  pub contents: Option<Contents>,
+  /// What it must still be when it is replaced.
+  pub seen: Seen,
+  /// Whether an earlier attempt has changed it already.
+  pub is_done: bool,
+}
+
+pub async fn read_current(connection: &Connection, key: &Key<'_>, token: Uuid, limit: u64) -> Result<Current, Failure> {
+  let sql = "SELECT size, packed, CASE WHEN greatest(size, octet_length(bytes)) <= $3 THEN bytes END,
+      tokens[1], $4 = ANY (tokens)
     FROM waymark.documents WHERE session = $1 AND name = $2";
-  let rows = connection.query(sql, &[&key.session, &key.name, &limit]).await?;
+  let rows = connection
+    .query(sql, &[&key.session, &key.name, &to_signed(limit), &token])
+    .await?;
   let Some(row) = rows.first() else {
-    return Ok((None, Seen(None)));
+    return Ok(Current {
+      contents: None,
+      seen: Seen(None),
+      is_done: false,
+    });
   };
-  let contents = match row.try_get::<_, Option<i64>>(0)? {
-    Some(size) => {
-      let is_packed = row.try_get::<_, Option<bool>>(1)?.unwrap_or(false);
-      Some(Contents::whole(to_unsigned(size), is_packed, row.try_get(2)?))
-    }
-    None => None,
-  };
-  Ok((contents, Seen(row.try_get(3)?)))
-}
-
-/// Removes a document, or an earlier version of it. `number` is the one that an earlier attempt found.
-pub async fn remove(
-  connection: &Connection,
-  key: &Key<'_>,
-  token: Uuid,
-  number: &mut Option<i64>,
-) -> Result<bool, Failure> {
-  let Some(skipped) = key.skipped() else {
-    // Its row stays, for the sake of earlier versions and of those who make a change a second time.
-    let sql = "WITH gone AS (
-        UPDATE waymark.documents SET size = NULL, packed = NULL, bytes = NULL, tokens = (ARRAY[$3::uuid] || tokens)[1:8]
-        WHERE session = $1 AND name = $2 AND size IS NOT NULL RETURNING 1
-      )
-      SELECT EXISTS (SELECT 1 FROM gone) OR EXISTS (
-        SELECT 1 FROM waymark.documents WHERE session = $1 AND name = $2 AND $3 = ANY (tokens)
-      )";
-    let rows = connection.change(sql, &[&key.session, &key.name, &token]).await?;
-    return is_set_aside(&rows);
-  };
-  // Once it is gone, another one is as many versions ago.
-  if number.is_none() {
-    *number = self::number(connection, key, skipped).await?;
-  }
-  let sql = "DELETE FROM waymark.previous WHERE session = $1 AND name = $2 AND number = $3 RETURNING 1";
-  let rows = connection.change(sql, &[&key.session, &key.name, number]).await?;
-  Ok(!rows.is_empty() || (number.is_some() && connection.is_repeat))
-}
-
-/// Moves a document to where nobody reads it, or an earlier version of it.
-pub async fn set_aside(
-  connection: &Connection,
-  key: &Key<'_>,
-  new_name: &str,
-  number: &mut Option<i64>,
-) -> Result<bool, Failure> {
-  macro_rules! moved {
-    ($old:literal, $clear:literal) => {
-      concat!(
-        "WITH held AS (SELECT 1 FROM waymark.sessions WHERE id = $1 FOR SHARE),
-        old AS (",
-        $old,
-        "),
-        moved AS (
-          INSERT INTO waymark.damaged (session, name, size, packed, head, tail, middle)
-          SELECT $1, $3::text, size, packed, ''::bytea, ''::bytea, bytes FROM old RETURNING 1
-        ),
-        cleared AS (",
-        $clear,
-        ")",
-        set_aside_answer!("$3")
-      )
-    };
-  }
-  let Some(skipped) = key.skipped() else {
-    let sql = moved!(
-      "SELECT size, packed, bytes FROM waymark.documents
-        WHERE session = $1 AND name = $2 AND size IS NOT NULL AND EXISTS (SELECT 1 FROM held) FOR UPDATE",
-      "UPDATE waymark.documents SET size = NULL, packed = NULL, bytes = NULL
-        WHERE session = $1 AND name = $2 AND EXISTS (SELECT 1 FROM old)"
-    );
-    return is_set_aside(&connection.change(sql, &[&key.session, &key.name, &new_name]).await?);
-  };
-  if number.is_none() {
-    *number = self::number(connection, key, skipped).await?;
-  }
-  let sql = moved!(
-    "SELECT size, packed, bytes FROM waymark.previous
-      WHERE session = $1 AND name = $2 AND number = $4 AND EXISTS (SELECT 1 FROM held) FOR UPDATE",
-    "DELETE FROM waymark.previous WHERE session = $1 AND name = $2 AND number = $4 AND EXISTS (SELECT 1 FROM old)"
-  );
-  is_set_aside(
-    &connection
-      .change(sql, &[&key.session, &key.name, &new_name, number])
-      .await?,
-  )
+  Ok(Current {
+    contents: contents(row, 0)?,
+    seen: Seen(row.try_get(3)?),
+    is_done: row.try_get(4)?,
+  })
 }
 
 /// The tasks that have a result, in the order of their ids.

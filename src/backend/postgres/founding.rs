@@ -5,19 +5,11 @@ use uuid::Uuid;
 use super::call::Attempt;
 use super::connection::{Connection, is_denied};
 use super::failure::Failure;
-use super::{PostgresBackend, checkpoints, documents, keys, replacing};
+use super::storing::TAKE_SESSION;
+use super::{PostgresBackend, checkpoints, documents, keys, leases, replacing};
 use crate::backend::{Arrival, Item, Supply};
 use crate::error::{Code, Error, Result};
 use crate::id::SessionId;
-
-/// Makes the session if it is not there, and keeps everybody else out of it. Somebody who makes it at the same time divides
-/// by zero.
-const TAKE: &str = "WITH held AS (SELECT id FROM waymark.sessions WHERE id = $1 FOR UPDATE),
-  made AS (
-    INSERT INTO waymark.sessions (id) SELECT $1::text WHERE NOT EXISTS (SELECT 1 FROM held)
-    ON CONFLICT (id) DO NOTHING RETURNING id
-  )
-  SELECT 1 / ((SELECT count(*) FROM held) + (SELECT count(*) FROM made))";
 
 /// Who founded it, and whether it holds anything.
 const STATE: &str = "SELECT founder,
@@ -36,7 +28,7 @@ const CLEAR: [&str; 2] = [
   "DELETE FROM waymark.documents WHERE session = $1",
 ];
 
-const SIGN: &str = "UPDATE waymark.sessions SET founder = $2 WHERE id = $1";
+const SIGN: &str = "UPDATE waymark.sessions SET present = true, founder = $2 WHERE id = $1";
 
 /// What a founder finds.
 enum Found {
@@ -48,11 +40,11 @@ enum Found {
 }
 
 pub fn found(backend: &PostgresBackend, session: &SessionId, supply: &mut Supply<'_>) -> Result<bool> {
-  let token = Uuid::new_v4();
+  let (token, fence) = (Uuid::new_v4(), backend.fence(session));
   let name = || backend.name_of_session(session);
   backend.call("create", &name, |attempt| {
     attempt.extend();
-    match attempt.run(take(&attempt.connection, session, token))? {
+    match attempt.run(take(&attempt.connection, session, fence, token))? {
       Found::Done => return Ok(true),
       Found::Taken => return Ok(false),
       Found::Ours => {}
@@ -90,18 +82,18 @@ fn roll_back(attempt: &Attempt<'_>) {
   let _ = attempt.run(attempt.connection.roll_back());
 }
 
-async fn take(connection: &Connection, session: &SessionId, token: Uuid) -> Result<Found, Failure> {
-  let session = session.as_str();
+async fn take(connection: &Connection, session: &SessionId, fence: Option<i64>, token: Uuid) -> Result<Found, Failure> {
+  let id = session.as_str();
   connection.begin().await?;
-  if let Err(failure) = connection.query(TAKE, &[&session]).await {
+  if let Err(failure) = connection.query(TAKE_SESSION, &[&id, &fence]).await {
     connection.roll_back().await?;
-    return Err(if is_denied(&failure) {
-      Failure::Overtaken
-    } else {
-      failure
-    });
+    if !is_denied(&failure) {
+      return Err(failure);
+    }
+    leases::explain(connection, session, fence).await?;
+    return Err(Failure::Overtaken);
   }
-  let rows = connection.query(STATE, &[&session]).await?;
+  let rows = connection.query(STATE, &[&id]).await?;
   let row = rows.first().ok_or(Failure::Overtaken)?;
   let (founder, is_taken): (Option<Uuid>, bool) = (row.try_get(0)?, row.try_get(1)?);
   if is_taken || founder == Some(token) {
@@ -113,9 +105,9 @@ async fn take(connection: &Connection, session: &SessionId, token: Uuid) -> Resu
     });
   }
   for sql in CLEAR {
-    connection.query(sql, &[&session]).await?;
+    connection.query(sql, &[&id]).await?;
   }
-  connection.query(SIGN, &[&session, &token]).await?;
+  connection.query(SIGN, &[&id, &token]).await?;
   Ok(Found::Ours)
 }
 

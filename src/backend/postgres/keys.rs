@@ -1,17 +1,18 @@
 //! What deltas stand on, in pieces: adding to a key moves nothing of it. Adding is part of what stores a delta.
 
 use super::checkpoints::agent_text;
-use super::connection::{Connection, is_denied};
+use super::connection::Connection;
 use super::contents::Contents;
 use super::failure::Failure;
+use super::leases;
 use super::payload::{to_signed, to_unsigned};
-use super::sql::{LOCK_SESSION, is_set_aside, set_aside_answer, with_place};
 use crate::backend::Series;
 use crate::id::{AgentId, CheckpointId, SessionId};
 
 /// What names one key.
 #[derive(Debug, Clone, Copy)]
 pub struct Key<'a> {
+  of: &'a SessionId,
   session: &'a str,
   agent: &'a str,
   id: &'a str,
@@ -20,6 +21,7 @@ pub struct Key<'a> {
 impl<'a> Key<'a> {
   pub fn new(session: &'a SessionId, agent: Option<&'a AgentId>, id: &'a CheckpointId) -> Self {
     Self {
+      of: session,
       session: session.as_str(),
       agent: agent_text(agent),
       id: id.as_str(),
@@ -28,29 +30,33 @@ impl<'a> Key<'a> {
 }
 
 /// Replaces all of a key.
-pub async fn put(connection: &Connection, key: &Key<'_>, bytes: &[u8]) -> Result<(), Failure> {
+pub async fn put(connection: &Connection, key: &Key<'_>, fence: Option<i64>, bytes: &[u8]) -> Result<(), Failure> {
   let sql = with_place!(
     "pieces AS (
       SELECT start FROM waymark.keys
-      WHERE session = $1 AND agent = $2::text AND id = $3::text AND EXISTS (SELECT 1 FROM place) ORDER BY start FOR UPDATE
+      WHERE session = $1 AND agent = $3::text AND id = $4::text AND EXISTS (SELECT 1 FROM place) ORDER BY start FOR UPDATE
     ),
     ground AS (SELECT (SELECT count(*) FROM pieces) AS pieces FROM place),
     cut AS (
       DELETE FROM waymark.keys
-      WHERE session = $1 AND agent = $2 AND id = $3 AND start > 0 AND EXISTS (SELECT 1 FROM ground WHERE pieces >= 0)
-    )
-    INSERT INTO waymark.keys (session, agent, id, start, size, bytes)
-    SELECT $1, $2, $3, 0, octet_length($4::bytea), $4 FROM ground WHERE pieces >= 0
-    ON CONFLICT (session, agent, id, start) DO UPDATE SET size = excluded.size, bytes = excluded.bytes
-    RETURNING 1"
+      WHERE session = $1 AND agent = $3 AND id = $4 AND start > 0 AND EXISTS (SELECT 1 FROM ground WHERE pieces >= 0)
+    ),
+    put AS (
+      INSERT INTO waymark.keys (session, agent, id, start, size, bytes)
+      SELECT $1, $3, $4, 0, octet_length($5::bytea), $5 FROM ground WHERE pieces >= 0
+      ON CONFLICT (session, agent, id, start) DO UPDATE SET size = excluded.size, bytes = excluded.bytes
+      RETURNING 1
+    )",
+    answer!("put")
   );
   let rows = connection
-    .change(sql, &[&key.session, &key.agent, &key.id, &bytes])
-    .await?;
-  if rows.is_empty() {
-    return Err(Failure::Overtaken);
+    .change(sql, &[&key.session, &fence, &key.agent, &key.id, &bytes])
+    .await;
+  if leases::placed(connection, key.of, fence, rows).await? {
+    Ok(())
+  } else {
+    Err(Failure::Overtaken)
   }
-  Ok(())
 }
 
 /// Into a session that is being made.
@@ -95,10 +101,18 @@ pub async fn read(connection: &Connection, key: &Key<'_>, limit: u64) -> Result<
   Ok(Some(Contents::whole(size, false, Some(bytes))))
 }
 
-pub async fn remove(connection: &Connection, key: &Key<'_>) -> Result<bool, Failure> {
-  let sql = "DELETE FROM waymark.keys WHERE session = $1 AND agent = $2 AND id = $3 RETURNING 1";
-  let rows = connection.change(sql, &[&key.session, &key.agent, &key.id]).await?;
-  Ok(!rows.is_empty() || connection.is_repeat)
+pub async fn remove(connection: &Connection, key: &Key<'_>, fence: Option<i64>) -> Result<bool, Failure> {
+  let sql = with_session!(
+    "gone AS (
+      DELETE FROM waymark.keys WHERE session = $1 AND agent = $3 AND id = $4 AND EXISTS (SELECT 1 FROM place) RETURNING 1
+    )",
+    answer!("gone")
+  );
+  let rows = connection
+    .change(sql, &[&key.session, &fence, &key.agent, &key.id])
+    .await?;
+  let gone = leases::let_in(connection, key.of, fence, &rows).await?;
+  Ok(gone || connection.is_repeat)
 }
 
 /// The keys of a series, and their sizes.
@@ -126,36 +140,38 @@ pub async fn remove_unused(connection: &Connection, series: &Series) -> Result<u
     SELECT coalesce(sum(size), 0)::bigint FROM gone";
   let (session, agent) = (series.session.as_str(), agent_text(series.agent.as_ref()));
   let answers = connection
-    .change_together(&[(LOCK_SESSION, &[&session]), (sql, &[&session, &agent])])
-    .await;
-  match answers {
-    Ok(answers) => {
-      let row = answers.last().and_then(|rows| rows.first());
-      Ok(row.map(|row| row.try_get(0)).transpose()?.map_or(0, to_unsigned))
-    }
-    Err(failure) if is_denied(&failure) => Ok(0),
-    Err(failure) => Err(failure),
-  }
+    .change_together(&[
+      ("SELECT 1 FROM waymark.sessions WHERE id = $1 FOR UPDATE", &[&session]),
+      (sql, &[&session, &agent]),
+    ])
+    .await?;
+  let row = answers.last().and_then(|rows| rows.first());
+  Ok(row.map(|row| row.try_get(0)).transpose()?.map_or(0, to_unsigned))
 }
 
 /// Moves a key to where nobody reads it.
-pub async fn set_aside(connection: &Connection, key: &Key<'_>, new_name: &str) -> Result<bool, Failure> {
-  let sql = concat!(
-    "WITH held AS (SELECT 1 FROM waymark.sessions WHERE id = $1 FOR SHARE),
-    gone AS (
-      DELETE FROM waymark.keys WHERE session = $1 AND agent = $2 AND id = $3 AND EXISTS (SELECT 1 FROM held)
+pub async fn set_aside(
+  connection: &Connection,
+  key: &Key<'_>,
+  fence: Option<i64>,
+  new_name: &str,
+) -> Result<bool, Failure> {
+  let sql = with_session!(
+    "gone AS (
+      DELETE FROM waymark.keys WHERE session = $1 AND agent = $3 AND id = $4 AND EXISTS (SELECT 1 FROM place)
       RETURNING start, bytes
     ),
     moved AS (
       INSERT INTO waymark.damaged (session, name, size, packed, head, tail, middle)
-      SELECT $1, $4::text, sum(octet_length(bytes)), false, ''::bytea, ''::bytea,
+      SELECT $1, $5::text, sum(octet_length(bytes)), false, ''::bytea, ''::bytea,
         string_agg(bytes, ''::bytea ORDER BY start)
       FROM gone HAVING count(*) > 0 RETURNING 1
-    )",
-    set_aside_answer!("$4")
+    ),
+    done AS (SELECT 1 FROM moved UNION ALL SELECT 1 FROM waymark.damaged WHERE session = $1 AND name = $5)",
+    answer!("done")
   );
   let rows = connection
-    .change(sql, &[&key.session, &key.agent, &key.id, &new_name])
+    .change(sql, &[&key.session, &fence, &key.agent, &key.id, &new_name])
     .await?;
-  is_set_aside(&rows)
+  leases::let_in(connection, key.of, fence, &rows).await
 }

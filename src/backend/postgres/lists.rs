@@ -1,7 +1,5 @@
 //! Lists of checkpoints, from the indexes alone, and looks at their ends.
 
-use std::collections::HashMap;
-
 use tokio_postgres::Row;
 
 use super::checkpoints::{agent_text, encoding_of, number_of};
@@ -9,7 +7,7 @@ use super::connection::Connection;
 use super::failure::Failure;
 use super::payload::{to_signed, to_unsigned};
 use super::sessions::ids;
-use crate::backend::{CheckpointEntry, Peek, Series, Surplus, Wanted};
+use crate::backend::{CheckpointEntry, Page, Peek, Series, Surplus, Wanted};
 use crate::id::{AgentId, CheckpointId, SessionId};
 
 /// The checkpoints of a series, newest first.
@@ -36,16 +34,38 @@ const SURPLUS: &str = concat!(
   list!("false, ", "AND NOT pinned", "OFFSET $3"),
   ")"
 );
+/// Parts of a list, each with how many there are in all.
+macro_rules! page {
+  ($condition:literal) => {
+    concat!(
+      "SELECT series.total, page.id, page.encoding, page.made_at, page.pinned
+      FROM (SELECT count(*) AS total FROM waymark.checkpoints WHERE session = $1 AND agent = $2) series
+      LEFT JOIN (",
+      list!("", $condition, "LIMIT $3"),
+      ") page ON true"
+    )
+  };
+}
+const FIRST_PAGE: &str = page!("");
+const NEXT_PAGE: &str = page!("AND (made_at, id, encoding) < ($4, $5, $6)");
 const AGENTS: &str = "SELECT DISTINCT agent FROM waymark.checkpoints WHERE session = $1 AND agent > '' ORDER BY agent";
 const SESSIONS: &str = "SELECT DISTINCT session FROM waymark.checkpoints WHERE id = $1 AND agent = '' ORDER BY session";
 
 /// With how many parameters they have.
 #[cfg(test)]
-pub const LISTS: [(&str, usize); 5] = [(ALL, 2), (NEWEST, 2), (SURPLUS, 3), (AGENTS, 1), (SESSIONS, 1)];
+pub const LISTS: [(&str, usize); 7] = [
+  (ALL, 2),
+  (NEWEST, 2),
+  (SURPLUS, 3),
+  (FIRST_PAGE, 3),
+  (NEXT_PAGE, 6),
+  (AGENTS, 1),
+  (SESSIONS, 1),
+];
 
 pub async fn list(connection: &Connection, series: &Series) -> Result<Vec<CheckpointEntry>, Failure> {
   let (session, agent) = texts(series);
-  entries(&connection.query(ALL, &[&session, &agent]).await?, 0)
+  entries(&connection.query(ALL, &[&session, &agent]).await?)
 }
 
 pub async fn surplus(connection: &Connection, series: &Series, wanted: Wanted) -> Result<Surplus, Failure> {
@@ -54,7 +74,7 @@ pub async fn surplus(connection: &Connection, series: &Series, wanted: Wanted) -
     // Nobody has more than that.
     Wanted::Beyond(keep) if u32::try_from(keep).is_err() => {
       let rows = connection.query(NEWEST, &[&session, &agent]).await?;
-      (entries(&rows, 0)?.pop(), Vec::new())
+      (entries(&rows)?.pop(), Vec::new())
     }
     Wanted::Beyond(keep) => {
       let keep = to_signed(keep as u64);
@@ -83,33 +103,66 @@ pub async fn surplus(connection: &Connection, series: &Series, wanted: Wanted) -
   })
 }
 
-/// Both ends of some checkpoints, without the rest, in the order in which they are asked for. What is asked for of one may
-/// be more than is stored apart: then there is nothing in its place but its size.
-pub async fn peek(
+/// So many that come after one, or from the newest on, and how many there are in all.
+pub async fn page(
   connection: &Connection,
   series: &Series,
-  wanted: &[CheckpointEntry],
+  after: Option<&CheckpointEntry>,
+  limit: usize,
+) -> Result<Page, Failure> {
+  let (session, agent) = texts(series);
+  let limit = to_signed(limit as u64);
+  let rows = match after {
+    None => connection.query(FIRST_PAGE, &[&session, &agent, &limit]).await?,
+    Some(after) => {
+      let (made_at, id, encoding) = (to_signed(after.made_at), after.id.as_str(), number_of(after.encoding));
+      connection
+        .query(NEXT_PAGE, &[&session, &agent, &limit, &made_at, &id, &encoding])
+        .await?
+    }
+  };
+  let total: i64 = rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or(0);
+  let mut entries = Vec::with_capacity(rows.len());
+  for row in &rows {
+    // Without entries there is one row all the same.
+    if row.try_get::<_, Option<&str>>(1)?.is_some() {
+      entries.extend(entry(row, 1)?);
+    }
+  }
+  entries.sort_by(CheckpointEntry::newest_first);
+  let total = usize::try_from(total).unwrap_or(0);
+  Ok(Page { entries, total })
+}
+
+/// Both ends of some checkpoints, without the rest, in the order in which they are asked for.
+pub async fn peek(
+  connection: &Connection,
+  wanted: &[(&Series, &CheckpointEntry)],
   head: usize,
   tail: usize,
 ) -> Result<Vec<Option<Near>>, Failure> {
-  let (session, agent) = texts(series);
-  let ids: Vec<_> = wanted.iter().map(|entry| entry.id.as_str()).collect();
-  let encodings: Vec<_> = wanted.iter().map(|entry| number_of(entry.encoding)).collect();
-  let sql = "SELECT wanted.place, c.size, c.head, c.tail
-    FROM unnest($3::text[], $4::smallint[]) WITH ORDINALITY AS wanted (id, encoding, place)
-    JOIN waymark.checkpoints c
-      ON c.session = $1 AND c.agent = $2 AND c.id = wanted.id AND c.encoding = wanted.encoding";
-  let rows = connection.query(sql, &[&session, &agent, &ids, &encodings]).await?;
-  let mut found = HashMap::with_capacity(rows.len());
-  for row in &rows {
-    let place: i64 = row.try_get(0)?;
-    let size = to_unsigned(row.try_get(1)?);
-    found.insert(
-      to_unsigned(place),
-      Near::of(row.try_get(2)?, row.try_get(3)?, size, head, tail),
-    );
+  let (mut sessions, mut agents, mut ids, mut encodings) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+  for (series, entry) in wanted {
+    sessions.push(series.session.as_str());
+    agents.push(agent_text(series.agent.as_ref()));
+    ids.push(entry.id.as_str());
+    encodings.push(number_of(entry.encoding));
   }
-  Ok((1..).zip(wanted).map(|(place, _)| found.remove(&place)).collect())
+  let sql = "SELECT c.size, c.head, c.tail
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::smallint[]) WITH ORDINALITY
+      AS wanted (session, agent, id, encoding, place)
+    LEFT JOIN waymark.checkpoints c ON c.session = wanted.session AND c.agent = wanted.agent AND c.id = wanted.id
+      AND c.encoding = wanted.encoding
+    ORDER BY wanted.place";
+  let rows = connection.query(sql, &[&sessions, &agents, &ids, &encodings]).await?;
+  let near = |row: &Row| {
+    let Some(size) = row.try_get::<_, Option<i64>>(0)? else {
+      return Ok(None);
+    };
+    let (first, last) = (row.try_get(1)?, row.try_get(2)?);
+    Ok(Some(Near::of(first, last, to_unsigned(size), head, tail)))
+  };
+  rows.iter().map(near).collect()
 }
 
 /// What can be seen of a checkpoint without its middle.
@@ -139,10 +192,10 @@ fn texts(series: &Series) -> (&str, &str) {
   (series.session.as_str(), agent_text(series.agent.as_ref()))
 }
 
-fn entries(rows: &[Row], first_column: usize) -> Result<Vec<CheckpointEntry>, Failure> {
+fn entries(rows: &[Row]) -> Result<Vec<CheckpointEntry>, Failure> {
   let mut entries = Vec::with_capacity(rows.len());
   for row in rows {
-    entries.extend(entry(row, first_column)?);
+    entries.extend(entry(row, 0)?);
   }
   Ok(entries)
 }

@@ -17,13 +17,17 @@ use std::path::Path;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 
-use super::{Content, Item, Settings};
+use super::{Content, Fences, Item, Settings};
 use crate::error::{Code, Error, Result};
 use crate::id::SessionId;
+
+#[macro_use]
+mod sql;
 
 mod backend;
 mod call;
 mod checkpoints;
+mod clearing;
 mod connect;
 mod connection;
 mod contents;
@@ -31,14 +35,15 @@ mod documents;
 mod failure;
 mod founding;
 mod keys;
+mod leases;
 mod lists;
 mod payload;
 mod removal;
 mod replacing;
 mod schema;
 mod sessions;
-mod sql;
 mod states;
+mod storing;
 mod target;
 mod tls;
 mod url;
@@ -52,6 +57,7 @@ pub struct PostgresBackend {
   settings: Settings,
   connector: Connector,
   pool: Pool,
+  fences: Fences,
 }
 
 /// Nothing that could hold a password.
@@ -84,6 +90,7 @@ impl PostgresBackend {
       settings,
       connector,
       pool,
+      fences: Fences::default(),
     })
   }
 
@@ -94,6 +101,11 @@ impl PostgresBackend {
 
   fn name_of_session(&self, session: &SessionId) -> String {
     format!("{}#{session}", self.target.location())
+  }
+
+  /// Under which number this store writes to a session, as the database counts.
+  fn fence(&self, session: &SessionId) -> Option<i64> {
+    self.fences.of(session).map(payload::to_signed)
   }
 
   /// Everything is rendered before it is sent, and once.

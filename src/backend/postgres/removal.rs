@@ -1,9 +1,10 @@
 //! How checkpoints go, and the keys that nothing stands on any more.
 
-use super::checkpoints::{Key, where_key};
+use super::checkpoints::{Key, where_key, where_key_under};
 use super::connection::Connection;
 use super::failure::Failure;
-use super::sql::{SHARE_SESSION, is_set_aside, set_aside_answer};
+use super::leases;
+use super::sql::SHARE_SESSION;
 
 /// Keeps a key as it is, while what stands on it goes. Who stores something on it waits for that.
 const LOCK_KEY: &str = "SELECT k.start FROM waymark.keys k
@@ -11,70 +12,92 @@ const LOCK_KEY: &str = "SELECT k.start FROM waymark.keys k
   WHERE c.session = $1 AND c.agent = $2 AND c.id = $3 AND c.encoding = $4 AND k.start = 0
   FOR UPDATE OF k";
 
-/// Removes a delta, and the key that it was the last one to stand on.
-macro_rules! remove_delta {
+/// Removes a checkpoint.
+macro_rules! remove {
   ($condition:literal) => {
-    concat!(
-      "WITH gone AS (",
-      where_key!("DELETE FROM waymark.checkpoints"),
+    with_session!(
+      "gone AS (",
+      where_key_under!("DELETE FROM waymark.checkpoints"),
       $condition,
-      " RETURNING key),
-      released AS (
-        DELETE FROM waymark.keys USING gone
-        WHERE keys.session = $1 AND keys.agent = $2 AND keys.id = gone.key AND NOT EXISTS (
-          SELECT 1 FROM waymark.checkpoints c
-          WHERE c.session = $1 AND c.agent = $2 AND c.key = gone.key AND (c.id <> $3 OR c.encoding <> $4)
-        )
-      )
-      SELECT 1 FROM gone"
+      " AND EXISTS (SELECT 1 FROM place) RETURNING 1)",
+      answer!("gone")
     )
   };
 }
 
-pub async fn remove(connection: &Connection, key: &Key<'_>) -> Result<bool, Failure> {
-  let plain = concat!(where_key!("DELETE FROM waymark.checkpoints"), " RETURNING 1");
-  delete(connection, key, plain, remove_delta!("")).await
+/// Removes a delta, and the key that it was the last one to stand on.
+macro_rules! remove_delta {
+  ($condition:literal) => {
+    with_session!(
+      "gone AS (",
+      where_key_under!("DELETE FROM waymark.checkpoints"),
+      $condition,
+      " AND EXISTS (SELECT 1 FROM place) RETURNING key),
+      released AS (
+        DELETE FROM waymark.keys USING gone
+        WHERE keys.session = $1 AND keys.agent = $3 AND keys.id = gone.key AND NOT EXISTS (
+          SELECT 1 FROM waymark.checkpoints c
+          WHERE c.session = $1 AND c.agent = $3 AND c.key = gone.key AND (c.id <> $4 OR c.encoding <> $5)
+        )
+      )",
+      answer!("gone")
+    )
+  };
+}
+
+pub async fn remove(connection: &Connection, key: &Key<'_>, fence: Option<i64>) -> Result<bool, Failure> {
+  delete(connection, key, fence, remove!(""), remove_delta!("")).await
 }
 
 /// The same, unless it is pinned.
-pub async fn retire(connection: &Connection, key: &Key<'_>) -> Result<bool, Failure> {
-  let plain = concat!(
-    where_key!("DELETE FROM waymark.checkpoints"),
-    " AND NOT pinned RETURNING 1"
-  );
-  delete(connection, key, plain, remove_delta!(" AND NOT pinned")).await
+pub async fn retire(connection: &Connection, key: &Key<'_>, fence: Option<i64>) -> Result<bool, Failure> {
+  let (plain, of_delta) = (remove!(" AND NOT pinned"), remove_delta!(" AND NOT pinned"));
+  delete(connection, key, fence, plain, of_delta).await
 }
 
-async fn delete(connection: &Connection, key: &Key<'_>, plain: &str, of_delta: &str) -> Result<bool, Failure> {
-  let params = key.with(&[]);
-  let gone = if key.is_delta() {
+async fn delete(
+  connection: &Connection,
+  key: &Key<'_>,
+  fence: Option<i64>,
+  plain: &str,
+  of_delta: &str,
+) -> Result<bool, Failure> {
+  let (named, params) = (key.with(&[]), key.under(&fence, &[]));
+  let rows = if key.is_delta() {
     let answers = connection
-      .change_together(&[(SHARE_SESSION, &params[..1]), (LOCK_KEY, &params), (of_delta, &params)])
+      .change_together(&[(SHARE_SESSION, &named[..1]), (LOCK_KEY, &named), (of_delta, &params)])
       .await?;
-    answers.last().is_some_and(|rows| !rows.is_empty())
+    answers.into_iter().last().unwrap_or_default()
   } else {
-    !connection.change(plain, &params).await?.is_empty()
+    connection.change(plain, &params).await?
   };
+  let gone = leases::let_in(connection, key.of, fence, &rows).await?;
   if gone || !connection.is_repeat {
     return Ok(gone);
   }
   // Nobody answered the first time; what is not there any more was there then.
   let sql = where_key!("SELECT 1 FROM waymark.checkpoints");
-  Ok(connection.query(sql, &params).await?.is_empty())
+  Ok(connection.query(sql, &named).await?.is_empty())
 }
 
 /// Moves a checkpoint to where nobody reads it. What it stood on stays: without it, nobody could tell what was damaged.
-pub async fn set_aside(connection: &Connection, key: &Key<'_>, new_name: &str) -> Result<bool, Failure> {
-  let sql = concat!(
-    "WITH held AS (SELECT 1 FROM waymark.sessions WHERE id = $1 FOR SHARE),
-    gone AS (",
-    where_key!("DELETE FROM waymark.checkpoints"),
-    " AND EXISTS (SELECT 1 FROM held) RETURNING size, packed, head, tail, middle),
+pub async fn set_aside(
+  connection: &Connection,
+  key: &Key<'_>,
+  fence: Option<i64>,
+  new_name: &str,
+) -> Result<bool, Failure> {
+  let sql = with_session!(
+    "gone AS (",
+    where_key_under!("DELETE FROM waymark.checkpoints"),
+    " AND EXISTS (SELECT 1 FROM place) RETURNING size, packed, head, tail, middle),
     moved AS (
       INSERT INTO waymark.damaged (session, name, size, packed, head, tail, middle)
-      SELECT $1, $5::text, size, packed, head, tail, middle FROM gone RETURNING 1
-    )",
-    set_aside_answer!("$5")
+      SELECT $1, $6::text, size, packed, head, tail, middle FROM gone RETURNING 1
+    ),
+    done AS (SELECT 1 FROM moved UNION ALL SELECT 1 FROM waymark.damaged WHERE session = $1 AND name = $6)",
+    answer!("done")
   );
-  is_set_aside(&connection.change(sql, &key.with(&[&new_name])).await?)
+  let rows = connection.change(sql, &key.under(&fence, &[&new_name])).await?;
+  leases::let_in(connection, key.of, fence, &rows).await
 }

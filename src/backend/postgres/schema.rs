@@ -22,7 +22,8 @@ pub const VERSION: i32 = 1;
 /// A document whose `size` is null is not there. Its `number` is the one that it gets in `previous` when another takes its
 /// place; those from `oldest` on are kept, whatever else is there. `tokens` are those of the last changes, newest first: who
 /// makes a change a second time finds its own. A session has the token of who founded it, and `pins` counts how often
-/// something was pinned or let go in it.
+/// something was pinned or let go in it. One that is not `present` is there for its lease alone: writes and leases meet in
+/// this one row, so that neither can pass the other by.
 const TABLES: &str = r#"
   CREATE TABLE waymark.meta (
     id integer PRIMARY KEY,
@@ -31,9 +32,15 @@ const TABLES: &str = r#"
 
   CREATE TABLE waymark.sessions (
     id text COLLATE "C" PRIMARY KEY,
+    present boolean NOT NULL,
     founder uuid,
-    pins bigint NOT NULL DEFAULT 0
+    pins bigint NOT NULL DEFAULT 0,
+    lease_number bigint,
+    lease_owner text,
+    lease_expires bigint,
+    lease_token uuid
   );
+  CREATE INDEX sessions_by_lease ON waymark.sessions (id) WHERE lease_expires > 0;
 
   CREATE TABLE waymark.documents (
     session text COLLATE "C" NOT NULL,

@@ -2,89 +2,108 @@
 
 use tokio_postgres::Row;
 
-use super::connection::{Connection, Params, is_denied};
+use super::connection::{Connection, Params};
 use super::failure::Failure;
+use super::leases;
 use super::lists;
 use super::payload::to_unsigned;
 use super::sql::LOCK_SESSION;
 use crate::backend::Usage;
 use crate::id::SessionId;
 
-pub async fn add(connection: &Connection, session: &SessionId) -> Result<(), Failure> {
-  let sql = "INSERT INTO waymark.sessions (id) VALUES ($1) ON CONFLICT (id) DO NOTHING";
-  connection.change(sql, &[&session.as_str()]).await.map(drop)
+pub async fn add(connection: &Connection, session: &SessionId, fence: Option<i64>) -> Result<(), Failure> {
+  let sql = with_place!("done AS (SELECT 1) ", answer!("done"));
+  let rows = connection.change(sql, &[&session.as_str(), &fence]).await;
+  leases::placed(connection, session, fence, rows).await.map(drop)
 }
 
 /// All of them, or those that hold a document of that name.
 pub async fn list(connection: &Connection, document: Option<&str>) -> Result<Vec<SessionId>, Failure> {
   let sql = "SELECT id FROM waymark.sessions
-    WHERE $1::text IS NULL OR EXISTS (
+    WHERE present AND ($1::text IS NULL OR EXISTS (
       SELECT 1 FROM waymark.documents WHERE session = sessions.id AND name = $1 AND size IS NOT NULL
-    )
+    ))
     ORDER BY id";
   ids(&connection.query(sql, &[&document]).await?, SessionId::parse)
 }
 
-/// Removes everything of a session, and says whether it was there.
-pub async fn remove(connection: &Connection, session: &SessionId) -> Result<bool, Failure> {
-  let session = session.as_str();
-  let params: Params<'_> = &[&session];
+/// Removes everything of a session, and says whether it was there. Only its lease stays, while somebody holds it.
+pub async fn remove(connection: &Connection, session: &SessionId, fence: Option<i64>) -> Result<bool, Failure> {
+  let id = session.as_str();
+  let params: Params<'_> = &[&id];
   let removed = connection
     .change_together(&[
-      (LOCK_SESSION, params),
+      (LOCK_SESSION, &[&id, &fence]),
       ("DELETE FROM waymark.checkpoints WHERE session = $1", params),
       ("DELETE FROM waymark.keys WHERE session = $1", params),
       ("DELETE FROM waymark.documents WHERE session = $1", params),
       ("DELETE FROM waymark.previous WHERE session = $1", params),
       ("DELETE FROM waymark.damaged WHERE session = $1", params),
-      ("DELETE FROM waymark.sessions WHERE id = $1", params),
+      (
+        concat!(
+          "DELETE FROM waymark.sessions WHERE id = $1 AND coalesce(lease_expires, 0) <= ",
+          now!()
+        ),
+        params,
+      ),
+      (
+        "UPDATE waymark.sessions SET present = false, founder = NULL WHERE id = $1",
+        params,
+      ),
     ])
     .await;
-  match removed {
-    Ok(_) => Ok(true),
-    Err(failure) if is_denied(&failure) => Ok(false),
-    Err(failure) => Err(failure),
-  }
+  let removed = leases::unless_denied(connection, session, fence, removed).await?;
+  Ok(removed.is_some())
 }
 
-/// A slash is followed by a zero in the order of characters.
+/// What each of some sessions takes up, in their order. A slash is followed by a zero in the order of characters.
 pub const USAGE: &str = "SELECT
-    checkpoints.bytes
-      + (SELECT coalesce(sum(size), 0)::bigint FROM waymark.documents WHERE session = $1)
-      + (SELECT coalesce(sum(p.size), 0)::bigint FROM waymark.previous p
-          JOIN waymark.documents d ON d.session = p.session AND d.name = p.name
-          WHERE p.session = $1 AND p.number >= d.oldest AND p.number < d.number)
-      + (SELECT coalesce(sum(size), 0)::bigint FROM waymark.keys WHERE session = $1)
-      + (SELECT coalesce(sum(size), 0)::bigint FROM waymark.damaged WHERE session = $1),
-    checkpoints.own, checkpoints.pinned, checkpoints.of_agents,
-    (SELECT count(*) FROM waymark.documents
-      WHERE session = $1 AND name > 'results/' AND name < 'results0' AND size IS NOT NULL),
+    checkpoints.bytes + documents.bytes + previous.bytes + keys.bytes + damaged.bytes,
+    checkpoints.own, checkpoints.pinned, checkpoints.of_agents, documents.results,
     newest.id, newest.encoding, newest.made_at, newest.pinned
-  FROM (
+  FROM unnest($1::text[]) WITH ORDINALITY AS wanted (session, place)
+  CROSS JOIN LATERAL (
     SELECT coalesce(sum(size), 0)::bigint AS bytes, count(*) FILTER (WHERE agent = '') AS own,
       count(*) FILTER (WHERE agent = '' AND pinned) AS pinned, count(*) FILTER (WHERE agent > '') AS of_agents
-    FROM waymark.checkpoints WHERE session = $1
+    FROM waymark.checkpoints WHERE session = wanted.session
   ) checkpoints
-  LEFT JOIN (
-    SELECT id, encoding, made_at, pinned FROM waymark.checkpoints WHERE session = $1 AND agent = ''
+  CROSS JOIN LATERAL (
+    SELECT coalesce(sum(size), 0)::bigint AS bytes,
+      count(size) FILTER (WHERE name > 'results/' AND name < 'results0') AS results
+    FROM waymark.documents WHERE session = wanted.session
+  ) documents
+  CROSS JOIN LATERAL (
+    SELECT coalesce(sum(p.size), 0)::bigint AS bytes FROM waymark.previous p
+    JOIN waymark.documents d ON d.session = p.session AND d.name = p.name
+    WHERE p.session = wanted.session AND p.number >= d.oldest AND p.number < d.number
+  ) previous
+  CROSS JOIN LATERAL (
+    SELECT coalesce(sum(size), 0)::bigint AS bytes FROM waymark.keys WHERE session = wanted.session
+  ) keys
+  CROSS JOIN LATERAL (
+    SELECT coalesce(sum(size), 0)::bigint AS bytes FROM waymark.damaged WHERE session = wanted.session
+  ) damaged
+  LEFT JOIN LATERAL (
+    SELECT id, encoding, made_at, pinned FROM waymark.checkpoints WHERE session = wanted.session AND agent = ''
     ORDER BY made_at DESC, id DESC, encoding DESC LIMIT 1
-  ) newest ON true";
+  ) newest ON true
+  ORDER BY wanted.place";
 
-pub async fn usage(connection: &Connection, session: &SessionId) -> Result<Usage, Failure> {
-  let rows = connection.query(USAGE, &[&session.as_str()]).await?;
-  let Some(row) = rows.first() else {
-    return Ok(Usage::default());
+pub async fn usage(connection: &Connection, sessions: &[&str]) -> Result<Vec<Usage>, Failure> {
+  let rows = connection.query(USAGE, &[&sessions]).await?;
+  let usage = |row: &Row| {
+    let number = |at| row.try_get(at).map(to_unsigned);
+    let has_newest = row.try_get::<_, Option<&str>>(5)?.is_some();
+    Ok(Usage {
+      total_bytes: number(0)?,
+      checkpoints: number(1)?,
+      pinned: number(2)?,
+      agent_checkpoints: number(3)?,
+      results: number(4)?,
+      newest: if has_newest { lists::entry(row, 5)? } else { None },
+    })
   };
-  let number = |at| row.try_get(at).map(to_unsigned);
-  let has_newest = row.try_get::<_, Option<&str>>(5)?.is_some();
-  Ok(Usage {
-    total_bytes: number(0)?,
-    checkpoints: number(1)?,
-    pinned: number(2)?,
-    agent_checkpoints: number(3)?,
-    results: number(4)?,
-    newest: if has_newest { lists::entry(row, 5)? } else { None },
-  })
+  rows.iter().map(usage).collect()
 }
 
 /// The ids in the first column. What is no id was put there by somebody else.

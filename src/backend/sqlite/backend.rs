@@ -1,14 +1,16 @@
 //! The operations of a place, on a database.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use uuid::Uuid;
 
 use super::checkpoints::Key;
 use super::failure::Refusal;
 use super::writer::{Operation, Writer};
-use super::{Contents, Label, Place, SqliteBackend, checkpoints, documents, keys, queue, schema, sessions};
+use super::{Contents, Label, Place, SqliteBackend, checkpoints, documents, keys, leases, queue, schema, sessions};
 use crate::backend::{
-  Backend, Change, CheckpointEntry, Content, Document, Encoding, Footing, Item, Peeked, Put, Series, Supply, Surplus,
-  Usage, Wanted,
+  Acquired, After, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Content, Document, Encoding, Fences, Item,
+  Lease, Peeked, Put, Series, Supply, Surplus, Usage, Wanted,
 };
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -38,9 +40,9 @@ impl Backend for SqliteBackend {
       doing: "create",
       name: self.name_of_session(session),
     };
-    let session = session.to_string();
-    let add = move |connection: &_| Ok(sessions::add(connection, &session)?);
-    self.queue.submit(label, true, add).map(drop)
+    let id = session.to_string();
+    let add = move |connection: &_| Ok(sessions::add(connection, &id)?);
+    self.submit(session, label, true, add).map(drop)
   }
 
   fn sessions(&self) -> Result<Vec<SessionId>> {
@@ -67,9 +69,13 @@ impl Backend for SqliteBackend {
       doing: "delete",
       name: self.name_of_session(session),
     };
-    let id = session.to_string();
-    let remove = move |connection: &_| Ok(sessions::remove(connection, &id)?);
-    if !self.queue.submit(label, true, remove)? {
+    let id = session.clone();
+    let remove = move |connection: &_| {
+      let removed = sessions::remove(connection, id.as_str())?;
+      leases::forget(connection, &id)?;
+      Ok(removed)
+    };
+    if !self.submit(session, label, true, remove)? {
       return Ok(None);
     }
     Ok(self.give_back(&self.name_of_session(session)).err())
@@ -84,6 +90,7 @@ impl Backend for SqliteBackend {
     self.queue.exclusively(|writer| {
       let writer = writer.as_mut().ok_or_else(queue::not_open)?;
       let mut run = |connection: &_| {
+        leases::admit(connection, session, self.fences.of(session))?;
         if !sessions::is_empty(connection, session.as_str())? {
           return Ok(false);
         }
@@ -118,14 +125,14 @@ impl Backend for SqliteBackend {
     let size = bytes.len() as u64;
     let label = self.label("write", session, item);
     let place = Place::of(session, item);
-    let (session, keep) = (session.clone(), self.settings.keep_previous);
+    let (id, keep) = (session.clone(), self.settings.keep_previous);
     let versioned = match item {
       Item::Document(document) => Some(document),
       _ => None,
     };
-    self.queue.submit(label, true, move |connection| {
+    self.submit(session, label, true, move |connection| {
       match versioned {
-        Some(document) => documents::replace(connection, &session, document, &bytes, keep)?,
+        Some(document) => documents::replace(connection, &id, document, &bytes, keep)?,
         None => place.put(connection, &bytes)?,
       }
       Ok(true)
@@ -133,32 +140,35 @@ impl Backend for SqliteBackend {
     Ok(size)
   }
 
-  fn write_delta(
-    &self,
-    series: &Series,
-    id: &CheckpointId,
-    footing: Footing<'_>,
-    content: &dyn Content,
-  ) -> Result<Put> {
-    let item = series.item(id, Encoding::Delta);
-    let bytes = self.bytes(&series.session, item, content)?;
+  fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<Put> {
+    let item = series.item(id, new.encoding);
+    let bytes = self.bytes(&series.session, item, new.content)?;
     let size = bytes.len() as u64;
     let label = self.label("write", &series.session, item);
     let place = Place::of(&series.session, item);
-    let addition = keys::Addition::new(series, footing);
-    let key = addition.look();
-    let written = self.queue.submit(label, true, move |connection| {
-      let has_key = addition.apply(connection)?;
-      if has_key {
-        place.put(connection, &bytes)?;
-      }
-      Ok(has_key)
+    let addition = new.footing.map(|footing| keys::Addition::new(series, footing));
+    let key = addition.as_ref().map(keys::Addition::look);
+    let (row, after) = (series.clone(), new.after.clone());
+    let outcome = Arc::new(Mutex::new(Put::KeyIsGone));
+    let told = Arc::clone(&outcome);
+    self.submit(&series.session, label, true, move |connection| {
+      let newest = match after {
+        After::Any => None,
+        After::Newest(_) => checkpoints::newest(connection, &row)?,
+      };
+      let put = match (after.conflict(newest.as_ref().map(|newest| &newest.id)), &addition) {
+        (Some(conflict), _) => conflict,
+        (None, Some(addition)) if !addition.apply(connection)? => Put::KeyIsGone,
+        (None, _) => {
+          place.put(connection, &bytes)?;
+          Put::Stored { size, key }
+        }
+      };
+      *told.lock().unwrap_or_else(PoisonError::into_inner) = put;
+      Ok(true)
     })?;
-    Ok(if written {
-      Put::Stored { size, key }
-    } else {
-      Put::KeyIsGone
-    })
+    let put = outcome.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(put.clone())
   }
 
   fn keys(&self, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {
@@ -190,13 +200,13 @@ impl Backend for SqliteBackend {
     let document = self.bytes(session, Item::SESSION, session_document)?;
     let tree = self.bytes(session, Item::TASK_TREE, task_tree)?;
     let label = self.label("write", session, Item::SESSION);
-    let (session, keep) = (session.clone(), self.settings.keep_previous);
+    let (id, keep) = (session.clone(), self.settings.keep_previous);
     let write = move |connection: &_| {
-      documents::replace(connection, &session, Document::Session, &document, keep)?;
-      documents::replace(connection, &session, Document::TaskTree, &tree, keep)?;
+      documents::replace(connection, &id, Document::Session, &document, keep)?;
+      documents::replace(connection, &id, Document::TaskTree, &tree, keep)?;
       Ok(true)
     };
-    self.queue.submit(label, true, write).map(drop)
+    self.submit(session, label, true, write).map(drop)
   }
 
   fn update(&self, session: &SessionId, document: Document, limit: u64, change: &mut Change<'_>) -> Result<()> {
@@ -207,6 +217,7 @@ impl Backend for SqliteBackend {
     self.queue.exclusively(|writer| {
       let writer = writer.as_mut().ok_or_else(queue::not_open)?;
       let mut run = |connection: &_| {
+        leases::admit(connection, session, self.fences.of(session))?;
         let old = documents::read(connection, &key, limit)?;
         let old = old.map(|old| old.within(&label.name, limit)).transpose()?;
         let Some(bytes) = change(old)? else {
@@ -260,16 +271,14 @@ impl Backend for SqliteBackend {
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
     let place = Place::of(session, item);
     let label = self.label("delete", session, item);
-    self
-      .queue
-      .submit(label, true, move |connection| Ok(place.remove(connection)?))
+    self.submit(session, label, true, move |connection| Ok(place.remove(connection)?))
   }
 
   fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<bool> {
     let key = Key::of(series, entry);
     let label = self.label("delete", &series.session, series.item_of(entry));
     let retire = move |connection: &_| Ok(checkpoints::retire(connection, &key)?);
-    self.queue.submit(label, false, retire)
+    self.submit(&series.session, label, false, retire)
   }
 
   fn confirm_retired(&self, series: &Series) -> Result<()> {
@@ -290,14 +299,14 @@ impl Backend for SqliteBackend {
     let (key, made_at) = (Key::of(series, entry), entry.made_at);
     let label = self.label("set the time of", &series.session, series.item_of(entry));
     let set = move |connection: &_| Ok(checkpoints::set_made_at(connection, &key, made_at)?);
-    self.queue.submit(label, true, set).map(drop)
+    self.submit(&series.session, label, true, set).map(drop)
   }
 
   fn set_pinned(&self, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool> {
     let label = self.label("pin", &series.session, series.item(id, Encoding::Json));
-    let (series, id) = (series.clone(), id.clone());
-    self.queue.submit(label, true, move |connection| {
-      Ok(checkpoints::set_pinned(connection, &series, &id, is_pinned)?)
+    let (row, id) = (series.clone(), id.clone());
+    self.submit(&series.session, label, true, move |connection| {
+      Ok(checkpoints::set_pinned(connection, &row, &id, is_pinned)?)
     })
   }
 
@@ -307,7 +316,7 @@ impl Backend for SqliteBackend {
     // The name says what it was; the second part keeps two of the same name apart.
     let new_name = format!("damaged/{}.{}", item.file_name(), Uuid::new_v4().simple());
     let name = self.name(session, &new_name);
-    let moved = self.queue.submit(label, true, move |connection| {
+    let moved = self.submit(session, label, true, move |connection| {
       Ok(place.set_aside(connection, &new_name)?)
     })?;
     Ok(moved.then_some(name))
@@ -346,5 +355,31 @@ impl Backend for SqliteBackend {
       || self.name_of_session(session),
       |connection| Ok(sessions::usage(connection, session)?),
     )
+  }
+
+  fn fences(&self) -> &Fences {
+    &self.fences
+  }
+
+  fn acquire(&self, session: &SessionId, claim: Claim<'_>) -> Result<Acquired> {
+    self.change_lease("acquire", session, |connection| {
+      leases::acquire(connection, session, claim)
+    })
+  }
+
+  fn renew(&self, session: &SessionId, number: u64, ttl_ms: u64) -> Result<Option<Lease>> {
+    self.change_lease("renew the lease of", session, |connection| {
+      leases::renew(connection, session, number, ttl_ms)
+    })
+  }
+
+  fn release(&self, session: &SessionId, number: u64) -> Result<bool> {
+    self.change_lease("release", session, |connection| {
+      leases::release(connection, session, number)
+    })
+  }
+
+  fn leases(&self) -> Result<Vec<(SessionId, Lease)>> {
+    self.read_with(|| self.location(), |connection| Ok(leases::list(connection)?))
   }
 }

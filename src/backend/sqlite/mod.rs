@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::{Arrival, Content, Item, Settings};
+use super::{Arrival, Content, Fences, Item, Settings};
 use crate::error::{Error, Result};
 use crate::id::SessionId;
 
@@ -16,6 +16,7 @@ mod contents;
 mod documents;
 mod failure;
 mod keys;
+mod leases;
 mod queue;
 mod schema;
 mod sessions;
@@ -25,7 +26,7 @@ use connections::Readers;
 use contents::Contents;
 use failure::{Failure, Refusal};
 use queue::Queue;
-use writer::{Label, give_back_pages};
+use writer::{Label, Operation, give_back_pages};
 
 /// How long a call waits for other processes.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -41,6 +42,7 @@ pub struct SqliteBackend {
   /// Closed before the writer, which can then clear the log away.
   readers: Readers,
   queue: Queue,
+  fences: Fences,
 }
 
 impl SqliteBackend {
@@ -54,6 +56,7 @@ impl SqliteBackend {
     Self {
       readers: Readers::new(path.clone(), patience),
       queue: Queue::default(),
+      fences: Fences::default(),
       path,
       settings: settings.into(),
       patience,
@@ -82,6 +85,50 @@ impl SqliteBackend {
       Ok(()) => Ok(bytes),
       Err(error) => Err(Error::io("write", Path::new(&name()), error)),
     }
+  }
+
+  /// Puts a write to a session into the queue. It is held against the session's lease in its own transaction.
+  fn submit(
+    &self,
+    session: &SessionId,
+    label: Label,
+    must_last: bool,
+    mut run: impl FnMut(&Connection) -> Result<bool, Failure> + Send + 'static,
+  ) -> Result<bool> {
+    let (session, fence) = (session.clone(), self.fences.of(session));
+    self.queue.submit(label, must_last, move |connection| {
+      leases::admit(connection, &session, fence)?;
+      run(connection)
+    })
+  }
+
+  /// On this thread, and durable when it returns: nobody works under a lease that a power cut takes back.
+  fn change_lease<T>(
+    &self,
+    doing: &'static str,
+    session: &SessionId,
+    change: impl Fn(&Connection) -> rusqlite::Result<T>,
+  ) -> Result<T> {
+    let label = Label {
+      doing,
+      name: self.name_of_session(session),
+    };
+    let mut answer = None;
+    self.queue.exclusively(|writer| {
+      let writer = writer.as_mut().ok_or_else(queue::not_open)?;
+      let mut run = |connection: &_| {
+        answer = Some(change(connection)?);
+        Ok(true)
+      };
+      let mut operations = [Operation {
+        label: &label,
+        must_last: true,
+        run: &mut run,
+      }];
+      let outcomes = writer.commit(&mut operations);
+      outcomes.into_iter().try_for_each(|outcome| outcome.map(drop))
+    })?;
+    answer.ok_or_else(queue::not_open)
   }
 
   /// Gives free pages back to the file system and cuts the log; `name` is that of what was deleted.

@@ -11,7 +11,7 @@ use crate::error::{Code, Error, Result};
 pub const APPLICATION_ID: i32 = 0x7779_6d6b;
 
 /// A new meaning of a table or a column is a new number.
-pub const VERSION: i32 = 2;
+pub const VERSION: i32 = 3;
 
 /// A row is stored in the order of its columns, and a long one goes on in a chain of pages: the large column comes last,
 /// so that those before it are read without the chain, or with its first page. Lists and sums are answered by
@@ -78,8 +78,18 @@ const SECOND: &str = "
   ) STRICT;
 ";
 
+/// What the third version added: who owns a session. It need not exist.
+const THIRD: &str = "
+  CREATE TABLE leases (
+    session TEXT PRIMARY KEY NOT NULL,
+    number INTEGER NOT NULL,
+    owner TEXT NOT NULL,
+    expires_at INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+";
+
 /// What leads from each version to the next.
-const STEPS: [&str; VERSION as usize] = [TABLES, SECOND];
+const STEPS: [&str; VERSION as usize] = [TABLES, SECOND, THIRD];
 
 /// Makes the tables of a new database, adds to those of an old one, and refuses one that is not ours. That one is not changed.
 pub fn ensure(connection: &mut Connection, path: &Path) -> Result<(), Failure> {

@@ -5,12 +5,13 @@ use napi::bindgen_prelude::{JsObjectValue, JsValue, Object};
 use super::super::engine::{Collection, Value, text_of};
 use super::super::error::not_serializable;
 use super::super::text::Text;
-use super::{Arguments, is_undefined};
-use crate::backend::Encoding;
+use super::{Arguments, is_absent, is_undefined};
+use crate::backend::{After, Encoding};
 use crate::error::{Error, Result};
 use crate::format::checkpoint::SESSION_MEMBERS;
 use crate::format::compose::Parts;
-use crate::id::SessionId;
+use crate::id::{CheckpointId, SessionId};
+use crate::store::Seen;
 
 /// What `createCheckpoint` is asked for.
 pub struct CheckpointArguments {
@@ -19,6 +20,8 @@ pub struct CheckpointArguments {
   pub encoding: Option<Encoding>,
   /// A label that no other checkpoint of the session may have.
   pub unique_label: Option<String>,
+  /// Which checkpoint must be the newest.
+  pub after: After,
   head: Text,
   task_tree: Text,
   agent_states: Text,
@@ -46,6 +49,7 @@ struct CheckpointOptions {
   include_context: bool,
   encoding: Option<Encoding>,
   unique_label: Option<String>,
+  after: After,
 }
 
 impl Arguments<'_> {
@@ -99,6 +103,7 @@ impl Arguments<'_> {
       session: id,
       encoding: options.encoding,
       unique_label: options.unique_label,
+      after: options.after,
       head: self.json(head.to_unknown(), "The checkpoint")?,
       task_tree: self.member_json("taskTree", tree)?,
       agent_states: self.member_json("agentStates", agents)?,
@@ -151,7 +156,33 @@ impl Arguments<'_> {
       include_context: self.flag(options, "includeContext")?,
       encoding: self.encoding(options)?,
       unique_label: label_text.filter(|_| is_unique),
+      after: self.after(options)?,
     })
+  }
+
+  /// `{ ifParent? }`: an id, or `null` for a session without checkpoints.
+  fn after(self, options: Value) -> Result<After> {
+    match self.option(options, "ifParent")? {
+      None => Ok(After::Any),
+      Some(value) if is_absent(value) => Ok(After::Newest(None)),
+      Some(value) => match text_of(value) {
+        Some(id) => Ok(After::Newest(Some(CheckpointId::parse(&id)?))),
+        None => Err(self.wrong("options.ifParent", "the id of a checkpoint, or null", value)),
+      },
+    }
+  }
+
+  /// `{ ifRevision? }`: what a save or a load gave, or `null` for a session that is not there yet.
+  pub fn seen(self, options: Value) -> Result<Option<Seen>> {
+    self.optional_object(options, "options")?;
+    match self.option(options, "ifRevision")? {
+      None => Ok(None),
+      Some(value) if is_absent(value) => Ok(Some(Seen(None))),
+      Some(value) => match text_of(value) {
+        Some(revision) => Ok(Some(Seen(Some(revision)))),
+        None => Err(self.wrong("options.ifRevision", "a revision, or null", value)),
+      },
+    }
   }
 
   /// `{ encoding?, compress? }`

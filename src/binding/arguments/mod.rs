@@ -99,7 +99,7 @@ impl<'env> Arguments<'env> {
     Ok(matches!(value.get_type(), Ok(ValueType::Object)) && !self.engine.is_array(value)?)
   }
 
-  fn object(self, value: Value, name: &str) -> Result<()> {
+  pub fn object(self, value: Value, name: &str) -> Result<()> {
     if self.is_object(value)? {
       Ok(())
     } else {
@@ -121,7 +121,7 @@ impl<'env> Arguments<'env> {
   }
 
   /// A boolean option; `false` if it, or the options, are left out.
-  fn flag(self, options: Value, name: &str) -> Result<bool> {
+  pub fn flag(self, options: Value, name: &str) -> Result<bool> {
     if is_undefined(options) {
       return Ok(false);
     }
@@ -140,7 +140,7 @@ impl<'env> Arguments<'env> {
   }
 
   /// A member of the options, unless it, or the options, are left out.
-  fn option(self, options: Value, name: &str) -> Result<Option<Value>> {
+  pub fn option(self, options: Value, name: &str) -> Result<Option<Value>> {
     if is_undefined(options) {
       return Ok(None);
     }
@@ -148,11 +148,21 @@ impl<'env> Arguments<'env> {
     Ok((!is_undefined(value)).then_some(value))
   }
 
+  /// The strings of an array; `None` if it is none, or holds something else.
+  pub fn texts(self, value: Value) -> Result<Option<Vec<String>>> {
+    if !self.engine.is_array(value)? {
+      return Ok(None);
+    }
+    let length = number_of(self.get(value, "length")?).map_or(0, to_usize);
+    let texts = (0..length).map(|index| Ok(text_of(self.get(value, &index.to_string())?)));
+    texts.collect()
+  }
+
   fn string(self, value: Value, name: &str) -> Result<String> {
     text_of(value).ok_or_else(|| self.wrong(name, "a string", value))
   }
 
-  fn get(self, object: Value, name: &str) -> Result<Value> {
+  pub fn get(self, object: Value, name: &str) -> Result<Value> {
     self
       .engine
       .get(object, name)
@@ -173,6 +183,10 @@ pub fn is_undefined(value: Value) -> bool {
 
 fn is_absent(value: Value) -> bool {
   matches!(value.get_type(), Ok(ValueType::Undefined | ValueType::Null))
+}
+
+pub fn to_u64(number: f64) -> u64 {
+  to_usize(number) as u64
 }
 
 #[expect(

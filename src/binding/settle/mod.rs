@@ -6,8 +6,8 @@ use super::engine::{Engine, Kept, Value};
 use super::error::{cause_to_js, to_napi};
 use super::text::Readable;
 use crate::backend::Usage;
-use crate::error::{Error, Result};
-use crate::store::{Created, Damaged, InfoPage, Loaded, Saved};
+use crate::error::{Current, Error, Result};
+use crate::store::{Created, Damaged, InfoPage, Loaded, Saved, SavedSession};
 
 mod checkpoints;
 mod outcomes;
@@ -48,6 +48,9 @@ impl Failure {
     }
     result.set_named_property("error", error.message.as_str())?;
     result.set_named_property("code", error.code.as_str())?;
+    if let Some(Current(current)) = error.current {
+      result.set_named_property("current", current)?;
+    }
     if let Some(cause) = error.cause {
       result.set_named_property("cause", cause_to_js(engine, cause)?)?;
     }
@@ -89,9 +92,20 @@ pub fn deleted(engine: Engine<'_>, left: Option<Error>) -> Result<Value> {
 }
 
 pub fn saved(engine: Engine<'_>, saved: Saved) -> Result<Value> {
+  Ok(saved_object(engine, saved)?.to_unknown())
+}
+
+fn saved_object(engine: Engine<'_>, saved: Saved) -> Result<Object<'static>> {
   let mut result = success(engine)?;
   result.set_named_property("path", saved.path)?;
   result.set_named_property("sizeBytes", number(saved.size_bytes))?;
+  Ok(result)
+}
+
+/// The same, with the revision.
+pub fn saved_session(engine: Engine<'_>, saved: SavedSession) -> Result<Value> {
+  let mut result = saved_object(engine, saved.saved)?;
+  result.set_named_property("revision", saved.revision)?;
   Ok(result.to_unknown())
 }
 
@@ -112,6 +126,21 @@ pub fn loaded(engine: Engine<'_>, loaded: Option<Readable<Loaded>>) -> Result<Va
     Some(Readable { stored, wide }) => parse(engine, &stored.text, wide, &stored.path),
     None => null(engine),
   }
+}
+
+/// The same; with a revision, `{ session, revision }`.
+pub fn loaded_session(
+  engine: Engine<'_>,
+  (session, revision): (Option<Readable<Loaded>>, Option<String>),
+) -> Result<Value> {
+  let session = loaded(engine, session)?;
+  let Some(revision) = revision else {
+    return Ok(session);
+  };
+  let mut result = engine.object()?;
+  result.set_named_property("session", session)?;
+  result.set_named_property("revision", revision)?;
+  Ok(result.to_unknown())
 }
 
 /// `null`

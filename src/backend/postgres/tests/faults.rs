@@ -6,8 +6,7 @@ use std::time::Instant;
 
 use super::proxy::{Fault, Proxy};
 use super::*;
-use crate::backend::{Put, supply_of};
-use crate::format::delta::{Reference, compose};
+use crate::backend::supply_of;
 
 /// A backend behind something that fails when it is told to.
 fn behind_proxy(settings: Settings) -> Option<(Schema, Proxy, PostgresBackend)> {
@@ -138,23 +137,10 @@ fn a_delta_whose_connection_breaks_is_stored_on_a_whole_key() {
   for (round, fault) in breaks(b"victim").into_iter().enumerate() {
     let first = 10 * round as u64;
     let key = checkpoint(first);
-    let reference = Reference {
-      is_same: true,
-      key: key.clone(),
-      bytes: 4,
-      checksum: 0,
-    };
-    let content = compose(&reference, "{}", b"");
     for (number, known, added) in [(0, 0, &b"key!"[..]), (1, 4, b" and more"), (2, 13, b"")] {
-      let footing = crate::backend::Footing {
-        key: &key,
-        known,
-        added,
-        seen: None,
-      };
       proxy.set(fault.clone());
-      let put = backend.write_delta(&series, &checkpoint(first + number), footing, &content);
-      assert!(matches!(put.unwrap(), Put::Stored { .. }));
+      let put = delta(&backend, &series, first + number, first, known, added);
+      assert!(matches!(put, Put::Stored { .. }));
       assert!(proxy.is_over());
     }
     let read = backend.read(&series.session, series.key(&key), 99).unwrap();

@@ -7,14 +7,19 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::*;
-use crate::backend::{Backend, CheckpointEntry, Document, Durability, Encoding, Peek, Series, contract};
+use crate::backend::{
+  After, Backend, CheckpointEntry, CheckpointWrite, Document, Durability, Encoding, Footing, Put, Series, contract,
+};
 use crate::error::system_code;
+use crate::format::delta::{Reference, compose};
 use crate::id::{CheckpointId, TaskId};
 
 mod faults;
+mod leases;
 mod migration;
 mod pretender;
 mod proxy;
+mod reading;
 mod refusals;
 mod sharing;
 mod urls;
@@ -120,6 +125,30 @@ fn write_checkpoint(backend: &PostgresBackend, series: &Series, number: u64, byt
   assert_eq!(written.unwrap(), bytes.len() as u64);
 }
 
+/// Stores a delta on a key of which so much is known.
+fn delta(backend: &PostgresBackend, series: &Series, id: u64, key: u64, known: u64, added: &[u8]) -> Put {
+  let (id, key) = (checkpoint(id), checkpoint(key));
+  let reference = Reference {
+    is_same: true,
+    key: key.clone(),
+    bytes: 4,
+    checksum: 0,
+  };
+  let footing = Footing {
+    key: &key,
+    known,
+    added,
+    seen: None,
+  };
+  let write = CheckpointWrite {
+    encoding: Encoding::Delta,
+    footing: Some(footing),
+    after: &After::Any,
+    content: &compose(&reference, "{}", b""),
+  };
+  backend.write_checkpoint(series, &id, write).unwrap()
+}
+
 #[test]
 fn passes_the_contract() {
   if server().is_none() {
@@ -152,95 +181,6 @@ fn names_are_stable_and_say_which_database_it_is() {
     backend.name_of(&session("s"), Item::TaskResult(&task)),
     format!("{location}#s/results/t.json")
   );
-}
-
-#[test]
-fn a_peek_gives_both_ends_however_long_it_is_and_however_much_is_asked_for() {
-  let Some((_schema, backend)) = backend() else { return };
-  let series = Series::from(session("s"));
-  for (number, size) in [
-    (1, 0),
-    (2, 2047),
-    (3, 2048),
-    (4, 2049),
-    (5, 3072),
-    (6, 3073),
-    (7, 100_000),
-  ] {
-    let bytes: Vec<u8> = (0..size).map(|at| u8::try_from(at % 251).unwrap()).collect();
-    write_checkpoint(&backend, &series, number, &bytes);
-    let id = checkpoint(number);
-    let read = backend.read(&series.session, series.item(&id, Encoding::Json), u64::MAX);
-    assert_eq!(read.unwrap().unwrap(), bytes, "{size}");
-    for (head, tail) in [(0, 0), (2048, 1024), (2049, 1), (1, 1025), (200_000, 200_000)] {
-      let peeked = backend.peek(&series, &[entry(number)], head, tail).unwrap().remove(0);
-      let expected = Peek::of(&bytes, head, tail);
-      assert_eq!(peeked.unwrap().unwrap(), expected, "{size}: {head}, {tail}");
-    }
-  }
-}
-
-#[test]
-fn more_than_the_limit_is_not_read_and_what_lies_about_its_size_is_damaged() {
-  let Some((schema, backend)) = backend() else { return };
-  let (s, series) = (session("s"), Series::from(session("s")));
-  let text = vec![b'x'; 50_000];
-  write_checkpoint(&backend, &series, 1, &text);
-  backend.write(&s, Item::SESSION, &text).unwrap();
-  let id = checkpoint(1);
-  let items = [Item::SESSION, series.item(&id, Encoding::Json)];
-  for item in items {
-    let error = backend.read(&s, item, 49_999).unwrap_err();
-    assert_eq!(error.code, Code::TooLarge);
-    assert!(error.message.contains("50000 bytes"), "{error}");
-    assert_eq!(backend.read(&s, item, 50_000).unwrap().unwrap().len(), 50_000);
-  }
-  for size in [40_000, 60_000] {
-    for table in ["documents", "checkpoints"] {
-      execute(&format!("UPDATE \"{}\".{table} SET size = {size}", schema.name));
-    }
-    for item in items {
-      assert_eq!(
-        backend.read(&s, item, 100_000).unwrap_err().code,
-        Code::Corrupt,
-        "{size}"
-      );
-    }
-  }
-  for table in [
-    "documents SET size = 10, packed = false",
-    "checkpoints SET size = 3080, packed = false",
-  ] {
-    execute(&format!("UPDATE \"{}\".{table}", schema.name));
-  }
-  execute(&format!(
-    "UPDATE \"{}\".documents SET bytes = decode(repeat('61', 9000), 'hex')",
-    schema.name
-  ));
-  assert_eq!(backend.read(&s, Item::SESSION, 8999).unwrap_err().code, Code::TooLarge);
-  assert_eq!(backend.read(&s, Item::SESSION, 9000).unwrap_err().code, Code::Corrupt);
-}
-
-#[test]
-fn what_is_long_is_packed_once_and_counts_as_what_it_is() {
-  let Some((schema, backend)) = backend() else { return };
-  let (s, series) = (session("s"), Series::from(session("s")));
-  let (id, text) = (checkpoint(1), b"{ \"a\": \"some text\" }\n".repeat(5000));
-  for encoding in [Encoding::Json, Encoding::Gzip] {
-    backend.write(&s, series.item(&id, encoding), &text).unwrap();
-  }
-  backend.write(&s, Item::SESSION, &text).unwrap();
-  assert_eq!(backend.usage(&s).unwrap().total_bytes, 3 * text.len() as u64);
-  let sizes = |sql: &str| {
-    let sql = sql.replace("waymark.", &format!("\"{}\".", schema.name));
-    let rows = backend.ask("look", &|| sql.clone(), async |connection| {
-      connection.query(&sql, &[]).await
-    });
-    rows.unwrap().iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>()
-  };
-  let stored = sizes("SELECT octet_length(middle) FROM waymark.checkpoints ORDER BY encoding");
-  assert!(stored[0] < 1000 && stored[1] > 90_000, "{stored:?}");
-  assert!(sizes("SELECT octet_length(bytes) FROM waymark.documents")[0] < 1000);
 }
 
 #[test]
@@ -300,31 +240,4 @@ fn an_earlier_version_can_be_replaced_removed_and_moved_aside() {
   assert_eq!((versions(), backend.sessions().unwrap().len()), ("4".into(), 0));
   backend.write(&s, Item::SESSION, b"6").unwrap();
   assert_eq!(versions(), "64");
-}
-
-#[test]
-fn lists_and_sums_are_looked_up() {
-  let Some((_schema, backend)) = backend() else { return };
-  let series = Series::from(session("s"));
-  write_checkpoint(&backend, &series, 1, b"x");
-  for (sql, parameters) in lists::LISTS.into_iter().chain([(sessions::USAGE, 1)]) {
-    let values = ["'s'", "''", "3"][..parameters].join(", ");
-    let types = ["text", "text", "bigint"][..parameters].join(", ");
-    let explain = format!(
-      "SET enable_seqscan = off; SET enable_sort = off; PREPARE looked_up ({types}) AS {sql}; \
-       CREATE TEMPORARY TABLE plan (line text)"
-    );
-    let name = || sql.to_owned();
-    let plan = backend.ask("explain", &name, async |connection| {
-      connection.run(&explain).await?;
-      let plan = connection
-        .query(&format!("EXPLAIN EXECUTE looked_up ({values})"), &[])
-        .await;
-      connection.run("DISCARD ALL").await?;
-      plan
-    });
-    let plan: Vec<String> = plan.unwrap().iter().map(|row| row.get(0)).collect();
-    let plan = plan.join("\n");
-    assert!(!plan.contains("Seq Scan on checkpoints"), "{sql}\n{plan}");
-  }
 }

@@ -3,8 +3,8 @@
 use std::thread;
 
 use super::*;
-use crate::backend::{Footing, Put};
-use crate::format::delta::{Reference, compose};
+use crate::backend::Put;
+use crate::format::delta::Reference;
 
 fn rows(backend: &PostgresBackend, sql: &str) -> Vec<i64> {
   let rows = backend.ask("look", &|| sql.to_owned(), async |connection| {
@@ -27,25 +27,6 @@ const ORPHANS: &str = "SELECT count(*) FROM (
     UNION ALL SELECT session FROM waymark.previous UNION ALL SELECT session FROM waymark.keys
     UNION ALL SELECT session FROM waymark.damaged
   ) rows WHERE NOT EXISTS (SELECT 1 FROM waymark.sessions WHERE id = rows.session)";
-
-fn delta(backend: &PostgresBackend, series: &Series, id: u64, key: u64, known: u64, added: &[u8]) -> Put {
-  let (id, key) = (checkpoint(id), checkpoint(key));
-  let reference = Reference {
-    is_same: true,
-    key: key.clone(),
-    bytes: 4,
-    checksum: 0,
-  };
-  let footing = Footing {
-    key: &key,
-    known,
-    added,
-    seen: None,
-  };
-  backend
-    .write_delta(series, &id, footing, &compose(&reference, "{}", b""))
-    .unwrap()
-}
 
 #[test]
 fn a_session_that_is_deleted_while_others_write_to_it_leaves_no_orphans_and_no_deadlocks() {

@@ -1,7 +1,7 @@
 use rusqlite::{Connection, params};
 
 use super::*;
-use crate::backend::{Footing, Put};
+use crate::backend::{After, CheckpointWrite, Footing, Put};
 use crate::format::delta::{Reference, compose};
 
 /// The tables as the first version made them.
@@ -52,7 +52,7 @@ fn version_of(directory: &TempDir) -> i32 {
 fn a_database_of_the_first_version_keeps_its_checkpoints_and_takes_deltas() {
   let directory = first_version();
   let backend = open(&directory);
-  assert_eq!(version_of(&directory), 2);
+  assert_eq!(version_of(&directory), schema::VERSION);
   let series = Series::from(session("s"));
   let listed = backend.checkpoints(&series).unwrap();
   let seen: Vec<_> = listed.iter().map(|entry| (entry.encoding, entry.is_pinned)).collect();
@@ -74,7 +74,13 @@ fn a_database_of_the_first_version_keeps_its_checkpoints_and_takes_deltas() {
     added: b"key",
     seen: None,
   };
-  let put = backend.write_delta(&series, &key, footing, &compose(&reference, "{}", b""));
+  let write = CheckpointWrite {
+    encoding: Encoding::Delta,
+    footing: Some(footing),
+    after: &After::Any,
+    content: &compose(&reference, "{}", b""),
+  };
+  let put = backend.write_checkpoint(&series, &key, write);
   assert!(matches!(put, Ok(Put::Stored { .. })));
   assert_eq!(backend.keys(&series).unwrap(), [(key.clone(), 3)]);
   for entry in backend.checkpoints(&series).unwrap() {
@@ -94,7 +100,7 @@ fn it_is_brought_up_to_date_once_by_many_who_open_it_at_once() {
       });
     }
   });
-  assert_eq!(version_of(&directory), 2);
+  assert_eq!(version_of(&directory), schema::VERSION);
 }
 
 #[test]

@@ -1,0 +1,232 @@
+//! Who owns a session, as files in a directory beside the sessions: they stay when a session goes, and come before it does.
+//!
+//! Records are read and changed under a lock, and so is the last step of every write to a session that has one: nobody can
+//! take a session over between the look at its record and the rename. A few lock files serve all sessions, because a lock
+//! file that comes and goes with what it guards guards nothing.
+
+use std::io;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::disk::{Directory, Disk};
+use super::durable::{Temporary, absent_is_fine, sync_names};
+use super::{FileBackend, contents, exists};
+use crate::backend::lease::{self, Record};
+use crate::backend::{Acquired, Claim, Lease};
+use crate::clock::{now_ms, now_us};
+use crate::error::{Error, Result};
+use crate::format::object::{ObjectWriter, text_literal};
+use crate::format::scan::{find, members, text_of};
+use crate::id::SessionId;
+
+/// Not a name that a session can have.
+const LEASES: &str = ".leases";
+
+const ENDING: &str = ".json";
+
+const LOCKS: u64 = 64;
+
+/// A record is short, whatever its owner is called.
+const MOST_BYTES: u64 = 1 << 16;
+
+/// How long somebody who wants to change a record waits for its lock. Whoever holds it needs a moment; if it is longer, it was
+/// stopped in the middle of a write.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+type LockOf<D> = <<D as Disk>::Directory as Directory>::Lock;
+
+impl<D: Disk> FileBackend<D> {
+  /// To be held while the last step of a write to a session is done. An error if the one who writes may not.
+  pub(super) fn fence(&self, session: &SessionId) -> Result<Option<LockOf<D>>> {
+    let fence = self.fences.of(session);
+    let Some(leases) = self.open(&[LEASES])? else {
+      lease::admit(None, session, fence, now_ms())?;
+      return Ok(None);
+    };
+    let path = self.path_of_record(session);
+    let is_owned = exists(&leases, &record_name(session)).map_err(|error| Error::io("read", &path, error))?;
+    if !is_owned && fence.is_none() {
+      return Ok(None);
+    }
+    let lock = leases.lock(&lock_name(session));
+    let lock = lock.map_err(|error| Error::io("lock", &path, error))?;
+    lease::admit(self.record(&leases, session)?.as_ref(), session, fence, now_ms())?;
+    Ok(Some(lock))
+  }
+
+  pub(super) fn acquire_lease(&self, session: &SessionId, claim: Claim<'_>) -> Result<Acquired> {
+    self.change_record(session, |old, now| match Record::acquire(old, claim, now, now_us()) {
+      Ok(record) => {
+        let lease = record.lease(now);
+        (Some(record), Acquired::Taken(lease))
+      }
+      Err(held) => (None, Acquired::Held(held)),
+    })
+  }
+
+  pub(super) fn renew_lease(&self, session: &SessionId, number: u64, ttl_ms: u64) -> Result<Option<Lease>> {
+    self.change_record(session, |old, now| {
+      let renewed = Record::renew(old, number, ttl_ms, now);
+      let lease = renewed.as_ref().map(|record| record.lease(now));
+      (renewed, lease)
+    })
+  }
+
+  pub(super) fn release_lease(&self, session: &SessionId, number: u64) -> Result<bool> {
+    let is_released = self.change_record(session, |old, _| {
+      let released = Record::release(old, number);
+      let is_released = released.is_some();
+      (released, is_released)
+    })?;
+    self.forget_record(session)?;
+    Ok(is_released)
+  }
+
+  /// Removes the record of a session that is not there, unless somebody holds it.
+  pub(super) fn forget_record(&self, session: &SessionId) -> Result<()> {
+    let (Some(base), Some(leases)) = (self.open(&[])?, self.open(&[LEASES])?) else {
+      return Ok(());
+    };
+    let path = self.path_of_record(session);
+    let fail = |error| Error::io("delete", &path, error);
+    if !exists(&leases, &record_name(session)).map_err(fail)? {
+      return Ok(());
+    }
+    let _lock = self.lock_record(&leases, session)?;
+    let is_held = |record: Record| record.is_held(now_ms());
+    if exists(&base, session.as_str()).map_err(fail)? || self.record(&leases, session)?.is_some_and(is_held) {
+      return Ok(());
+    }
+    absent_is_fine(leases.remove_file(&record_name(session))).map_err(fail)
+  }
+
+  /// Those that somebody holds, in the order of the sessions.
+  pub(super) fn held_leases(&self) -> Result<Vec<(SessionId, Lease)>> {
+    let Some(leases) = self.open(&[LEASES])? else {
+      return Ok(Vec::new());
+    };
+    let now = now_ms();
+    let mut held = Vec::new();
+    for entry in self.entries(&leases, &[LEASES])? {
+      let session = entry.name.strip_suffix(ENDING).and_then(|id| SessionId::parse(id).ok());
+      let Some(session) = session else { continue };
+      if let Some(record) = self.record(&leases, &session)?.filter(|record| record.is_held(now)) {
+        held.push((session, record.lease(now)));
+      }
+    }
+    held.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(held)
+  }
+
+  /// Replaces a record by what `change` makes of it, if that is another, and gives the answer of `change`.
+  fn change_record<T>(
+    &self,
+    session: &SessionId,
+    change: impl Fn(Option<&Record>, u64) -> (Option<Record>, T),
+  ) -> Result<T> {
+    let path = self.path_of_record(session);
+    let fail = |error| Error::io("write", &path, error);
+    let durability = self.settings.durability;
+    self.in_directory(&[LEASES], |leases| {
+      let _lock = self.lock_record(leases, session)?;
+      let (record, answer) = change(self.record(leases, session)?.as_ref(), now_ms());
+      if let Some(record) = record {
+        let name = record_name(session);
+        let temporary = Temporary::write(leases, &name, &to_json(&record), durability).map_err(fail)?;
+        temporary.persist(&name).map_err(fail)?;
+        // Nobody works under a lease that a power cut takes back.
+        sync_names(leases, &path, durability)?;
+      }
+      Ok(answer)
+    })
+  }
+
+  fn lock_record(&self, leases: &D::Directory, session: &SessionId) -> Result<LockOf<D>> {
+    const AGAIN_AFTER: Duration = Duration::from_millis(2);
+    let fail = |error| Error::io("lock", &self.path_of_record(session), error);
+    let began = Instant::now();
+    loop {
+      if let Some(lock) = leases.try_lock(&lock_name(session)).map_err(fail)? {
+        return Ok(lock);
+      }
+      if began.elapsed() > PATIENCE {
+        return Err(fail(io::ErrorKind::ResourceBusy.into()));
+      }
+      thread::sleep(AGAIN_AFTER);
+    }
+  }
+
+  fn record(&self, leases: &D::Directory, session: &SessionId) -> Result<Option<Record>> {
+    let path = self.path_of_record(session);
+    let Some(bytes) = contents(leases, &record_name(session), &path, MOST_BYTES)? else {
+      return Ok(None);
+    };
+    let record = str::from_utf8(&bytes).ok().and_then(parse);
+    let why = "it is not the record of a lease. Remove it when nobody works on that session";
+    record
+      .map(Some)
+      .ok_or_else(|| Error::corrupt(&path.to_string_lossy(), why))
+  }
+
+  fn path_of_record(&self, session: &SessionId) -> PathBuf {
+    self.base.join(LEASES).join(record_name(session))
+  }
+}
+
+fn record_name(session: &SessionId) -> String {
+  format!("{session}{ENDING}")
+}
+
+/// The same in every version and on every machine.
+fn lock_name(session: &SessionId) -> String {
+  let number = session
+    .as_str()
+    .bytes()
+    .fold(0_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)));
+  format!(".lock-{}", number % LOCKS)
+}
+
+fn to_json(record: &Record) -> String {
+  let mut out = ObjectWriter::with_capacity(96);
+  out.push("number", &record.number.to_string());
+  out.push("owner", &text_literal(&record.owner));
+  out.push("expiresAt", &record.expires_at.to_string());
+  out.finish()
+}
+
+fn parse(text: &str) -> Option<Record> {
+  let found = members(text).ok()?;
+  let number = |name| find(&found, name)?.value.parse().ok();
+  Some(Record {
+    number: number("number")?,
+    owner: text_of(find(&found, "owner")?.value)?.into_owned(),
+    expires_at: number("expiresAt")?,
+  })
+}
+
+#[cfg(test)]
+mod tests {
+  use super::*;
+
+  #[test]
+  fn a_record_is_read_as_it_was_written() {
+    for owner in ["a", "", "\"quoted\" \\ é \u{1f600}"] {
+      let record = Record {
+        number: 1_794_794_464_745,
+        owner: owner.to_owned(),
+        expires_at: u64::MAX,
+      };
+      assert_eq!(parse(&to_json(&record)), Some(record));
+    }
+    for text in [
+      "",
+      "{}",
+      "{\"number\":1}",
+      "null",
+      "{\"number\":-1,\"owner\":\"a\",\"expiresAt\":1}",
+    ] {
+      assert_eq!(parse(text), None, "{text}");
+    }
+  }
+}

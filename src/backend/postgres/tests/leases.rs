@@ -1,0 +1,175 @@
+//! One owner for each session, on a server that many reach at once and sometimes not at all.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use super::proxy::{Fault, Proxy};
+use super::*;
+use crate::backend::{Acquired, Claim, Lease};
+
+const LONG: u64 = 60_000;
+
+fn claim(is_forced: bool) -> Claim<'static> {
+  Claim {
+    owner: "me",
+    ttl_ms: LONG,
+    is_forced,
+  }
+}
+
+fn taken(backend: &PostgresBackend, session: &SessionId, is_forced: bool) -> Lease {
+  match backend.acquire(session, claim(is_forced)).unwrap() {
+    Acquired::Taken(lease) => lease,
+    Acquired::Held(lease) => panic!("{lease:?} is in the way"),
+  }
+}
+
+fn put(backend: &PostgresBackend, series: &Series, number: u64, after: &After) -> Result<Put> {
+  let write = CheckpointWrite {
+    encoding: Encoding::Json,
+    footing: None,
+    after,
+    content: &b"{}",
+  };
+  backend.write_checkpoint(series, &checkpoint(number), write)
+}
+
+#[test]
+fn nothing_of_others_comes_after_a_session_is_taken_over() {
+  let Some(schema) = Schema::new() else { return };
+  let (owner, other) = (schema.open(Settings::default()), schema.open(Settings::default()));
+  for round in 0..6 {
+    // A session that is there, and one that is not there yet.
+    let series = Series::from(session(&format!("s{round}")));
+    if round % 2 == 0 {
+      owner.create_session(&series.session).unwrap();
+    }
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+      for writer in 0..4 {
+        let (other, series, is_over) = (&other, &series, &is_over);
+        scope.spawn(move || {
+          let mut number = writer * 1_000_000;
+          while !is_over.load(Ordering::Relaxed) {
+            number += 1;
+            match put(other, series, number, &After::Any) {
+              Ok(put) => assert!(matches!(put, Put::Stored { .. })),
+              Err(error) => assert_eq!(error.code, Code::LeaseLost),
+            }
+          }
+        });
+      }
+      thread::sleep(Duration::from_millis(20));
+      let lease = taken(&owner, &series.session, false);
+      let seen = owner.checkpoints(&series).unwrap().len();
+      thread::sleep(Duration::from_millis(30));
+      assert_eq!(owner.checkpoints(&series).unwrap().len(), seen);
+      owner.fences().set(&series.session, lease.number);
+      put(&owner, &series, 99_000_000, &After::Any).unwrap();
+      is_over.store(true, Ordering::Relaxed);
+    });
+  }
+}
+
+#[test]
+fn a_lease_whose_connection_breaks_is_taken_and_given_back_once() {
+  let Some(schema) = Schema::new() else { return };
+  let proxy = Proxy::start();
+  let backend = PostgresBackend::new(&proxy.url(&schema), Settings::default()).unwrap();
+  backend.initialize().unwrap();
+  let s = session("victim");
+  for fault in [Fault::Before(b"me"), Fault::After(b"me")] {
+    for is_present in [false, true] {
+      if is_present {
+        backend.create_session(&s).unwrap();
+      }
+      // So that the statement is known where it is sent.
+      let lease = taken(&backend, &s, false);
+      assert!(backend.release(&s, lease.number).unwrap());
+      proxy.set(fault.clone());
+      let lease = taken(&backend, &s, false);
+      assert!(proxy.is_over());
+      assert!(backend.renew(&s, lease.number, LONG).unwrap().is_some());
+      let fault = match fault {
+        Fault::Before(_) => Fault::Before(b"victim"),
+        _ => Fault::After(b"victim"),
+      };
+      proxy.set(fault);
+      assert!(backend.release(&s, lease.number).unwrap());
+      assert!(proxy.is_over());
+      assert!(!backend.release(&s, lease.number).unwrap());
+    }
+  }
+}
+
+#[test]
+fn a_checkpoint_whose_connection_breaks_comes_after_the_one_that_was_expected() {
+  let Some(schema) = Schema::new() else { return };
+  let proxy = Proxy::start();
+  let backend = PostgresBackend::new(&proxy.url(&schema), Settings::default()).unwrap();
+  backend.initialize().unwrap();
+  let series = Series::from(session("victim"));
+  let mut newest = After::Newest(None);
+  for (number, fault) in (1..).zip([
+    Fault::None,
+    Fault::Before(b"victim"),
+    Fault::After(b"victim"),
+    Fault::After(b"victim"),
+  ]) {
+    proxy.set(fault.clone());
+    let stored = put(&backend, &series, number, &newest).unwrap();
+    assert!(matches!(stored, Put::Stored { .. }), "{fault:?}: {stored:?}");
+    assert!(proxy.is_over());
+    newest = After::Newest(Some(checkpoint(number)));
+  }
+  let stale = After::Newest(Some(checkpoint(1)));
+  proxy.set(Fault::After(b"victim"));
+  let conflict = put(&backend, &series, 9, &stale).unwrap();
+  assert_eq!(conflict, Put::Conflict(Some(checkpoint(4))));
+  assert_eq!(backend.checkpoints(&series).unwrap().len(), 4);
+}
+
+#[test]
+fn a_lease_that_is_lost_while_nobody_answers_leaves_the_outcome_unknown() {
+  let Some(schema) = Schema::new() else { return };
+  let proxy = Proxy::start();
+  let backend = PostgresBackend::new(&proxy.url(&schema), Settings::default()).unwrap();
+  backend.initialize().unwrap();
+  let other = schema.open(Settings::default());
+  let series = Series::from(session("victim"));
+  let lease = taken(&backend, &series.session, false);
+  backend.fences().set(&series.session, lease.number);
+  put(&backend, &series, 1, &After::Any).unwrap();
+  proxy.set(Fault::Last(b"victim"));
+  thread::scope(|scope| {
+    let write = scope.spawn(|| put(&backend, &series, 2, &After::Any).unwrap_err());
+    while !proxy.is_over() {
+      thread::sleep(Duration::from_millis(1));
+    }
+    taken(&other, &series.session, true);
+    proxy.set(Fault::None);
+    let error = write.join().unwrap();
+    assert_eq!(error.code, Code::OutcomeUnknown, "{error}");
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<Error>());
+    assert_eq!(cause.map(|cause| cause.code), Some(Code::LeaseLost));
+  });
+  let error = put(&backend, &series, 3, &After::Any).unwrap_err();
+  assert_eq!(error.code, Code::LeaseLost, "{error}");
+}
+
+#[test]
+fn a_row_that_is_there_for_its_lease_alone_is_no_session() {
+  let Some((_schema, backend)) = backend() else { return };
+  let s = session("s");
+  let lease = taken(&backend, &s, false);
+  assert!(backend.places().unwrap().is_empty() && backend.sessions().unwrap().is_empty());
+  assert_eq!(backend.leases().unwrap().len(), 1);
+  backend.fences().set(&s, lease.number);
+  assert!(!backend.remove(&s, Item::SESSION).unwrap());
+  assert_eq!(backend.delete_session(&s).unwrap().map(|error| error.message), None);
+  backend.write(&s, Item::SESSION, b"{}").unwrap();
+  assert_eq!(backend.places().unwrap().len(), 1);
+  backend.delete_session(&s).unwrap();
+  assert!(backend.places().unwrap().is_empty());
+  assert_eq!(backend.leases().unwrap().len(), 1, "it is still its owner's");
+}

@@ -1,0 +1,183 @@
+//! What is read, how much of it, and how it is looked up.
+
+use std::slice;
+
+use super::*;
+use crate::backend::Peek;
+
+#[test]
+fn a_peek_gives_both_ends_however_long_it_is_and_however_much_is_asked_for() {
+  let Some((_schema, backend)) = backend() else { return };
+  let series = Series::from(session("s"));
+  for (number, size) in [
+    (1, 0),
+    (2, 2047),
+    (3, 2048),
+    (4, 2049),
+    (5, 3072),
+    (6, 3073),
+    (7, 100_000),
+  ] {
+    let bytes: Vec<u8> = (0..size).map(|at| u8::try_from(at % 251).unwrap()).collect();
+    write_checkpoint(&backend, &series, number, &bytes);
+    let id = checkpoint(number);
+    let read = backend.read(&series.session, series.item(&id, Encoding::Json), u64::MAX);
+    assert_eq!(read.unwrap().unwrap(), bytes, "{size}");
+    for (head, tail) in [(0, 0), (2048, 1024), (2049, 1), (1, 1025), (200_000, 200_000)] {
+      let peeked = backend.peek(&series, &[entry(number)], head, tail).unwrap().remove(0);
+      let expected = Peek::of(&bytes, head, tail);
+      assert_eq!(peeked.unwrap().unwrap(), expected, "{size}: {head}, {tail}");
+    }
+  }
+}
+
+#[test]
+fn more_than_the_limit_is_not_read_and_what_lies_about_its_size_is_damaged() {
+  let Some((schema, backend)) = backend() else { return };
+  let (s, series) = (session("s"), Series::from(session("s")));
+  let text = vec![b'x'; 50_000];
+  write_checkpoint(&backend, &series, 1, &text);
+  backend.write(&s, Item::SESSION, &text).unwrap();
+  let id = checkpoint(1);
+  let items = [Item::SESSION, series.item(&id, Encoding::Json)];
+  for item in items {
+    let error = backend.read(&s, item, 49_999).unwrap_err();
+    assert_eq!(error.code, Code::TooLarge);
+    assert!(error.message.contains("50000 bytes"), "{error}");
+    assert_eq!(backend.read(&s, item, 50_000).unwrap().unwrap().len(), 50_000);
+  }
+  for size in [40_000, 60_000] {
+    for table in ["documents", "checkpoints"] {
+      execute(&format!("UPDATE \"{}\".{table} SET size = {size}", schema.name));
+    }
+    for item in items {
+      assert_eq!(
+        backend.read(&s, item, 100_000).unwrap_err().code,
+        Code::Corrupt,
+        "{size}"
+      );
+    }
+  }
+  for table in [
+    "documents SET size = 10, packed = false",
+    "checkpoints SET size = 3080, packed = false",
+  ] {
+    execute(&format!("UPDATE \"{}\".{table}", schema.name));
+  }
+  execute(&format!(
+    "UPDATE \"{}\".documents SET bytes = decode(repeat('61', 9000), 'hex')",
+    schema.name
+  ));
+  assert_eq!(backend.read(&s, Item::SESSION, 8999).unwrap_err().code, Code::TooLarge);
+  assert_eq!(backend.read(&s, Item::SESSION, 9000).unwrap_err().code, Code::Corrupt);
+}
+
+#[test]
+fn what_is_long_is_packed_once_and_counts_as_what_it_is() {
+  let Some((schema, backend)) = backend() else { return };
+  let (s, series) = (session("s"), Series::from(session("s")));
+  let (id, text) = (checkpoint(1), b"{ \"a\": \"some text\" }\n".repeat(5000));
+  for encoding in [Encoding::Json, Encoding::Gzip] {
+    backend.write(&s, series.item(&id, encoding), &text).unwrap();
+  }
+  backend.write(&s, Item::SESSION, &text).unwrap();
+  assert_eq!(backend.usage(&s).unwrap().total_bytes, 3 * text.len() as u64);
+  let sizes = |sql: &str| {
+    let sql = sql.replace("waymark.", &format!("\"{}\".", schema.name));
+    let rows = backend.ask("look", &|| sql.clone(), async |connection| {
+      connection.query(&sql, &[]).await
+    });
+    rows.unwrap().iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>()
+  };
+  let stored = sizes("SELECT octet_length(middle) FROM waymark.checkpoints ORDER BY encoding");
+  assert!(stored[0] < 1000 && stored[1] > 90_000, "{stored:?}");
+  assert!(sizes("SELECT octet_length(bytes) FROM waymark.documents")[0] < 1000);
+}
+
+#[test]
+fn pages_and_answers_for_many_are_those_for_each() {
+  let Some((_schema, backend)) = backend() else { return };
+  let sessions = ["a", "b", "missing"].map(session);
+  for (number, s) in (1..).zip(&sessions[..2]) {
+    let series = Series::from(s);
+    for id in 0..7 {
+      write_checkpoint(&backend, &series, id * number, &b"x".repeat(4000));
+    }
+    let (foreign, again) = (CheckpointId::parse("foreign").unwrap(), checkpoint(0));
+    backend.write(s, series.item(&foreign, Encoding::Gzip), b"{}").unwrap();
+    backend.write(s, series.item(&again, Encoding::Gzip), b"{}").unwrap();
+    backend.write(s, Item::SESSION, &s.as_str()).unwrap();
+  }
+  let series = Series::from(&sessions[0]);
+  let all = backend.checkpoints(&series).unwrap();
+  for limit in [1, 2, 3, 9, 100, usize::MAX] {
+    let (mut paged, mut after) = (Vec::new(), None);
+    loop {
+      let page = backend.page(&series, after.as_ref(), limit).unwrap();
+      assert_eq!(page.total, all.len());
+      let Some(last) = page.entries.last() else { break };
+      after = Some(last.clone());
+      paged.extend(page.entries);
+    }
+    assert_eq!(paged, all, "{limit}");
+  }
+  assert_eq!(backend.page(&(&sessions[2]).into(), None, 5).unwrap().total, 0);
+  let usages = backend.usage_each(&sessions).unwrap();
+  let documents = backend.read_each(&sessions, Document::Session, 9).unwrap();
+  for ((s, usage), document) in sessions.iter().zip(usages).zip(documents) {
+    assert_eq!(usage.unwrap(), backend.usage(s).unwrap());
+    assert_eq!(document.unwrap(), backend.read(s, Item::SESSION, 9).unwrap());
+  }
+  let of = [
+    (series.clone(), all[0].clone()),
+    ((&sessions[2]).into(), all[0].clone()),
+    ((&sessions[1]).into(), entry(12)),
+  ];
+  for (head, tail) in [(10, 10), (3000, 3000)] {
+    let peeked = backend.peek_each(&of, head, tail).unwrap();
+    for ((series, entry), peeked) in of.iter().zip(peeked) {
+      let alone = backend
+        .peek(series, slice::from_ref(entry), head, tail)
+        .unwrap()
+        .remove(0);
+      assert_eq!(peeked.unwrap(), alone.unwrap());
+    }
+  }
+}
+
+#[test]
+fn lists_and_sums_are_looked_up() {
+  const PARAMETERS: [(&str, &str); 6] = [
+    ("'s'", "text"),
+    ("''", "text"),
+    ("3", "bigint"),
+    ("9", "bigint"),
+    ("'x'", "text"),
+    ("0", "smallint"),
+  ];
+  let Some((_schema, backend)) = backend() else { return };
+  let series = Series::from(session("s"));
+  write_checkpoint(&backend, &series, 1, b"x");
+  let lists = lists::LISTS.map(|(sql, parameters)| (sql, &PARAMETERS[..parameters]));
+  for (sql, parameters) in lists.into_iter().chain([(sessions::USAGE, &[("'{s}'", "text[]")][..])]) {
+    let values: Vec<_> = parameters.iter().map(|(value, _)| *value).collect();
+    let types: Vec<_> = parameters.iter().map(|(_, name)| *name).collect();
+    let (values, types) = (values.join(", "), types.join(", "));
+    let explain = format!(
+      "SET enable_seqscan = off; SET enable_sort = off; PREPARE looked_up ({types}) AS {sql}; \
+       CREATE TEMPORARY TABLE plan (line text)"
+    );
+    let name = || sql.to_owned();
+    let plan = backend.ask("explain", &name, async |connection| {
+      connection.run(&explain).await?;
+      let plan = connection
+        .query(&format!("EXPLAIN EXECUTE looked_up ({values})"), &[])
+        .await;
+      connection.run("DISCARD ALL").await?;
+      plan
+    });
+    let plan: Vec<String> = plan.unwrap().iter().map(|row| row.get(0)).collect();
+    let plan = plan.join("\n");
+    assert!(!plan.contains("Seq Scan on checkpoints"), "{sql}\n{plan}");
+  }
+}

@@ -1,0 +1,94 @@
+//! Who owns a session, as rows.
+
+use rusqlite::{Connection, OptionalExtension, Result, Row, params};
+
+use super::failure::Failure;
+use crate::backend::lease::{self, Record};
+use crate::backend::{Acquired, Claim, Lease};
+use crate::clock::{now_ms, now_us};
+use crate::id::SessionId;
+
+/// Refuses a write, in the transaction that would make it.
+pub fn admit(connection: &Connection, session: &SessionId, fence: Option<u64>) -> Result<(), Failure> {
+  let record = read(connection, session)?;
+  Ok(lease::admit(record.as_ref(), session, fence, now_ms())?)
+}
+
+pub fn acquire(connection: &Connection, session: &SessionId, claim: Claim<'_>) -> Result<Acquired> {
+  let now = now_ms();
+  Ok(
+    match Record::acquire(read(connection, session)?.as_ref(), claim, now, now_us()) {
+      Ok(record) => {
+        write(connection, session, &record)?;
+        Acquired::Taken(record.lease(now))
+      }
+      Err(held) => Acquired::Held(held),
+    },
+  )
+}
+
+pub fn renew(connection: &Connection, session: &SessionId, number: u64, ttl_ms: u64) -> Result<Option<Lease>> {
+  let now = now_ms();
+  let renewed = Record::renew(read(connection, session)?.as_ref(), number, ttl_ms, now);
+  if let Some(record) = &renewed {
+    write(connection, session, record)?;
+  }
+  Ok(renewed.map(|record| record.lease(now)))
+}
+
+pub fn release(connection: &Connection, session: &SessionId, number: u64) -> Result<bool> {
+  let Some(released) = Record::release(read(connection, session)?.as_ref(), number) else {
+    return Ok(false);
+  };
+  write(connection, session, &released)?;
+  forget(connection, session)?;
+  Ok(true)
+}
+
+/// Removes the record of a session that is not there, unless somebody holds it.
+pub fn forget(connection: &Connection, session: &SessionId) -> Result<()> {
+  let sql = "DELETE FROM leases WHERE session = ?1 AND expires_at <= ?2
+    AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = ?1)";
+  let mut statement = connection.prepare_cached(sql)?;
+  statement.execute(params![session.as_str(), now_ms()])?;
+  Ok(())
+}
+
+/// Those that somebody holds, in the order of the sessions.
+pub fn list(connection: &Connection) -> Result<Vec<(SessionId, Lease)>> {
+  let sql = "SELECT number, owner, expires_at, session FROM leases WHERE expires_at > ?1 ORDER BY session";
+  let now = now_ms();
+  let mut statement = connection.prepare_cached(sql)?;
+  let mut rows = statement.query([now])?;
+  let mut leases = Vec::new();
+  while let Some(row) = rows.next()? {
+    // What is no id was put there by somebody else.
+    if let Ok(session) = SessionId::parse(row.get_ref(3)?.as_str()?) {
+      leases.push((session, record(row)?.lease(now)));
+    }
+  }
+  Ok(leases)
+}
+
+fn read(connection: &Connection, session: &SessionId) -> Result<Option<Record>> {
+  let sql = "SELECT number, owner, expires_at FROM leases WHERE session = ?1";
+  let mut statement = connection.prepare_cached(sql)?;
+  statement.query_row([session.as_str()], record).optional()
+}
+
+fn record(row: &Row<'_>) -> Result<Record> {
+  Ok(Record {
+    number: row.get(0)?,
+    owner: row.get(1)?,
+    expires_at: row.get(2)?,
+  })
+}
+
+fn write(connection: &Connection, session: &SessionId, record: &Record) -> Result<()> {
+  let sql = "INSERT INTO leases (session, number, owner, expires_at) VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT DO UPDATE SET number = excluded.number, owner = excluded.owner, expires_at = excluded.expires_at";
+  let mut statement = connection.prepare_cached(sql)?;
+  let expires_at = i64::try_from(record.expires_at).unwrap_or(i64::MAX);
+  statement.execute(params![session.as_str(), record.number, record.owner, expires_at])?;
+  Ok(())
+}

@@ -1,0 +1,79 @@
+//! One owner for each session. From when a store has a session until it gives it back, it writes to it under that number.
+
+use std::collections::HashSet;
+use std::slice;
+
+use super::{Store, Summary};
+use crate::backend::{Acquired, Claim, Document, Lease, Read, refusal};
+use crate::error::Result;
+use crate::id::SessionId;
+
+/// How many sessions are looked at together.
+const BATCH: usize = 256;
+
+impl Store {
+  pub fn acquire(&self, session: &SessionId, claim: Claim<'_>) -> Result<Acquired> {
+    let acquired = self.backend.acquire(session, claim)?;
+    if let Acquired::Taken(lease) = &acquired {
+      self.backend.fences().set(session, lease.number);
+      // Others have been at work on it.
+      self.forget(session);
+    }
+    Ok(acquired)
+  }
+
+  /// An error if somebody else has taken it.
+  pub fn renew(&self, session: &SessionId, number: u64, ttl_ms: u64) -> Result<Lease> {
+    if let Some(lease) = self.backend.renew(session, number, ttl_ms)? {
+      return Ok(lease);
+    }
+    let leases = self.backend.leases()?;
+    let other = leases.iter().find(|(of, _)| of == session);
+    Err(refusal(session, Some(number), other.map(|(_, lease)| lease)))
+  }
+
+  /// What is lost already needs no giving back. From now on this store writes to the session like anybody else.
+  pub fn release(&self, session: &SessionId, number: u64) -> Result<bool> {
+    let released = self.backend.release(session, number)?;
+    self.backend.fences().remove(session, number);
+    Ok(released)
+  }
+
+  /// Takes any session in one of these parts of its life that nobody owns; if none is named, one that somebody worked on.
+  pub fn acquire_next(&self, statuses: &[String], claim: Claim<'_>) -> Result<Option<(SessionId, Lease)>> {
+    let owned: HashSet<_> = self.backend.leases()?.into_iter().map(|(session, _)| session).collect();
+    let mut free = self.backend.sessions()?;
+    free.retain(|session| !owned.contains(session));
+    for some in free.chunks(BATCH) {
+      let is_wanted = self.are_wanted(some, statuses)?;
+      for (session, _) in some.iter().zip(is_wanted).filter(|(_, is_wanted)| *is_wanted) {
+        if let Acquired::Taken(lease) = self.acquire(session, claim)? {
+          // Somebody else may have finished it before it was ours.
+          if self.are_wanted(slice::from_ref(session), statuses)? == [true] {
+            return Ok(Some((session.clone(), lease)));
+          }
+          self.release(session, lease.number)?;
+        }
+      }
+    }
+    Ok(None)
+  }
+
+  /// One whose document cannot be read is none to work on: a verification reports it.
+  fn are_wanted(&self, sessions: &[SessionId], statuses: &[String]) -> Result<Vec<bool>> {
+    let limit = self.options.max_read_bytes;
+    let documents = self.backend.read_each(sessions, Document::Session, limit)?;
+    let is_wanted = |document: Read| {
+      let text = document.ok().flatten().and_then(|bytes| String::from_utf8(bytes).ok());
+      let summary = text.as_deref().and_then(Summary::of);
+      summary.is_some_and(|summary| {
+        if statuses.is_empty() {
+          summary.is_running()
+        } else {
+          statuses.contains(&summary.status)
+        }
+      })
+    };
+    Ok(documents.into_iter().map(is_wanted).collect())
+  }
+}
