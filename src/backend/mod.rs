@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, Write};
 use std::slice;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -151,11 +152,52 @@ pub struct CheckpointWrite<'a> {
   pub footing: Option<Footing<'a>>,
   pub after: &'a After,
   pub content: &'a dyn Content,
+  /// What will be asked once it is stored.
+  pub question: Option<&'a Question>,
 }
 
 impl fmt::Debug for CheckpointWrite<'_> {
   fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(formatter, "a checkpoint in {:?} after {:?}", self.encoding, self.after)
+  }
+}
+
+/// What retention asks as soon as a checkpoint is stored. A place to which the way is long may answer it with the same
+/// journey; elsewhere it is asked for by itself.
+#[derive(Debug)]
+pub struct Question {
+  pub wanted: Wanted,
+  /// The most bytes that the retention of the session may have.
+  pub limit: u64,
+  answer: Mutex<Option<Answer>>,
+}
+
+/// What was so when the checkpoint had just been stored.
+#[derive(Debug)]
+pub struct Answer {
+  /// The document that says which checkpoints of the session stay.
+  pub retention: Read,
+  /// What was wanted.
+  pub surplus: Surplus,
+}
+
+impl Question {
+  #[must_use]
+  pub fn new(wanted: Wanted, limit: u64) -> Self {
+    Self {
+      wanted,
+      limit,
+      answer: Mutex::default(),
+    }
+  }
+
+  fn answer(&self, answer: Answer) {
+    *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+  }
+
+  #[must_use]
+  pub fn into_answer(self) -> Option<Answer> {
+    self.answer.into_inner().unwrap_or_else(PoisonError::into_inner)
   }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::PoisonError;
 
 use super::{LaidOut, Saved, Spelling, Stamp, Store, into_text};
-use crate::backend::{After, CheckpointEntry, CheckpointWrite, Content, Encoding, Put, Series};
+use crate::backend::{After, CheckpointEntry, CheckpointWrite, Content, Encoding, Put, Question, Series};
 use crate::error::{Code, Error, Result};
 use crate::format::compose::{NewCheckpoint, Parts};
 use crate::format::gzip::{self, InflateError};
@@ -28,6 +28,21 @@ impl<E: Into<Option<Encoding>>> From<E> for Making {
       after: After::Any,
     }
   }
+}
+
+/// What goes with a checkpoint to where it is stored.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms<'a> {
+  pub after: &'a After,
+  /// What will be asked once it is stored.
+  pub question: Option<&'a Question>,
+}
+
+impl Terms<'_> {
+  const NONE: Terms<'static> = Terms {
+    after: &After::Any,
+    question: None,
+  };
 }
 
 /// What a finished `create_checkpoint` tells its caller.
@@ -173,8 +188,13 @@ impl Store {
 
   /// Stores a checkpoint that is composed already, then applies retention.
   pub(super) fn add(&self, series: &Series, id: CheckpointId, encoded: &Encoded<'_>, after: &After) -> Result<Created> {
-    let saved = self.save(series, &id, encoded, after)?;
-    let warnings = self.apply_retention(series, &id, Some(saved.size_bytes));
+    let question = self.question_of(series);
+    let terms = Terms {
+      after,
+      question: Some(&question),
+    };
+    let saved = self.save(series, &id, encoded, terms)?;
+    let warnings = self.apply_retention(series, &id, Some(saved.size_bytes), Some(question));
     Ok(Created {
       id,
       path: saved.path,
@@ -183,14 +203,14 @@ impl Store {
     })
   }
 
-  fn save(&self, series: &Series, id: &CheckpointId, encoded: &Encoded<'_>, after: &After) -> Result<Saved> {
+  fn save(&self, series: &Series, id: &CheckpointId, encoded: &Encoded<'_>, terms: Terms<'_>) -> Result<Saved> {
     if encoded.encoding != Encoding::Delta {
-      return self.write_whole(series, id, encoded.encoding, encoded, after);
+      return self.write_whole(series, id, encoded.encoding, encoded, terms);
     }
     let composed = encoded.checkpoint.compact();
     let (text, info) = composed.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
     let note = info.to_note();
-    if let Some(saved) = self.write_delta(series, id, &text, &note, after)? {
+    if let Some(saved) = self.write_delta(series, id, &text, &note, terms)? {
       return Ok(saved);
     }
     let packed = Packed {
@@ -198,7 +218,7 @@ impl Store {
       note: &note,
       encoding: Encoding::Zstd,
     };
-    self.write_whole(series, id, Encoding::Zstd, &packed, after)
+    self.write_whole(series, id, Encoding::Zstd, &packed, terms)
   }
 
   /// Stores a checkpoint that is composed already, compact, with the note that a list shows; `None` if it is to be a delta and
@@ -212,10 +232,10 @@ impl Store {
     encoding: Encoding,
   ) -> Result<Option<Saved>> {
     if encoding == Encoding::Delta {
-      return self.write_delta(series, id, text, note, &After::Any);
+      return self.write_delta(series, id, text, note, Terms::NONE);
     }
     let packed = Packed { text, note, encoding };
-    self.write_whole(series, id, encoding, &packed, &After::Any).map(Some)
+    self.write_whole(series, id, encoding, &packed, Terms::NONE).map(Some)
   }
 
   /// Stores a checkpoint that needs no other.
@@ -225,13 +245,14 @@ impl Store {
     id: &CheckpointId,
     encoding: Encoding,
     content: &dyn Content,
-    after: &After,
+    terms: Terms<'_>,
   ) -> Result<Saved> {
     let write = CheckpointWrite {
       encoding,
       footing: None,
-      after,
+      after: terms.after,
       content,
+      question: terms.question,
     };
     match self.backend.write_checkpoint(series, id, write)? {
       Put::Stored { size, .. } => Ok(Saved {

@@ -198,6 +198,7 @@ impl Store {
       footing: Some(footing),
       after: &After::Any,
       content: &bytes,
+      question: None,
     };
     let put = self.backend.write_checkpoint(series, &entry.id, new)?;
     Ok(matches!(put, Put::Stored { .. }))

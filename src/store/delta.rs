@@ -8,9 +8,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use super::checkpoint::conflict;
+use super::checkpoint::{Terms, conflict};
 use super::{Saved, Store};
-use crate::backend::{After, CheckpointWrite, Encoding, Footing, Look, Put, Seen, Series};
+use crate::backend::{CheckpointWrite, Encoding, Footing, Look, Put, Seen, Series};
 use crate::error::{Error, Result};
 use crate::format::delta::{self, Reference, Tip, most_work};
 use crate::format::zstd::FrameError;
@@ -206,7 +206,7 @@ impl Store {
     id: &CheckpointId,
     text: &str,
     note: &str,
-    after: &After,
+    terms: Terms<'_>,
   ) -> Result<Option<Saved>> {
     let row = self.deltas.row(series);
     let new = NewDelta {
@@ -214,7 +214,7 @@ impl Store {
       id,
       text: text.as_bytes(),
       note,
-      after,
+      terms,
     };
     // A key can go with the last delta on it, at any time before there is another.
     for _ in 0..3 {
@@ -348,8 +348,9 @@ impl Store {
     let put = CheckpointWrite {
       encoding: Encoding::Delta,
       footing: Some(footing),
-      after: new.after,
+      after: new.terms.after,
       content: &content,
+      question: new.terms.question,
     };
     self.backend.write_checkpoint(new.series, new.id, put)
   }
@@ -456,7 +457,7 @@ struct NewDelta<'a> {
   text: &'a [u8],
   /// What a list shows of it.
   note: &'a str,
-  after: &'a After,
+  terms: Terms<'a>,
 }
 
 fn try_locked(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {

@@ -126,7 +126,7 @@ impl Store {
     }
     let path = self.backend.name_of(&series.session, item);
     // Where there is a link to the newest, it follows.
-    self.apply_retention(&series, &id, None);
+    self.apply_retention(&series, &id, None, None);
     Ok(Forked {
       session: request.new_session.clone(),
       checkpoint: id,

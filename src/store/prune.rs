@@ -1,10 +1,10 @@
 //! Retention, applied: after each new checkpoint, and on request.
 
-use super::Store;
 use super::facts::{Known, Look, lock};
+use super::{Store, into_text};
 
 use super::retention::{Facts, Most, Reason, Retention, Rule, Weight, parse};
-use crate::backend::{CheckpointEntry, Document, Item, Series, Surplus, Wanted, time_in_id};
+use crate::backend::{CheckpointEntry, Document, Item, Question, Read, Series, Surplus, Wanted, time_in_id};
 use crate::clock::now_ms;
 use crate::control::{Control, Meter, Phase};
 use crate::error::{Error, Result};
@@ -81,12 +81,23 @@ impl Store {
   /// stays, and so does `just_made` if it looks old only because another process has a clock ahead of ours.
   ///
   /// A checkpoint that cannot be removed is no reason to report the new one as failed: the answer is one sentence
-  /// for each.
-  pub(super) fn apply_retention(&self, series: &Series, just_made: &CheckpointId, size: Option<u64>) -> Vec<String> {
-    let rule = self.rule_of(series);
+  /// for each. What the place has answered already is not asked again.
+  pub(super) fn apply_retention(
+    &self,
+    series: &Series,
+    just_made: &CheckpointId,
+    size: Option<u64>,
+    question: Option<Question>,
+  ) -> Vec<String> {
+    let was_wanted = question.as_ref().map(|question| question.wanted);
+    let (rule, known) = match question.and_then(Question::into_answer) {
+      Some(answer) => (self.rule_in(series, answer.retention), Some(answer.surplus)),
+      None => (self.rule_of(series), None),
+    };
     let wanted = rule.as_ref().map_or(Wanted::Beyond(usize::MAX), Rule::wanted);
     // Asked in any case: whatever points to the newest follows.
-    let surplus = match self.backend.surplus(series, wanted) {
+    let known = known.filter(|_| was_wanted == Some(wanted));
+    let surplus = match known.map_or_else(|| self.backend.surplus(series, wanted), Ok) {
       Ok(surplus) => surplus,
       Err(error) => return vec![none_removed(&error)],
     };
@@ -272,18 +283,43 @@ impl Store {
     doomed.into_iter().map(describe).collect()
   }
 
+  /// What will be asked once a checkpoint of a series is stored, if its session has no rules of its own.
+  pub(super) fn question_of(&self, series: &Series) -> Question {
+    let rule = if series.agent.is_none() {
+      self.rule(None)
+    } else {
+      self.rule_of_agents()
+    };
+    Question::new(rule.wanted(), self.options.max_read_bytes)
+  }
+
   /// What is in force for a series.
   fn rule_of(&self, series: &Series) -> Result<Rule> {
     if series.agent.is_none() {
       return Ok(self.rule(self.retention_of(&series.session)?));
     }
-    Ok(Rule {
+    Ok(self.rule_of_agents())
+  }
+
+  /// The same, where what was set for the session is at hand.
+  fn rule_in(&self, series: &Series, retention: Read) -> Result<Rule> {
+    if series.agent.is_some() {
+      return Ok(self.rule_of_agents());
+    }
+    let path = self.backend.name_of(&series.session, Item::RETENTION);
+    let text = retention?.map(|bytes| into_text(bytes, &path)).transpose()?;
+    let own = text.map(|text| parse(&text, &path)).transpose()?;
+    Ok(self.rule(own))
+  }
+
+  fn rule_of_agents(&self) -> Rule {
+    Rule {
       retention: None,
       most: Some(Most {
         count: self.options.max_checkpoints_per_agent,
         option: "maxCheckpointsPerAgent",
       }),
-    })
+    }
   }
 
   /// What is in force for a session with a retention of its own, or without one. A number that was given is a limit on top.

@@ -215,6 +215,7 @@ pub fn a_delta_needs_its_key_and_the_key_goes_with_the_last_one(new_backend: Fac
         footing: Some(footing),
         after: &After::Any,
         content: &bytes(key),
+        question: None,
       };
       match backend.write_checkpoint(&series, id, write).unwrap() {
         Put::Stored { size, .. } => Some(size),
@@ -273,6 +274,7 @@ pub fn a_checkpoint_comes_after_the_one_that_was_expected_or_not_at_all(new_back
       footing: None,
       after,
       content: &b"content",
+      question: None,
     };
     backend.write_checkpoint(&series, &checkpoint(id), write).unwrap()
   };

@@ -123,6 +123,7 @@ fn write(backend: &dyn Backend, s: &SessionId, way: &str) -> Result<()> {
         footing: None,
         after: &After::Any,
         content: &b"{}",
+        question: None,
       };
       backend.write_checkpoint(&series, &entry.id, write).map(drop)
     }

@@ -2,16 +2,19 @@
 
 use uuid::Uuid;
 
+use super::connection::{Connection, Params};
 use super::contents::Contents;
+use super::failure::Failure;
 use super::lists::Near;
+use super::lists::SurplusQuery;
 use super::replacing::{self, Replacement};
-use super::storing::{self, Outcome};
+use super::storing::{self, Outcome, Storing};
 use super::{
-  PostgresBackend, checkpoints, clearing, documents, founding, keys, leases, lists, removal, schema, sessions,
+  PostgresBackend, checkpoints, clearing, documents, founding, keys, leases, lists, payload, removal, schema, sessions,
 };
 use crate::backend::{
-  Acquired, After, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Content, Document, Encoding, Fences, Item,
-  Lease, Look, Page, Peek, Peeked, Put, Read, Series, Supply, Surplus, Usage, Wanted,
+  Acquired, After, Answer, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Content, Document, Encoding,
+  Fences, Item, Lease, Look, Page, Peek, Peeked, Put, Question, Read, Series, Supply, Surplus, Usage, Wanted,
 };
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -75,9 +78,14 @@ impl Backend for PostgresBackend {
     let name = || self.name_of(session, item);
     self.ask("write", &name, async |connection| match item {
       Item::Checkpoint(agent, id, encoding) => {
-        let key = checkpoints::Key::new(session, agent, id, encoding);
-        let stored = storing::put(connection, &key, fence, &bytes, None, &After::Any).await;
-        stored.map(drop)
+        let storing = Storing {
+          key: checkpoints::Key::new(session, agent, id, encoding),
+          fence,
+          bytes: &bytes,
+          footing: None,
+          after: &After::Any,
+        };
+        storing::put(connection, &storing, &[]).await.map(drop)
       }
       Item::Key(agent, id) => keys::put(connection, &keys::Key::new(session, agent, id), fence, &bytes).await,
       Item::Document(document) => {
@@ -95,10 +103,17 @@ impl Backend for PostgresBackend {
   fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<Put> {
     let item = series.item(id, new.encoding);
     let bytes = self.bytes(&series.session, item, new.content)?;
-    let key = checkpoints::Key::new(&series.session, series.agent.as_ref(), id, new.encoding);
-    let (name, fence) = (|| self.name_of(&series.session, item), self.fence(&series.session));
-    let outcome = self.ask("write", &name, async |connection| {
-      storing::put(connection, &key, fence, &bytes, new.footing.as_ref(), new.after).await
+    let storing = Storing {
+      key: checkpoints::Key::new(&series.session, series.agent.as_ref(), id, new.encoding),
+      fence: self.fence(&series.session),
+      bytes: &bytes,
+      footing: new.footing.as_ref(),
+      after: new.after,
+    };
+    let name = || self.name_of(&series.session, item);
+    let outcome = self.ask("write", &name, async |connection| match new.question {
+      Some(question) => self.put_and_ask(connection, series, &storing, question).await,
+      None => Ok(storing::put(connection, &storing, &[]).await?.0),
     })?;
     let look = |size| Look { size, modified: 0 };
     Ok(match outcome {
@@ -356,6 +371,38 @@ fn texts(sessions: &[SessionId]) -> Vec<&str> {
 }
 
 impl PostgresBackend {
+  /// Stores a checkpoint, and brings the answer to what is asked next along. Without an answer, it is asked again.
+  async fn put_and_ask(
+    &self,
+    connection: &Connection,
+    series: &Series,
+    storing: &Storing<'_>,
+    question: &Question,
+  ) -> Result<Outcome, Failure> {
+    let surplus = SurplusQuery::new(series, question.wanted);
+    let (ids, document) = ([series.session.as_str()], Item::RETENTION.to_string());
+    let limit = payload::to_signed(question.limit);
+    let questions: [(_, Params<'_>); 2] = [
+      (surplus.sql(), &surplus.params()),
+      (documents::READ_EACH, &[&&ids[..], &document, &limit]),
+    ];
+    let (outcome, answers) = storing::put(connection, storing, &questions).await?;
+    if let [Some(entries), Some(retention)] = &answers[..]
+      && let Ok(surplus) = surplus.read(entries)
+      && let Some(Ok(contents)) = retention.first().map(|row| documents::contents(row, 0))
+    {
+      let within = |contents: Contents| {
+        let name = self.name_of(&series.session, Item::RETENTION);
+        contents.within(&name, question.limit)
+      };
+      question.answer(Answer {
+        retention: contents.map(within).transpose(),
+        surplus,
+      });
+    }
+    Ok(outcome)
+  }
+
   /// What is not stored apart is read whole.
   fn peek_all(
     &self,

@@ -3,10 +3,10 @@
 use std::cell::Cell;
 
 use deadpool_postgres::Object;
-use futures_util::future::join_all;
-use tokio_postgres::Row;
+use futures_util::future::{join_all, join4};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, Statement};
 
 use super::connect::Connector;
 use super::failure::{Failure, Outlook, Refusal};
@@ -55,32 +55,58 @@ impl Connection {
 
   /// A statement that is a transaction of its own.
   pub async fn change(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, Failure> {
-    let statement = self.client.prepare_cached(&self.in_schema(sql)).await?;
-    self.is_under_way.set(true);
-    let answer = self.client.query(&statement, params).await;
-    self.settled(answer.map_err(|error| Refusal::of_statement(&error)))
+    let answers = self.change_and_ask(&[(sql, params)], &[]).await?.0;
+    Ok(answers.into_iter().next().unwrap_or_default())
   }
 
   /// Statements that are one transaction, sent all at once: it takes no longer than one of them. The answers are theirs.
   pub async fn change_together(&self, statements: &[(&str, Params<'_>)]) -> Result<Vec<Vec<Row>>, Failure> {
-    let mut prepared = Vec::with_capacity(statements.len());
-    for (sql, params) in statements {
-      prepared.push((self.client.prepare_cached(&self.in_schema(sql)).await?, params));
-    }
+    Ok(self.change_and_ask(statements, &[]).await?.0)
+  }
+
+  /// The same, and what is asked as soon as they are done, in the same journey. An answer may be missing.
+  pub async fn change_and_ask(
+    &self,
+    changes: &[(&str, Params<'_>)],
+    questions: &[(&str, Params<'_>)],
+  ) -> Result<(Vec<Vec<Row>>, Vec<Option<Vec<Row>>>), Failure> {
+    let (changes, questions) = (self.prepared(changes).await?, self.prepared(questions).await?);
     self.is_under_way.set(true);
-    // They are sent in the order in which they are first asked: after one that is refused, all others are, and so is the
-    // transaction.
-    let rows = prepared
-      .iter()
-      .map(|(statement, params)| self.client.query(statement, params));
-    let (begun, (rows, ended)) = futures_util::future::join(
-      self.client.batch_execute("BEGIN"),
-      futures_util::future::join(join_all(rows), self.client.batch_execute("COMMIT")),
+    // They are sent in the order in which they are first asked. After a change that is refused, all others of its transaction
+    // are, and so is the transaction.
+    let is_one = changes.len() == 1;
+    let bracket = async |sql: &'static str| {
+      if is_one {
+        return Ok(());
+      }
+      self.client.batch_execute(sql).await
+    };
+    let (begun, done, ended, answers) = join4(
+      bracket("BEGIN"),
+      self.answers(&changes),
+      bracket("COMMIT"),
+      self.answers(&questions),
     )
     .await;
-    let answers = begun.and_then(|()| rows.into_iter().collect::<Result<Vec<_>, _>>());
-    let answers = answers.and_then(|answers| ended.map(|()| answers));
-    self.settled(answers.map_err(|error| Refusal::of_statement(&error)))
+    let done = begun.and_then(|()| done.into_iter().collect::<Result<Vec<_>, _>>());
+    let done = done.and_then(|done| ended.map(|()| done));
+    let done = self.settled(done.map_err(|error| Refusal::of_statement(&error)))?;
+    Ok((done, answers.into_iter().map(Result::ok).collect()))
+  }
+
+  async fn answers(&self, prepared: &[(Statement, Params<'_>)]) -> Vec<Result<Vec<Row>, tokio_postgres::Error>> {
+    let answers = prepared
+      .iter()
+      .map(|(statement, params)| self.client.query(statement, params));
+    join_all(answers).await
+  }
+
+  async fn prepared<'a>(&self, statements: &[(&str, Params<'a>)]) -> Result<Vec<(Statement, Params<'a>)>, Failure> {
+    let mut prepared = Vec::with_capacity(statements.len());
+    for (sql, params) in statements {
+      prepared.push((self.client.prepare_cached(&self.in_schema(sql)).await?, *params));
+    }
+    Ok(prepared)
   }
 
   /// Begins a transaction that is not sent all at once.

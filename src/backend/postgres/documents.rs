@@ -99,6 +99,13 @@ pub async fn read(connection: &Connection, key: &Key<'_>, limit: u64) -> Result<
   Ok(Some(Contents::whole(size, is_packed, row.try_get(2)?)))
 }
 
+/// A document of each of some sessions. What is too large is not even loaded, whatever it says of itself.
+pub const READ_EACH: &str =
+  "SELECT d.size, d.packed, CASE WHEN greatest(d.size, octet_length(d.bytes)) <= $3 THEN d.bytes END
+  FROM unnest($1::text[]) WITH ORDINALITY AS wanted (session, place)
+  LEFT JOIN waymark.documents d ON d.session = wanted.session AND d.name = $2
+  ORDER BY wanted.place";
+
 /// The document of that name of each of these sessions, in their order.
 pub async fn read_each(
   connection: &Connection,
@@ -106,16 +113,14 @@ pub async fn read_each(
   name: &str,
   limit: u64,
 ) -> Result<Vec<Option<Contents>>, Failure> {
-  let sql = "SELECT d.size, d.packed, CASE WHEN greatest(d.size, octet_length(d.bytes)) <= $3 THEN d.bytes END
-    FROM unnest($1::text[]) WITH ORDINALITY AS wanted (session, place)
-    LEFT JOIN waymark.documents d ON d.session = wanted.session AND d.name = $2
-    ORDER BY wanted.place";
-  let rows = connection.query(sql, &[&sessions, &name, &to_signed(limit)]).await?;
+  let rows = connection
+    .query(READ_EACH, &[&sessions, &name, &to_signed(limit)])
+    .await?;
   rows.iter().map(|row| contents(row, 0)).collect()
 }
 
 /// A document from three columns; `None` if it is not there.
-fn contents(row: &Row, first_column: usize) -> Result<Option<Contents>, Failure> {
+pub fn contents(row: &Row, first_column: usize) -> Result<Option<Contents>, Failure> {
   let Some(size) = row.try_get::<_, Option<i64>>(first_column)? else {
     return Ok(None);
   };

@@ -1,6 +1,7 @@
 //! Lists of checkpoints, from the indexes alone, and looks at their ends.
 
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::checkpoints::{agent_text, encoding_of, number_of};
 use super::connection::Connection;
@@ -68,39 +69,77 @@ pub async fn list(connection: &Connection, series: &Series) -> Result<Vec<Checkp
   entries(&connection.query(ALL, &[&session, &agent]).await?)
 }
 
-pub async fn surplus(connection: &Connection, series: &Series, wanted: Wanted) -> Result<Surplus, Failure> {
-  let (session, agent) = texts(series);
-  let (newest, mut entries) = match wanted {
-    // Nobody has more than that.
-    Wanted::Beyond(keep) if u32::try_from(keep).is_err() => {
-      let rows = connection.query(NEWEST, &[&session, &agent]).await?;
-      (entries(&rows)?.pop(), Vec::new())
+/// How retention is answered.
+pub struct SurplusQuery<'a> {
+  wanted: Wanted,
+  session: &'a str,
+  agent: &'a str,
+  keep: i64,
+}
+
+impl<'a> SurplusQuery<'a> {
+  pub fn new(series: &'a Series, wanted: Wanted) -> Self {
+    let (session, agent) = texts(series);
+    let keep = match wanted {
+      Wanted::Beyond(keep) => to_signed(keep as u64),
+      Wanted::All => 0,
+    };
+    Self {
+      wanted,
+      session,
+      agent,
+      keep,
     }
-    Wanted::Beyond(keep) => {
-      let keep = to_signed(keep as u64);
-      let rows = connection.query(SURPLUS, &[&session, &agent, &keep]).await?;
-      let (mut newest, mut others) = (None, Vec::new());
-      for row in &rows {
-        if row.try_get(0)? {
-          newest = entry(row, 1)?;
-        } else {
-          others.extend(entry(row, 1)?);
-        }
+  }
+
+  pub fn sql(&self) -> &'static str {
+    match self.wanted {
+      // Nobody has more than that.
+      Wanted::Beyond(keep) if u32::try_from(keep).is_err() => NEWEST,
+      Wanted::Beyond(_) => SURPLUS,
+      Wanted::All => ALL,
+    }
+  }
+
+  pub fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+    let mut params: Vec<&(dyn ToSql + Sync)> = vec![&self.session, &self.agent];
+    if self.sql() == SURPLUS {
+      params.push(&self.keep);
+    }
+    params
+  }
+
+  pub fn read(&self, rows: &[Row]) -> Result<Surplus, Failure> {
+    let (mut newest, mut entries) = (None, Vec::new());
+    match self.wanted {
+      Wanted::All => {
+        entries = self::entries(rows)?;
+        newest = entries.first().cloned();
       }
-      (newest, others)
+      Wanted::Beyond(_) if self.sql() == NEWEST => newest = self::entries(rows)?.pop(),
+      Wanted::Beyond(_) => {
+        for row in rows {
+          if row.try_get(0)? {
+            newest = entry(row, 1)?;
+          } else {
+            entries.extend(entry(row, 1)?);
+          }
+        }
+        // Of what comes together, no order is promised.
+        entries.sort_by(CheckpointEntry::newest_first);
+      }
     }
-    Wanted::All => {
-      let entries = list(connection, series).await?;
-      (entries.first().cloned(), entries)
-    }
-  };
-  // Of what comes together, no order is promised.
-  entries.sort_by(CheckpointEntry::newest_first);
-  Ok(Surplus {
-    newest,
-    entries,
-    warning: None,
-  })
+    Ok(Surplus {
+      newest,
+      entries,
+      warning: None,
+    })
+  }
+}
+
+pub async fn surplus(connection: &Connection, series: &Series, wanted: Wanted) -> Result<Surplus, Failure> {
+  let query = SurplusQuery::new(series, wanted);
+  query.read(&connection.query(query.sql(), &query.params()).await?)
 }
 
 /// So many that come after one, or from the newest on, and how many there are in all.

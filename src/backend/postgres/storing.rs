@@ -181,18 +181,33 @@ pub enum Outcome {
   Conflict(Option<CheckpointId>),
 }
 
+/// A checkpoint on its way.
+pub struct Storing<'a> {
+  pub key: Key<'a>,
+  /// Under which number.
+  pub fence: Option<i64>,
+  pub bytes: &'a [u8],
+  pub footing: Option<&'a Footing<'a>>,
+  pub after: &'a After,
+}
+
+/// Stores a checkpoint; what is asked for next is asked for at once.
 pub async fn put(
   connection: &Connection,
-  key: &Key<'_>,
-  fence: Option<i64>,
-  bytes: &[u8],
-  footing: Option<&Footing<'_>>,
-  after: &After,
-) -> Result<Outcome, Failure> {
+  storing: &Storing<'_>,
+  questions: &[(&str, Params<'_>)],
+) -> Result<(Outcome, Vec<Option<Vec<Row>>>), Failure> {
+  let Storing {
+    key,
+    fence,
+    bytes,
+    footing,
+    after,
+  } = storing;
   let parts = Parts::of(key, bytes);
   let middle = &*parts.middle.bytes;
   let params = key.under(
-    &fence,
+    fence,
     &[
       &parts.made_at,
       &parts.size,
@@ -215,29 +230,40 @@ pub async fn put(
     Some(Footing { known: 0, .. }) => (PUT_ON_NEW_KEY, PUT_ON_NEW_KEY_AFTER, &[&stands_on, &added]),
     Some(_) => (PUT_ON_KEY, PUT_ON_KEY_AFTER, &[&stands_on, &known, &added]),
   };
-  let rows = match &expected {
-    None => connection.change(plain, &[&params, more].concat()).await,
-    Some(expected) => {
-      let params = [&params, &[expected as _][..], more].concat();
-      let answers = connection
-        .change_together(&[(TAKE_SESSION, &params[..2]), (after, &params)])
-        .await;
-      answers.map(|answers| answers.into_iter().last().unwrap_or_default())
+  let after_that;
+  let (sql, all) = match &expected {
+    None => (plain, [&params, more].concat()),
+    Some(expected) => (after, [&params, &[expected as _][..], more].concat()),
+  };
+  let mut changes = vec![(sql, &all[..])];
+  if expected.is_some() {
+    changes.insert(0, (TAKE_SESSION, &all[..2]));
+  }
+  let rows = match connection.change_and_ask(&changes, questions).await {
+    Ok((answers, answered)) => {
+      after_that = answered;
+      Ok(answers.into_iter().last().unwrap_or_default())
+    }
+    Err(failure) => {
+      after_that = Vec::new();
+      Err(failure)
     }
   };
   let conflict = match (&expected, &rows) {
     (Some(_), Ok(rows)) => conflict(rows)?,
     _ => None,
   };
-  if leases::placed(connection, key.of, fence, rows).await? {
-    return Ok(Outcome::Stored);
-  }
-  match conflict {
-    // An attempt that nobody answered may have stored it.
-    Some(_) if connection.is_repeat && is_there(connection, key).await? => Ok(Outcome::Stored),
-    Some(conflict) => Ok(conflict),
-    None => Ok(Outcome::KeyIsGone),
-  }
+  let outcome = if leases::placed(connection, key.of, *fence, rows).await? {
+    Outcome::Stored
+  } else {
+    match conflict {
+      // An attempt that nobody answered may have stored it.
+      Some(_) if connection.is_repeat && is_there(connection, key).await? => Outcome::Stored,
+      Some(conflict) => conflict,
+      None => Outcome::KeyIsGone,
+    }
+  };
+  Ok((outcome, after_that))
 }
 
 /// What is in the way, if the newest is not the one that was expected.

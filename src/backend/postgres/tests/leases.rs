@@ -30,6 +30,7 @@ fn put(backend: &PostgresBackend, series: &Series, number: u64, after: &After) -
     footing: None,
     after,
     content: &b"{}",
+    question: None,
   };
   backend.write_checkpoint(series, &checkpoint(number), write)
 }

@@ -61,8 +61,10 @@ impl Schema {
     with_parameter(server().unwrap(), &format!("schema={}", self.name))
   }
 
-  /// A backend on it, as if it were another process.
+  /// A backend on it, as if it were another process. It is not hurried while the tables are made.
   fn open(&self, settings: impl Into<Settings>) -> PostgresBackend {
+    let maker = PostgresBackend::new(&self.url(), Settings::default()).unwrap();
+    maker.initialize().unwrap();
     let backend = PostgresBackend::new(&self.url(), settings).unwrap();
     backend.initialize().unwrap();
     backend
@@ -145,6 +147,7 @@ fn delta(backend: &PostgresBackend, series: &Series, id: u64, key: u64, known: u
     footing: Some(footing),
     after: &After::Any,
     content: &compose(&reference, "{}", b""),
+    question: None,
   };
   backend.write_checkpoint(series, &id, write).unwrap()
 }

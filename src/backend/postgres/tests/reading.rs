@@ -3,7 +3,7 @@
 use std::slice;
 
 use super::*;
-use crate::backend::Peek;
+use crate::backend::{Peek, Question, Wanted};
 
 #[test]
 fn a_peek_gives_both_ends_however_long_it_is_and_however_much_is_asked_for() {
@@ -143,6 +143,52 @@ fn pages_and_answers_for_many_are_those_for_each() {
       assert_eq!(peeked.unwrap(), alone.unwrap());
     }
   }
+}
+
+#[test]
+fn what_is_asked_with_a_checkpoint_is_answered_as_if_it_were_asked_afterwards() {
+  let Some((_schema, backend)) = backend() else { return };
+  let series = Series::from(session("s"));
+  for (number, wanted) in (0..).zip([
+    Wanted::Beyond(0),
+    Wanted::Beyond(2),
+    Wanted::Beyond(usize::MAX),
+    Wanted::All,
+    Wanted::Beyond(2),
+  ]) {
+    let question = Question::new(wanted, 9);
+    let after = if number == 4 {
+      After::Newest(Some(checkpoint(3)))
+    } else {
+      After::Any
+    };
+    let write = CheckpointWrite {
+      encoding: Encoding::Json,
+      footing: None,
+      after: &after,
+      content: &b"{}",
+      question: Some(&question),
+    };
+    let put = backend.write_checkpoint(&series, &checkpoint(number), write).unwrap();
+    assert!(matches!(put, Put::Stored { .. }));
+    let answer = question.into_answer().unwrap();
+    assert_eq!(answer.surplus, backend.surplus(&series, wanted).unwrap(), "{wanted:?}");
+    assert_eq!(answer.surplus.newest.unwrap().id, checkpoint(number));
+    let retention = backend.read(&series.session, Item::RETENTION, 9);
+    assert_eq!(answer.retention.unwrap(), retention.unwrap());
+    backend.write(&series.session, Item::RETENTION, b"{ }").unwrap();
+  }
+  let question = Question::new(Wanted::All, 2);
+  let write = CheckpointWrite {
+    encoding: Encoding::Gzip,
+    footing: None,
+    after: &After::Any,
+    content: &b"{}",
+    question: Some(&question),
+  };
+  backend.write_checkpoint(&series, &checkpoint(9), write).unwrap();
+  let too_large = question.into_answer().unwrap().retention.unwrap_err();
+  assert_eq!(too_large.code, Code::TooLarge);
 }
 
 #[test]

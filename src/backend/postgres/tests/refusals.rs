@@ -29,13 +29,13 @@ fn a_server_that_nobody_reaches_is_tried_until_the_time_is_up() {
   let (error, waited) = refusal("postgres://user:s3cret@127.0.0.1:1/db", 300);
   assert_eq!(name_of_cause(&error), Some("ECONNREFUSED"));
   assert!(error.message.contains("nobody listens there"), "{error}");
-  assert!(waited < Duration::from_millis(900), "{waited:?}");
+  assert!(waited < Duration::from_secs(3), "{waited:?}");
   let (error, waited) = refusal("postgres://user:s3cret@no-such-host.invalid/db", 1500);
   assert!(
     matches!(name_of_cause(&error), Some("ENOTFOUND" | "ETIMEDOUT")),
     "{error}"
   );
-  assert!(waited < Duration::from_millis(2500), "{waited:?}");
+  assert!(waited < Duration::from_secs(5), "{waited:?}");
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn who_is_not_let_in_is_told_at_once() {
       error.message.contains(state) && error.message.contains(advice),
       "{error}"
     );
-    assert!(waited < Duration::from_secs(2), "{waited:?}");
+    assert!(waited < Duration::from_secs(4), "{waited:?}");
     assert_eq!(pretender.visitors.load(Ordering::Relaxed), 1, "{state}");
   }
   let pretender = Pretender::start(Answer::AfterPassword("28P01", "no"), None);
@@ -83,11 +83,11 @@ fn a_server_that_has_no_room_yet_is_tried_again() {
     ("57P03", "the database system is starting up", "starting up"),
   ] {
     let pretender = Pretender::start(Answer::Refusal(state, sentence), None);
-    let (error, waited) = refusal(&pretender.url(""), 400);
+    let (error, waited) = refusal(&pretender.url(""), 1000);
     assert_eq!(name_of_cause(&error), Some(state));
     assert!(error.message.contains(advice), "{error}");
     assert!(pretender.visitors.load(Ordering::Relaxed) > 2, "{state}");
-    assert!(waited < Duration::from_millis(1200), "{waited:?}");
+    assert!(waited < Duration::from_secs(4), "{waited:?}");
   }
 }
 

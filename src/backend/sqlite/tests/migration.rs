@@ -79,6 +79,7 @@ fn a_database_of_the_first_version_keeps_its_checkpoints_and_takes_deltas() {
     footing: Some(footing),
     after: &After::Any,
     content: &compose(&reference, "{}", b""),
+    question: None,
   };
   let put = backend.write_checkpoint(&series, &key, write);
   assert!(matches!(put, Ok(Put::Stored { .. })));

@@ -1,0 +1,166 @@
+// What becomes of calls on a store while its server is in trouble, and of what they were to store.
+
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+
+import { grown } from './deltas.mjs'
+import { makeSession, makeTree } from './sessions.mjs'
+import { OPTIONS, checkpointOf, openStore, scratchDirectory } from './stores.mjs'
+
+/** For a store in which nothing that came twice goes unseen. */
+export const KEEP_ALL = { maxCheckpointsPerSession: Infinity, maxCheckpointsPerAgent: Infinity, keepPrevious: 1000 }
+
+/** How often something may be there, by how the call ended that was to store it. */
+const COUNTS = { done: [1], WAYMARK_IO: [0], WAYMARK_OUTCOME_UNKNOWN: [0, 1] }
+
+/** Makes a call; resolves to how it ended, which is `done` or the code of its error, and after how long. */
+export async function outcomeOf(call) {
+  const begun = performance.now()
+  const {
+    success = true,
+    code,
+    error,
+  } = await Promise.resolve()
+    .then(call)
+    .then((result) => result ?? {})
+    .catch((failure) => ({ success: false, code: failure.code, error: failure.message }))
+  return { ended: success ? 'done' : code, error, ms: performance.now() - begun }
+}
+
+/** What was acknowledged is there once, what certainly failed is not, and nothing is there twice. */
+export function assertCount(count, { ended, error }, what) {
+  assert.ok(ended in COUNTS, `${what} ended with ${ended}: ${error}`)
+  assert.ok(COUNTS[ended].includes(count), `${what} ended with ${ended}, and is there ${count} times: ${error}`)
+}
+
+/**
+ * Every kind of write. `begin` makes what it needs; `write` does it, under a name that nothing else has; `names` lists under which
+ * names it was done, or `count` says how often it was under one. All are handed what `begin` resolved to.
+ */
+export const WRITES = {
+  'a checkpoint': {
+    write: (store, name) => store.createCheckpoint(makeSession('s'), {}, {}, { ...OPTIONS, description: name }),
+    names: descriptions,
+  },
+  'a delta': {
+    begin: (store) => checkpointOf(store, grown(0), { ...OPTIONS, encoding: 'delta' }),
+    write: (store, name) =>
+      store.createCheckpoint(grown(1), {}, {}, { ...OPTIONS, encoding: 'delta', description: name }),
+    names: descriptions,
+  },
+  'a checkpoint whose label is its own': {
+    write: (store, name) => {
+      const options = { ...OPTIONS, description: name, label: name, uniqueLabel: true }
+      return store.createCheckpoint(makeSession('s'), {}, {}, options)
+    },
+    names: descriptions,
+  },
+  'a session': {
+    write: (store, name) => store.saveSession(makeSession('s', { name })),
+    names: sessionNames,
+  },
+  'a task tree': {
+    write: (store, name) => store.saveTaskTree('s', { ...makeTree(1), [name]: {} }),
+    names: async (store) => (await versionsOf((options) => store.loadTaskTree('s', options))).flatMap(Object.keys),
+  },
+  'a result': {
+    write: (store, name) => store.saveTaskResult('s', name, { name }),
+    count: async (store, name) => Number((await store.loadTaskResult('s', name))?.name === name),
+  },
+  'a checkpoint of an agent': {
+    write: (store, name) => store.agent('s', 'a').save({ iteration: 1, label: name }),
+    names: async (store) => (await store.agent('s', 'a').info()).checkpoints.map(({ label }) => label),
+  },
+  'a restored session': {
+    begin: async (store, name) => (await checkpointOf(store, makeSession('s', { name }))).checkpointId,
+    write: (store, _, checkpointId) => store.restoreCheckpoint({ sessionId: 's', checkpointId }),
+    names: sessionNames,
+  },
+  'a label': {
+    begin: madeOne,
+    write: (store, name, checkpointId) => store.labelCheckpoint('s', checkpointId, name),
+    count: async (store, name) => Number((await store.getCheckpointByLabel('s', name)) !== null),
+  },
+  'a pin': {
+    begin: madeOne,
+    write: (store, _, checkpointId) => store.pinCheckpoint('s', checkpointId),
+    count: async (store, _, checkpointId) => {
+      const { checkpoints } = await store.listCheckpointInfo('s')
+      return checkpoints.filter(({ id, pinned }) => id === checkpointId && pinned).length
+    },
+  },
+  'the end of a checkpoint': {
+    begin: madeOne,
+    write: (store, _, checkpointId) => store.deleteCheckpoint('s', checkpointId),
+    count: async (store, _, checkpointId) => Number((await store.getCheckpoint('s', checkpointId)) === null),
+  },
+  'the end of a session': {
+    begin: (store, name) => store.saveSession(makeSession(name)),
+    write: (store, name) => store.deleteSession(name),
+    count: async (store, name) => Number((await store.loadSession(name)) === null),
+  },
+  'a fork': {
+    begin: madeOne,
+    write: (store, name, checkpointId) =>
+      store.forkSession({ sessionId: 's', checkpointId, newSessionId: `fork ${name}` }),
+    count: (store, name) => countSessions(store, `fork ${name}`, 1),
+  },
+  'an import': {
+    begin: packed,
+    write: (store, name, file) => store.importSession(file, { as: `import ${name}` }),
+    count: (store, name) => countSessions(store, `import ${name}`, 3),
+  },
+}
+
+/** How often a write was done under a name. */
+export async function countOf({ names, count }, store, name, made = undefined) {
+  if (count) return count(store, name, made)
+  return (await names(store)).filter((other) => other === name).length
+}
+
+/** Reads of all kinds; there is a session `s` with checkpoints. */
+export const READS = {
+  'a session': (store) => store.loadSession('s'),
+  'a list of checkpoints': (store) => store.listCheckpoints('s', 3),
+  'a line for each session': (store) => store.sessionsInfo(),
+}
+
+async function madeOne(store) {
+  return (await checkpointOf(store, makeSession('s'))).checkpointId
+}
+
+/** The file of a session with three checkpoints. */
+async function packed() {
+  const store = await openStore()
+  await store.saveSession(makeSession('packed'))
+  for (let number = 0; number < 3; number += 1) await checkpointOf(store, makeSession('packed'))
+  return (await store.exportSession('packed', join(scratchDirectory(), 'packed.zst'))).file
+}
+
+async function descriptions(store) {
+  const { checkpoints, damaged } = await store.listCheckpointInfo('s')
+  assert.deepEqual(damaged, [])
+  return checkpoints.map(({ description }) => description)
+}
+
+async function sessionNames(store) {
+  return (await versionsOf((options) => store.loadSession('s', options))).map(({ name }) => name)
+}
+
+/** A document and all that it ever was. */
+async function versionsOf(load) {
+  const found = []
+  for (let version = 0; ; version -= 1) {
+    const document = await load({ version })
+    if (document === null) return found
+    found.push(document)
+  }
+}
+
+/** A session is there whole, or not at all. */
+async function countSessions(store, id, checkpoints) {
+  const [session, { total }] = [await store.loadSession(id), await store.listCheckpointInfo(id)]
+  assert.deepEqual([session?.id, total], session ? [id, checkpoints] : [undefined, 0])
+  if (session) assert.equal((await store.verifySession(id)).whole, true)
+  return Number(session !== null)
+}

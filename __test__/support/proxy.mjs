@@ -1,0 +1,127 @@
+// A door before a server that can be told to misbehave.
+
+import { connect, createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { until } from './waiting.mjs'
+
+const DELAY_MS = 300
+
+/**
+ * What can go wrong with a request, which is what a client sends at a time:
+ *
+ * - `cut before`: nothing of it gets through, and the connection ends.
+ * - `cut inside`: half of it does.
+ * - `cut after`: all of it does, and the connection ends when the server begins to answer.
+ * - `swallow`: the same, but the connection stays, and nothing more comes back.
+ * - `hang`: nothing gets through, on any connection, until all is well again; then it does, even if the client is gone.
+ *
+ * And `delay` lets all of them take a while, and all answers.
+ */
+export const FAULTS = ['cut before', 'cut inside', 'cut after', 'swallow', 'hang']
+
+/** Opens a door to the server of a URL. */
+export async function startProxy(target) {
+  const { hostname, port } = new URL(target)
+  const links = new Set()
+  const state = { fault: null, after: 0, left: 0, happened: 0, most: 0 }
+  const isHung = () => state.fault === 'hang' && state.happened > 0
+  const delay = () => (state.fault === 'delay' && state.after < 0 ? sleep(DELAY_MS) : undefined)
+
+  /** The fault that a request meets, if any. */
+  function met() {
+    state.after -= 1
+    if (state.fault === null || state.after >= 0 || state.left === 0) return null
+    state.left -= 1
+    state.happened += 1
+    return state.fault
+  }
+
+  const server = createServer({ noDelay: true }, (client) => {
+    const upstream = connect({ host: hostname, port: Number(port), noDelay: true })
+    const link = { client, upstream, fault: null, requests: [], answers: [], isAbandoned: false, isAwaited: false }
+    links.add(link)
+    state.most = Math.max(state.most, links.size)
+    const end = () => {
+      client.destroy()
+      upstream.destroy()
+      links.delete(link)
+    }
+    const [toServer, toClient] = [inTurn(delay), inTurn(delay)]
+    client.on('data', (bytes) => {
+      const fault = met()
+      if (isHung()) link.requests.push(bytes)
+      else if (fault === 'cut before') end()
+      else if (fault === 'cut inside') upstream.write(bytes.subarray(0, bytes.length >> 1), end)
+      else {
+        link.fault ??= fault
+        toServer(() => upstream.write(bytes))
+      }
+    })
+    upstream.on('data', (bytes) => {
+      link.isAwaited = false
+      if (link.fault === 'cut after') end()
+      else if (isHung()) link.answers.push(bytes)
+      else if (link.fault !== 'swallow') toClient(() => client.write(bytes))
+    })
+    link.release = () => {
+      link.isAwaited = link.requests.length > 0
+      for (const bytes of link.requests.splice(0)) toServer(() => upstream.write(bytes))
+      for (const bytes of link.answers.splice(0)) toClient(() => client.write(bytes))
+      if (link.isAbandoned) toServer(() => upstream.end())
+    }
+    client.on('error', () => {})
+    client.once('close', () => {
+      link.isAbandoned = link.requests.length > 0
+      if (!link.isAbandoned) end()
+    })
+    upstream.on('error', () => {})
+    upstream.once('close', end)
+  })
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const url = new URL(target)
+  url.host = `127.0.0.1:${server.address().port}`
+
+  return {
+    /** The way to the same place that leads through this door. */
+    url: url.href,
+    /** From now on so many requests pass, and then so many meet the fault. */
+    fail(fault, { after = 0, times = Infinity } = {}) {
+      Object.assign(state, { fault, after, left: times, happened: 0 })
+    },
+    /** How many requests have met the fault. */
+    get happened() {
+      return state.happened
+    },
+    /** How many connections there are. */
+    get connections() {
+      return links.size
+    },
+    /** How many there have been at once. */
+    get mostConnections() {
+      return state.most
+    },
+    /** All is well again. Resolves when what was held back is answered, and what clients have left behind is at its end. */
+    async heal() {
+      state.fault = null
+      for (const link of links) link.release()
+      await until(() => [...links].every(({ isAbandoned, isAwaited }) => !isAbandoned && !isAwaited))
+    },
+    async close() {
+      const closed = new Promise((resolve) => server.close(resolve))
+      for (const { client, upstream } of links) {
+        client.destroy()
+        upstream.destroy()
+      }
+      await closed
+    },
+  }
+}
+
+/** Runs steps one after the other, each after a delay that is decided when its turn comes. */
+function inTurn(delay) {
+  let last = Promise.resolve()
+  return (step) => {
+    last = last.then(delay).then(step)
+  }
+}

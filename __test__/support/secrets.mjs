@@ -1,0 +1,29 @@
+// Passwords that must not get out.
+
+import assert from 'node:assert/strict'
+import { inspect } from 'node:util'
+
+/** A password that needs no escapes in a URL, and one that does. */
+export const PASSWORDS = ['hunter-in-the-dark', 'p@ss/w?rd:#%é"']
+
+/** How a password might look to somebody who finds it. */
+const spellings = (password) => [password, encodeURIComponent(password), encodeURI(password)]
+
+/** The URL of another role. */
+export function urlFor(url, role, password) {
+  const changed = new URL(url)
+  changed.username = role
+  changed.password = encodeURIComponent(password)
+  return changed.href
+}
+
+/** An error, or whatever else, says nothing of a password, however it is looked at. */
+export function assertDiscreet(value, password) {
+  const looks = [inspect(value, { depth: Infinity, showHidden: true }), JSON.stringify(value) ?? '']
+  for (let error = value; error instanceof Error; error = error.cause) {
+    looks.push(String(error), error.message, error.stack, JSON.stringify({ ...error }))
+  }
+  for (const look of looks) {
+    for (const spelling of spellings(password)) assert.ok(!look.includes(spelling), look)
+  }
+}
