@@ -54,9 +54,13 @@ if (server) {
 /** What the schemas of this run begin with. */
 const prefix = `waymark_test_${Date.now().toString(36)}_`
 const env = { ...process.env, WAYMARK_TEST_DATABASE_URL: url, WAYMARK_TEST_SCHEMA_PREFIX: prefix }
+// A store does not show its password: who opens the place that another one names has it from here.
+const { password } = new URL(url)
+if (password) env.PGPASSWORD = decodeURIComponent(password)
 
 let child
-process.once('exit', () => child?.kill())
+// Before the server that it uses.
+process.prependOnceListener('exit', () => child?.kill())
 
 let exitCode = 0
 try {

@@ -10,6 +10,7 @@ import { FAULTS, startProxy } from '../support/proxy.mjs'
 import '../support/servers.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { checkpointOf, newSchema, openStore } from '../support/stores.mjs'
+import { until } from '../support/waiting.mjs'
 
 const TIMEOUT_MS = 400
 /** What a call may take beyond its time on a busy machine. */
@@ -126,6 +127,25 @@ describe('a slow network', { concurrency }, () => {
         assertCount(await countOf(kind, direct, name, made), outcome, `${what}, ${name},`)
         return outcome
       })
+    })
+  }
+})
+
+describe('a write whose answer is lost', () => {
+  for (const what of ['a session', 'a task tree', 'a checkpoint', 'a checkpoint of an agent']) {
+    it(`is there once, however much others write before it is tried again: ${what}`, async (t) => {
+      const { direct, proxy, store } = await storesFor(t, 20_000)
+      const kind = WRITES[what]
+      await kind.write(store, 'first')
+      proxy.fail('cut after', { times: 1 })
+      const call = outcomeOf(() => kind.write(store, 'once'))
+      await until(() => proxy.happened > 0)
+      proxy.fail('hang')
+      for (let number = 0; number < 30; number += 1) await kind.write(direct, `other ${number}`)
+      await proxy.heal()
+      const outcome = await call
+      assert.equal(outcome.ended, 'done', outcome.error)
+      assert.equal(await countOf(kind, direct, 'once'), 1)
     })
   }
 })

@@ -59,6 +59,19 @@ export const WRITES = {
     write: (store, name) => store.saveSession(makeSession('s', { name })),
     names: sessionNames,
   },
+  'a session over the one that was seen': {
+    begin: async (store, name) => (await store.saveSession(makeSession('s', { name: `before ${name}` }))).revision,
+    write: (store, name, ifRevision) => store.saveSession(makeSession('s', { name }), { ifRevision }),
+    names: sessionNames,
+  },
+  'a checkpoint after the one that was seen': {
+    begin: madeOne,
+    write: (store, name, ifParent) => {
+      const options = { ...OPTIONS, description: name, ifParent }
+      return store.createCheckpoint(makeSession('s', { lastCheckpointId: ifParent }), {}, {}, options)
+    },
+    names: descriptions,
+  },
   'a task tree': {
     write: (store, name) => store.saveTaskTree('s', { ...makeTree(1), [name]: {} }),
     names: async (store) => (await versionsOf((options) => store.loadTaskTree('s', options))).flatMap(Object.keys),
@@ -98,6 +111,12 @@ export const WRITES = {
     begin: (store, name) => store.saveSession(makeSession(name)),
     write: (store, name) => store.deleteSession(name),
     count: async (store, name) => Number((await store.loadSession(name)) === null),
+  },
+  'a lease': {
+    begin: (store, name) => store.saveSession(makeSession(name)),
+    write: (store, name) => store.acquireSession(name, { owner: name, ttlMs: 600_000 }),
+    count: async (store, name) =>
+      (await store.sessionsInfo()).filter(({ id, lease }) => id === name && lease?.owner === name).length,
   },
   'a fork': {
     begin: madeOne,

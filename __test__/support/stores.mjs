@@ -55,9 +55,6 @@ export function targetsFrom(source) {
   return Object.fromEntries(names.map((name) => [name, places[name]]))
 }
 
-/** The names of those that several processes can share. */
-export const durablePlaces = Object.keys(places).filter((name) => name !== 'memory')
-
 /** An initialized store. */
 export async function openStore(location = scratchDirectory(), options = undefined) {
   const store = new CheckpointStore(location, options)
