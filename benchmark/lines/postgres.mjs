@@ -131,7 +131,7 @@ async function open() {
     const [[version]] = await ask('SHOW server_version')
     return { ...server, version: version.split(' ')[0] }
   } catch (error) {
-    await server.end()
+    await own?.stop()
     throw error
   }
 }
