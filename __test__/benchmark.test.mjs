@@ -1,13 +1,23 @@
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
-import { describe, it } from 'node:test'
+import { afterEach, describe, it } from 'node:test'
 
+import { postgres } from '../benchmark/lines/postgres.mjs'
 import { plot } from '../benchmark/plot.mjs'
 import { linesTable, withTables } from '../benchmark/report.mjs'
 
 const read = (name) => readFileSync(new URL(`../${name}`, import.meta.url), 'utf8')
 
+const { DATABASE_URL, PG_BIN } = process.env
+
 describe('the figures', () => {
+  afterEach(() => {
+    for (const [name, value] of Object.entries({ DATABASE_URL, PG_BIN })) {
+      if (value === undefined) delete process.env[name]
+      else process.env[name] = value
+    }
+  })
+
   it('in the README are those of the run that is on record', () => {
     const results = JSON.parse(read('benchmark/results.json'))
     const readme = read('README.md')
@@ -27,6 +37,19 @@ describe('the figures', () => {
     assert.match(table, /\| good \| 2\.00 \(1\.00–3\.00\) ms \| .* \| 1\.00 × \| ≤ 1\.5 ×, reached \|/)
     assert.match(table, /\| bad \(noisy\) \|.*\| ≥ 40 ×, \*\*missed\*\* \|/)
     assert.match(table, /\| absent \|.*not measured: it needs a newer Node\.js \|/)
+  })
+
+  it('of a server that cannot be had are missing, each with the reason', async () => {
+    for (const [url, binaries, reason] of [
+      ['', '/nowhere', /PG_BIN is \/nowhere/],
+      ['postgres://nobody@127.0.0.1:1/nothing', '', /ECONNREFUSED/],
+    ]) {
+      Object.assign(process.env, { DATABASE_URL: url, PG_BIN: binaries })
+      const lines = await postgres()
+      assert.ok(lines.length > 20)
+      for (const { missing } of lines) assert.match(missing, reason)
+      assert.equal(new Set(lines.map(({ name }) => name)).size, lines.length)
+    }
   })
 
   it('become a picture', () => {
