@@ -28,7 +28,8 @@ class SessionLease {
   #facts
   #timer
   #renewal
-  #released
+  #isReleased = false
+  #release
   #lost
   #abort = new AbortController()
 
@@ -62,7 +63,7 @@ class SessionLease {
   }
 
   get isReleased() {
-    return this.#released !== undefined
+    return this.#isReleased
   }
 
   get signal() {
@@ -77,8 +78,13 @@ class SessionLease {
   }
 
   release() {
-    this.#released ??= this.#release()
-    return this.#released
+    this.#isReleased = true
+    this.#release ??= this.#releaseNow().catch((error) => {
+      // Who asks again tries again.
+      this.#release = undefined
+      throw error
+    })
+    return this.#release
   }
 
   async [Symbol.asyncDispose]() {
@@ -107,7 +113,7 @@ class SessionLease {
     this.#abort.abort(error)
   }
 
-  async #release() {
+  async #releaseNow() {
     clearInterval(this.#timer)
     await this.#renewal?.catch(() => {})
     await releaseLease(this.#store, this.#sessionId, this.number)
@@ -129,7 +135,8 @@ const leaseMethods = {
   async acquireNext(options) {
     const { claim, waiting } = read(options)
     const next = await patiently(
-      () => acquireNextLease(this, claim),
+      // What somebody took meanwhile is theirs.
+      () => acquireNextLease(this, { ...claim, force: false }),
       (found) => found !== null,
       waiting,
     )
@@ -163,16 +170,26 @@ function defaultOwner() {
   return `${place}/${process.pid}/${randomBytes(3).toString('hex')}`
 }
 
+/** Whether somebody else holds a lock that is needed for a moment: for longer, if it was stopped in the middle of something. */
+function isBusy(error) {
+  return error?.code === 'WAYMARK_IO' && ['EBUSY', 'SQLITE_BUSY'].includes(error.cause?.code)
+}
+
 /** Tries until the answer is good, or the time is over; gives the last answer. */
 async function patiently(attempt, isGood, { waitMs, signal }) {
   const began = performance.now()
+  const left = () => waitMs - (performance.now() - began)
   for (;;) {
     if (signal?.aborted) throw abortError(signal)
-    const answer = await attempt()
-    const left = waitMs - (performance.now() - began)
-    if (isGood(answer) || left <= 0) return answer
+    let answer
+    try {
+      answer = await attempt()
+    } catch (error) {
+      if (!isBusy(error) || left() <= 0) throw error
+    }
+    if (answer !== undefined && (isGood(answer) || left() <= 0)) return answer
     // Not all who wait look at the same moment.
-    await pause(Math.min(left, LOOK_AGAIN_MS * (0.5 + Math.random())), signal)
+    await pause(Math.min(left(), LOOK_AGAIN_MS * (0.5 + Math.random())), signal)
   }
 }
 

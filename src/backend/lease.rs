@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::clock::now_us;
 use crate::error::{Code, Error, Result};
 use crate::id::SessionId;
 
@@ -54,6 +55,12 @@ impl Record {
     }
   }
 
+  /// Whether somebody who writes under that number may go on, past its time too.
+  #[must_use]
+  pub fn is_of(&self, fence: Option<u64>) -> bool {
+    fence == Some(self.number) && !self.is_given_back()
+  }
+
   fn is_given_back(&self) -> bool {
     self.expires_at == 0
   }
@@ -65,19 +72,20 @@ impl Record {
 
   /// The record of a new lease; or the one that is in its way. Its number is `fresh`, or one more than the last.
   ///
-  /// Places give the microseconds of their clock as `fresh`: so numbers grow even where the record of a session went with it.
+  /// Places give [`Fences::fresh`]: so numbers grow even where the record of a session went with it.
   pub fn acquire(old: Option<&Self>, claim: Claim<'_>, now: u64, fresh: u64) -> Result<Self, Lease> {
     match old {
       Some(old) if old.is_held(now) && !claim.is_forced => Err(old.lease(now)),
       _ => Ok(Self {
-        number: old.map_or(0, |old| old.number + 1).max(fresh),
+        number: old.map_or(0, |old| old.number.saturating_add(1)).max(fresh),
         owner: claim.owner.to_owned(),
         expires_at: now.saturating_add(claim.ttl_ms),
       }),
     }
   }
 
-  /// The same for longer. A lease that is past its time can be renewed for as long as nobody else has taken it.
+  /// The same for longer. A lease that is past its time can be renewed for as long as nobody else has taken the session, or
+  /// written to it.
   #[must_use]
   pub fn renew(old: Option<&Self>, number: u64, ttl_ms: u64, now: u64) -> Option<Self> {
     let own = old.filter(|old| old.number == number && !old.is_given_back())?;
@@ -101,8 +109,8 @@ impl Record {
 /// Whether somebody may write to a session, under that number or under none.
 pub fn admit(record: Option<&Record>, session: &SessionId, fence: Option<u64>, now: u64) -> Result<()> {
   let is_admitted = match (record, fence) {
-    (Some(record), Some(fence)) => record.number == fence && !record.is_given_back(),
     (Some(record), None) => !record.is_held(now),
+    (Some(record), fence) => record.is_of(fence),
     (None, fence) => fence.is_none(),
   };
   if is_admitted {
@@ -124,7 +132,10 @@ pub fn refusal(session: &SessionId, fence: Option<u64>, lease: Option<&Lease>) -
       lease.owner
     ),
     (_, None) => {
-      format!("The lease of session {session} is lost: it was deleted. Stop working on it, or acquire it again")
+      format!(
+        "The lease of session {session} is lost: it was deleted, or somebody else has had it. Stop working on it, or \
+         acquire it again"
+      )
     }
   };
   Error::new(Code::LeaseLost, message)
@@ -140,8 +151,18 @@ impl Fences {
     self.lock().get(session).copied()
   }
 
+  /// Of two that were taken at the same time, the later one counts, whoever is told first.
   pub fn set(&self, session: &SessionId, number: u64) {
-    self.lock().insert(session.clone(), number);
+    let mut fences = self.lock();
+    let fence = fences.entry(session.clone()).or_default();
+    *fence = number.max(*fence);
+  }
+
+  /// The least number that a lease may have that is taken now: the microseconds of the clock, and more than this store had.
+  #[must_use]
+  pub fn fresh(&self, session: &SessionId) -> u64 {
+    let next = self.of(session).map_or(0, |last| last.saturating_add(1));
+    now_us().max(next)
   }
 
   /// A later one stays.
@@ -248,13 +269,16 @@ mod tests {
   }
 
   #[test]
-  fn a_store_forgets_only_the_number_that_it_gives_back() {
+  fn a_store_writes_under_its_latest_number_and_forgets_only_the_one_that_it_gives_back() {
     let fences = Fences::default();
-    fences.set(&session(), 1);
     fences.set(&session(), 2);
+    fences.set(&session(), 1);
     fences.remove(&session(), 1);
     assert_eq!(fences.of(&session()), Some(2));
     fences.remove(&session(), 2);
     assert_eq!(fences.of(&session()), None);
+    let ahead = fences.fresh(&session()) + 1_000_000_000;
+    fences.set(&session(), ahead);
+    assert_eq!(fences.fresh(&session()), ahead + 1, "the clock was set back");
   }
 }

@@ -10,7 +10,7 @@ use super::{
   Acquired, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Content, Document, Encoding, Fences, Footing,
   Item, Lease, Look, Peek, Peeked, Put, Series, Supply, Usage, is_beginning,
 };
-use crate::clock::{now_ms, now_us};
+use crate::clock::now_ms;
 use crate::error::{Error, Result};
 use crate::format::delta::Reference;
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -198,8 +198,13 @@ impl MemoryBackend {
   /// The sessions, for somebody who may write to this one. Nobody can take it over before they are let go.
   fn lock_for(&self, session: &SessionId) -> Result<MutexGuard<'_, BTreeMap<SessionId, Contents>>> {
     let sessions = self.lock();
-    lease::admit(self.records().get(session), session, self.fences.of(session), now_ms())?;
+    self.admit(session)?;
     Ok(sessions)
+  }
+
+  /// To be called under the lock of the sessions.
+  fn admit(&self, session: &SessionId) -> Result<()> {
+    lease::admit(self.records().get(session), session, self.fences.of(session), now_ms())
   }
 
   /// Whoever needs both locks takes that of the sessions first.
@@ -334,13 +339,16 @@ impl Backend for MemoryBackend {
       return Ok(0);
     };
     let in_use = contents.keys_in_use(series.agent.as_ref());
-    let mut freed = 0;
-    contents.keys.retain(|(agent, id), bytes| {
-      let stays = *agent != series.agent || in_use.contains(id);
-      freed += if stays { 0 } else { bytes.len() as u64 };
-      stays
-    });
-    Ok(freed)
+    let keys = contents.keys.iter();
+    let unused = keys.filter(|((agent, id), _)| *agent == series.agent && !in_use.contains(id));
+    let unused: Vec<_> = unused.map(|(name, bytes)| (name.clone(), bytes.len() as u64)).collect();
+    if !unused.is_empty() {
+      self.admit(&series.session)?;
+    }
+    for (name, _) in &unused {
+      contents.keys.remove(name);
+    }
+    Ok(unused.iter().map(|(_, size)| size).sum())
   }
 
   fn write_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
@@ -521,14 +529,16 @@ impl Backend for MemoryBackend {
   fn acquire(&self, session: &SessionId, claim: Claim<'_>) -> Result<Acquired> {
     let (_sessions, now) = (self.lock(), now_ms());
     let mut records = self.records();
-    Ok(match Record::acquire(records.get(session), claim, now, now_us()) {
-      Ok(record) => {
-        let lease = record.lease(now);
-        records.insert(session.clone(), record);
-        Acquired::Taken(lease)
-      }
-      Err(held) => Acquired::Held(held),
-    })
+    Ok(
+      match Record::acquire(records.get(session), claim, now, self.fences.fresh(session)) {
+        Ok(record) => {
+          let lease = record.lease(now);
+          records.insert(session.clone(), record);
+          Acquired::Taken(lease)
+        }
+        Err(held) => Acquired::Held(held),
+      },
+    )
   }
 
   fn renew(&self, session: &SessionId, number: u64, ttl_ms: u64) -> Result<Option<Lease>> {

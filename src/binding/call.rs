@@ -6,7 +6,8 @@ use napi::Env;
 
 use super::arguments::Arguments;
 use super::engine::{Engine, Value};
-use super::promise::{Promise, off_thread, rejected, settled};
+use super::lanes::Turn;
+use super::promise::{Promise, off_thread_in, rejected, settled};
 use super::settle::Failure;
 use super::store::CheckpointStore;
 use crate::error::Result;
@@ -23,6 +24,26 @@ impl CheckpointStore {
     convert: impl FnOnce(Engine<'_>, T) -> Result<Value> + Send + 'static,
   ) -> napi::Result<Promise<'env>> {
     self.call_with(env, failure, read, work, |engine, _, answer| convert(engine, answer))
+  }
+
+  /// The same, for what must not wait for all that was asked for before.
+  pub(super) fn call_first<'env, A: Send + 'static, T: Send + 'static>(
+    &self,
+    env: &'env Env,
+    failure: Failure,
+    read: impl FnOnce(Arguments<'env>) -> Result<A>,
+    work: impl FnOnce(&OpenStore, A) -> Result<T> + Send + 'static,
+    convert: impl FnOnce(Engine<'_>, T) -> Result<Value> + Send + 'static,
+  ) -> napi::Result<Promise<'env>> {
+    enter_and_call_in(
+      Turn::First,
+      env,
+      &self.inner,
+      failure,
+      read,
+      work,
+      |engine, _, answer| convert(engine, answer),
+    )
   }
 
   /// The same, for a method whose answer may need the store once more.
@@ -47,13 +68,25 @@ pub fn enter_and_call<'env, A: Send + 'static, T: Send + 'static>(
   work: impl FnOnce(&OpenStore, A) -> Result<T> + Send + 'static,
   convert: impl FnOnce(Engine<'_>, OpenStore, T) -> Result<Value> + Send + 'static,
 ) -> napi::Result<Promise<'env>> {
+  enter_and_call_in(Turn::InOrder, env, store, failure, read, work, convert)
+}
+
+fn enter_and_call_in<'env, A: Send + 'static, T: Send + 'static>(
+  turn: Turn,
+  env: &'env Env,
+  store: &Arc<Store>,
+  failure: Failure,
+  read: impl FnOnce(Arguments<'env>) -> Result<A>,
+  work: impl FnOnce(&OpenStore, A) -> Result<T> + Send + 'static,
+  convert: impl FnOnce(Engine<'_>, OpenStore, T) -> Result<Value> + Send + 'static,
+) -> napi::Result<Promise<'env>> {
   let engine = Engine::new(env)?;
   let store = match store.enter() {
     Ok(store) => store,
     Err(error) => return rejected(engine, error),
   };
   match read(Arguments::new(engine)) {
-    Ok(arguments) => hop(env, store, failure, move |store| work(store, arguments), convert),
+    Ok(arguments) => hop_in(turn, env, store, failure, move |store| work(store, arguments), convert),
     Err(error) => settled(engine, failure.settle(engine, error)),
   }
 }
@@ -66,7 +99,19 @@ pub fn hop<T: Send + 'static>(
   work: impl FnOnce(&OpenStore) -> Result<T> + Send + 'static,
   convert: impl FnOnce(Engine<'_>, OpenStore, T) -> Result<Value> + Send + 'static,
 ) -> napi::Result<Promise<'_>> {
-  off_thread(
+  hop_in(Turn::InOrder, env, store, failure, work, convert)
+}
+
+fn hop_in<T: Send + 'static>(
+  turn: Turn,
+  env: &Env,
+  store: OpenStore,
+  failure: Failure,
+  work: impl FnOnce(&OpenStore) -> Result<T> + Send + 'static,
+  convert: impl FnOnce(Engine<'_>, OpenStore, T) -> Result<Value> + Send + 'static,
+) -> napi::Result<Promise<'_>> {
+  off_thread_in(
+    turn,
     env,
     move || {
       let answer = work(&store);

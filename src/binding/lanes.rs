@@ -34,10 +34,22 @@ struct Queue {
   is_watched: bool,
 }
 
-/// Runs a job when its turn comes, in the order of the calls. It must not panic.
-pub fn run(job: impl FnOnce() + Send + 'static) {
+/// Whose turn comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+  /// After all that was asked for before.
+  InOrder,
+  /// Before all that waits: for what is small, rare, and must not come too late.
+  First,
+}
+
+/// Runs a job when its turn comes. It must not panic.
+pub fn run(turn: Turn, job: impl FnOnce() + Send + 'static) {
   let mut queue = queue();
-  queue.waiting.push_back(Box::new(job));
+  match turn {
+    Turn::InOrder => queue.waiting.push_back(Box::new(job)),
+    Turn::First => queue.waiting.push_front(Box::new(job)),
+  }
   let (has_room, is_watched) = (queue.lanes < LANES, queue.is_watched);
   if has_room {
     queue.lanes += 1;

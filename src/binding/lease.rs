@@ -47,13 +47,13 @@ pub fn acquire_lease<'env>(
     env,
     Failure::Rejects,
     |arguments| Ok((arguments.session_id(session_id)?, arguments.wish(options)?)),
-    |store, (session, wish)| store.acquire(&session, wish.claim()),
-    |engine, acquired| {
+    |store, (session, wish)| Ok((now_ms(), store.acquire(&session, wish.claim())?)),
+    |engine, (asked_at, acquired)| {
       let (lease, is_held) = match acquired {
         Acquired::Taken(lease) => (lease, false),
         Acquired::Held(lease) => (lease, true),
       };
-      let mut result = facts(engine, &lease)?;
+      let mut result = facts(engine, &lease, asked_at)?;
       result.set_named_property("isHeld", is_held)?;
       Ok(result.to_unknown())
     },
@@ -71,11 +71,11 @@ pub fn acquire_next_lease<'env>(
     env,
     Failure::Rejects,
     |arguments| Ok((arguments.wish(options)?, arguments.statuses(options)?)),
-    |store, (wish, statuses)| store.acquire_next(&statuses, wish.claim()),
-    |engine, next| match next {
+    |store, (wish, statuses)| Ok((now_ms(), store.acquire_next(&statuses, wish.claim())?)),
+    |engine, (asked_at, next)| match next {
       None => settle::null(engine),
       Some((session, lease)) => {
-        let mut result = facts(engine, &lease)?;
+        let mut result = facts(engine, &lease, asked_at)?;
         result.set_named_property("sessionId", session.as_str())?;
         Ok(result.to_unknown())
       }
@@ -83,7 +83,7 @@ pub fn acquire_next_lease<'env>(
   )
 }
 
-/// `{ number, owner, expiresAt }`
+/// `{ number, owner, expiresAt }`. It waits for nothing else that was asked for: that may take longer than the lease lasts.
 #[napi(skip_typescript)]
 pub fn renew_lease<'env>(
   env: &'env Env,
@@ -92,15 +92,15 @@ pub fn renew_lease<'env>(
   lease_number: Value,
   ttl_ms: Value,
 ) -> napi::Result<Promise<'env>> {
-  store.call(
+  store.call_first(
     env,
     Failure::Rejects,
     |arguments| {
       let (session, number) = arguments.lease(session_id, lease_number)?;
       Ok((session, number, arguments.ttl(ttl_ms)?))
     },
-    |store, (session, number, ttl_ms)| store.renew(&session, number, ttl_ms),
-    |engine, lease| Ok(facts(engine, &lease)?.to_unknown()),
+    |store, (session, number, ttl_ms)| Ok((now_ms(), store.renew(&session, number, ttl_ms)?)),
+    |engine, (asked_at, lease)| Ok(facts(engine, &lease, asked_at)?.to_unknown()),
   )
 }
 
@@ -121,11 +121,12 @@ pub fn release_lease<'env>(
   )
 }
 
-fn facts(engine: Engine<'_>, lease: &Lease) -> Result<Object<'static>> {
+/// It lasts from some moment after it was asked for; until somebody hears of it, any time may pass.
+fn facts(engine: Engine<'_>, lease: &Lease, asked_at: u64) -> Result<Object<'static>> {
   let mut result = engine.object()?;
   result.set_named_property("number", number(lease.number))?;
   result.set_named_property("owner", lease.owner.as_str())?;
-  result.set_named_property("expiresAt", number(now_ms().saturating_add(lease.remaining_ms)))?;
+  result.set_named_property("expiresAt", number(asked_at.saturating_add(lease.remaining_ms)))?;
   Ok(result)
 }
 

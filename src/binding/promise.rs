@@ -8,7 +8,7 @@ use napi::bindgen_prelude::{JsValue, PromiseRaw};
 
 use super::engine::{Engine, Value};
 use super::error::to_napi;
-use super::lanes;
+use super::lanes::{self, Turn};
 use crate::error::{Code, Error, Result};
 
 pub type Promise<'env> = PromiseRaw<'env, Value>;
@@ -30,8 +30,18 @@ pub fn off_thread<T: Send + 'static>(
   work: impl FnOnce() -> Result<T> + Send + 'static,
   settle: impl FnOnce(Engine<'_>, Result<T>) -> napi::Result<Value> + Send + 'static,
 ) -> napi::Result<Promise<'_>> {
+  off_thread_in(Turn::InOrder, env, work, settle)
+}
+
+/// The same, when its turn comes.
+pub fn off_thread_in<T: Send + 'static>(
+  turn: Turn,
+  env: &Env,
+  work: impl FnOnce() -> Result<T> + Send + 'static,
+  settle: impl FnOnce(Engine<'_>, Result<T>) -> napi::Result<Value> + Send + 'static,
+) -> napi::Result<Promise<'_>> {
   let (promise, resolve) = promise(env, settle)?;
-  lanes::run(move || {
+  lanes::run(turn, move || {
     resolve(catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic.as_ref()))));
   });
   Ok(promise)

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::PoisonError;
 
 use super::{LaidOut, Saved, Spelling, Stamp, Store, into_text};
-use crate::backend::{After, CheckpointEntry, CheckpointWrite, Content, Encoding, Put, Question, Series};
+use crate::backend::{After, CheckpointEntry, CheckpointWrite, Content, Encoding, Put, Question, Series, time_in_id};
 use crate::error::{Code, Error, Result};
 use crate::format::compose::{NewCheckpoint, Parts};
 use crate::format::gzip::{self, InflateError};
@@ -173,12 +173,26 @@ impl Store {
     let (series, making) = (session.into(), making.into());
     let mut stamp = self.newer_than_all(&series, stamp)?;
     if let After::Newest(Some(parent)) = &making.after {
-      stamp = self.ids.beyond(parent, stamp);
+      stamp = self.ids.beyond(&self.place_of(&series, parent)?, stamp);
     }
     let id = stamp.id()?;
     let checkpoint = NewCheckpoint::compose(&id, stamp.timestamp, parts)?;
     let encoding = self.encoding_or(making.encoding);
     self.add(&series, id, &Encoded { checkpoint, encoding }, &making.after)
+  }
+
+  /// Where a checkpoint stands in the order; one that is not there and says nothing of it, before all others.
+  fn place_of(&self, series: &Series, id: &CheckpointId) -> Result<CheckpointEntry> {
+    if time_in_id(id.as_str()).is_none()
+      && let Some(entry) = self
+        .backend
+        .checkpoints(series)?
+        .into_iter()
+        .find(|entry| entry.id == *id)
+    {
+      return Ok(entry);
+    }
+    Ok(CheckpointEntry::new(id.clone(), Encoding::Json, || 0))
   }
 
   /// The encoding that was asked for, or the store's own.

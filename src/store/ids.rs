@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
 
-use crate::backend::time_in_id;
+use crate::backend::{CheckpointEntry, time_in_id};
 use crate::clock::now_ms;
 use crate::error::Result;
 use crate::id::CheckpointId;
@@ -79,12 +79,14 @@ impl IdSource {
     }
   }
 
-  /// A stamp that comes after an id, at the same time: this one, or one that is made now.
-  pub fn beyond(&self, id: &CheckpointId, stamp: Stamp) -> Stamp {
-    if order_of(id).is_none_or(|order| stamp.order() > order) {
+  /// A stamp that comes after a checkpoint, at the same time: this one, or one that is made now.
+  pub fn beyond(&self, before: &CheckpointEntry, stamp: Stamp) -> Stamp {
+    // Of those of one moment, a foreign one may be greater than all of ours.
+    let order = order_of(&before.id).unwrap_or((before.made_at, TAILS - 1));
+    if stamp.order() > order {
       return stamp;
     }
-    self.observe(id);
+    self.raise(order);
     Stamp {
       timestamp: stamp.timestamp,
       ..self.stamp()

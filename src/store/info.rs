@@ -119,34 +119,39 @@ pub(super) type Found = Result<Option<(Info, u64)>>;
 
 impl Store {
   pub fn list_info(&self, request: &InfoRequest) -> Result<InfoPage> {
-    let after = request.cursor.as_deref().map(parse_cursor).transpose()?;
+    let mut after = request.cursor.as_deref().map(parse_cursor).transpose()?;
     let limit = if request.limit == 0 { usize::MAX } else { request.limit };
     // One more than fits says whether there is another page. How many have to be looked at for a filter, nobody knows.
-    let enough = if request.filter.admits_all() {
+    let mut enough = if request.filter.admits_all() {
       limit.saturating_add(1)
     } else {
       usize::MAX
     };
-    let Page { entries, total } = self.backend.page(&request.series, after.as_ref(), enough)?;
-    let (mut rows, mut damaged, mut cursor_of_page) = (Vec::new(), Vec::new(), None);
-    let mut waiting = &entries[..];
-    while rows.len() < limit && !waiting.is_empty() {
-      // Never more than the page still has room for.
-      let (batch, rest) = waiting.split_at(waiting.len().min(limit - rows.len()).min(BATCH));
-      waiting = rest;
-      let (found, unreadable) = self.rows(&request.series, batch)?;
-      rows.extend(found.into_iter().filter(|row| request.filter.admits(&row.info)));
-      damaged.extend(unreadable);
-      cursor_of_page = batch.last().map(cursor);
+    let (mut rows, mut damaged) = (Vec::new(), Vec::new());
+    loop {
+      let Page { entries, total } = self.backend.page(&request.series, after.as_ref(), enough)?;
+      let mut waiting = &entries[..];
+      while rows.len() < limit && !waiting.is_empty() {
+        // Never more than the page still has room for.
+        let (batch, rest) = waiting.split_at(waiting.len().min(limit - rows.len()).min(BATCH));
+        waiting = rest;
+        let (found, unreadable) = self.rows(&request.series, batch)?;
+        rows.extend(found.into_iter().filter(|row| request.filter.admits(&row.info)));
+        damaged.extend(unreadable);
+        after = batch.last().cloned();
+      }
+      let is_all = entries.len() < enough;
+      if is_all || !waiting.is_empty() {
+        return Ok(InfoPage {
+          infos: to_json(&rows),
+          cursor: after.as_ref().filter(|_| !waiting.is_empty()).map(cursor),
+          total,
+          damaged,
+        });
+      }
+      // What is damaged, or gone, fills no page.
+      enough = enough.saturating_mul(2);
     }
-    let is_all = entries.len() < enough;
-    let is_last = is_all && entries.last().map(cursor) == cursor_of_page;
-    Ok(InfoPage {
-      infos: to_json(&rows),
-      cursor: cursor_of_page.filter(|_| !is_last),
-      total,
-      damaged,
-    })
   }
 
   pub fn iterate(&self, series: &Series, filter: Filter) -> Result<Iteration> {

@@ -5,7 +5,7 @@ use std::slice;
 
 use super::{Store, Summary};
 use crate::backend::{Acquired, Claim, Document, Lease, Read, refusal};
-use crate::error::Result;
+use crate::error::{Code, Result};
 use crate::id::SessionId;
 
 /// How many sessions are looked at together.
@@ -39,24 +39,36 @@ impl Store {
     Ok(released)
   }
 
-  /// Takes any session in one of these parts of its life that nobody owns; if none is named, one that somebody worked on.
+  /// Takes any session in one of these parts of its life that nobody owns; if none is named, one that somebody worked on. One
+  /// that the system refuses keeps nobody from the others, and is the answer if there is none.
   pub fn acquire_next(&self, statuses: &[String], claim: Claim<'_>) -> Result<Option<(SessionId, Lease)>> {
     let owned: HashSet<_> = self.backend.leases()?.into_iter().map(|(session, _)| session).collect();
     let mut free = self.backend.sessions()?;
     free.retain(|session| !owned.contains(session));
+    let mut refused = None;
     for some in free.chunks(BATCH) {
       let is_wanted = self.are_wanted(some, statuses)?;
       for (session, _) in some.iter().zip(is_wanted).filter(|(_, is_wanted)| *is_wanted) {
-        if let Acquired::Taken(lease) = self.acquire(session, claim)? {
-          // Somebody else may have finished it before it was ours.
-          if self.are_wanted(slice::from_ref(session), statuses)? == [true] {
-            return Ok(Some((session.clone(), lease)));
+        let lease = match self.acquire(session, claim) {
+          Ok(Acquired::Taken(lease)) => lease,
+          Ok(Acquired::Held(_)) => continue,
+          // Whoever writes to it is told what is wrong with its record.
+          Err(error) if matches!(error.code, Code::Corrupt | Code::TooLarge) => continue,
+          Err(error) => {
+            refused = refused.or(Some(error));
+            continue;
           }
-          self.release(session, lease.number)?;
+        };
+        // Somebody else may have finished it before it was ours.
+        let is_wanted = self.are_wanted(slice::from_ref(session), statuses);
+        if matches!(is_wanted.as_deref(), Ok([true])) {
+          return Ok(Some((session.clone(), lease)));
         }
+        self.release(session, lease.number)?;
+        is_wanted?;
       }
     }
-    Ok(None)
+    refused.map_or(Ok(None), Err)
   }
 
   /// One whose document cannot be read is none to work on: a verification reports it.

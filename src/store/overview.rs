@@ -37,12 +37,16 @@ impl Store {
   /// A JSON array with a line for each session that has a document or checkpoints, in the order of their ids.
   pub fn sessions_info(&self) -> Result<String> {
     let sessions = self.backend.places()?;
-    let leases: HashMap<_, _> = self.backend.leases()?.into_iter().collect();
+    let asked_at = now_ms();
+    let leases = self.backend.leases()?.into_iter();
+    let leases: HashMap<_, _> = leases
+      .map(|(session, lease)| (session, lease_line(&lease, asked_at)))
+      .collect();
     let lines = in_parallel(&sessions, |share| self.session_lines(share, &leases))?;
     Ok(format!("[{}]", lines.join(",")))
   }
 
-  fn session_lines(&self, sessions: &[SessionId], leases: &HashMap<SessionId, Lease>) -> Result<Vec<String>> {
+  fn session_lines(&self, sessions: &[SessionId], leases: &HashMap<SessionId, String>) -> Result<Vec<String>> {
     let documents = self
       .backend
       .read_each(sessions, Document::Session, self.options.max_read_bytes)?;
@@ -76,7 +80,7 @@ impl Store {
     Ok(lines.collect())
   }
 
-  fn session_line(&self, glance: Glance<'_>, newest: Peeked, lease: Option<&Lease>) -> String {
+  fn session_line(&self, glance: Glance<'_>, newest: Peeked, lease: Option<&String>) -> String {
     let (session, usage) = (glance.session, glance.usage);
     let path = self.session_path(session);
     let mut out = ObjectWriter::with_capacity(512);
@@ -102,7 +106,7 @@ impl Store {
     }
     out.push("sizeBytes", &usage.total_bytes.to_string());
     if let Some(lease) = lease {
-      out.push("lease", &lease_line(lease));
+      out.push("lease", lease);
     }
     out.finish()
   }
@@ -242,11 +246,11 @@ fn parse_cursor(text: &str) -> Result<(SessionId, CheckpointEntry)> {
   })
 }
 
-fn lease_line(lease: &Lease) -> String {
+fn lease_line(lease: &Lease, asked_at: u64) -> String {
   let mut out = ObjectWriter::with_capacity(96);
   out.push("owner", &text_literal(&lease.owner));
   out.push("number", &lease.number.to_string());
-  out.push("expiresAt", &now_ms().saturating_add(lease.remaining_ms).to_string());
+  out.push("expiresAt", &asked_at.saturating_add(lease.remaining_ms).to_string());
   out.finish()
 }
 

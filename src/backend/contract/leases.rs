@@ -95,7 +95,7 @@ pub fn of_many_who_want_a_session_one_gets_it(new_backend: Factory<'_>) {
 }
 
 /// The ways to change a session.
-const WRITES: [&str; 11] = [
+const WRITES: [&str; 12] = [
   "create_session",
   "write",
   "write_state",
@@ -104,6 +104,7 @@ const WRITES: [&str; 11] = [
   "set_pinned",
   "set_made_at",
   "quarantine",
+  "remove_unused_keys",
   "retire",
   "remove",
   "delete_session",
@@ -130,6 +131,7 @@ fn write(backend: &dyn Backend, s: &SessionId, way: &str) -> Result<()> {
     "set_pinned" => backend.set_pinned(&series, &entry.id, false).map(drop),
     "set_made_at" => backend.set_made_at(&series, &entry),
     "quarantine" => backend.quarantine(s, Item::TASK_TREE).map(drop),
+    "remove_unused_keys" => backend.remove_unused_keys(&series).map(drop),
     "retire" => backend.retire(&series, &entry).map(drop),
     "remove" => backend.remove(s, Item::SESSION).map(drop),
     _ => backend.delete_session(s).map(drop),
@@ -143,6 +145,9 @@ pub fn whoever_does_not_own_a_session_cannot_write_to_it(new_backend: Factory<'_
     for way in ["write_state", "write_checkpoint"] {
       write(&*backend, &s, way).unwrap();
     }
+    backend
+      .write(&s, Item::Key(None, &checkpoint("unused")), b"{}")
+      .unwrap();
   };
   let all_are = |refused: Option<Code>, why: &str| {
     for way in WRITES {

@@ -111,6 +111,7 @@ impl<D: Disk> Backend for FileBackend<D> {
   fn found(&self, session: &SessionId, supply: &mut Supply<'_>) -> Result<bool> {
     let path = self.shown(&[session.as_str()]);
     let durability = self.settings.durability;
+    self.look_at_lease(session)?;
     self.in_directory(&[], |base| {
       let Founded::Made(newest) = founding::found(base, session.as_str(), &path, supply, durability, || {
         self.fence(session)
@@ -135,6 +136,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     let fail = |error| Error::io("write", &path, error);
     let place = Place::of(session, item);
     let durability = self.settings.durability;
+    self.look_at_lease(session)?;
     self.in_directory(&place.directory, |directory| {
       if let Item::Checkpoint(agent, ..) = item {
         let series = Series {
@@ -190,11 +192,14 @@ impl<D: Disk> Backend for FileBackend<D> {
       if !held.is_locked {
         return Ok((0, None));
       }
-      let removed = keys::remove_unused(&directory, self.settings.durability);
-      Ok((
-        removed.map_err(|error| Error::io("tidy", &self.shown(&path), error))?,
-        None,
-      ))
+      let fail = |error| Error::io("tidy", &self.shown(&path), error);
+      let unused = keys::unused(&directory).map_err(fail)?;
+      if unused.is_empty() {
+        return Ok((0, None));
+      }
+      let _fence = self.fence(&series.session)?;
+      keys::remove_all(&directory, &unused, self.settings.durability).map_err(fail)?;
+      Ok((unused.iter().map(|(_, size)| size).sum(), None))
     })
   }
 
@@ -205,6 +210,7 @@ impl<D: Disk> Backend for FileBackend<D> {
       (session_name.as_str(), session_document),
       (tree_name.as_str(), task_tree),
     ];
+    self.look_at_lease(session)?;
     self.in_directory(&[session.as_str()], |directory| {
       pending::write_together(directory, &path, &documents, self.settings, || self.fence(session))
     })
@@ -215,6 +221,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     let path = self.path(session, item);
     let name = item.file_name();
     let fail = |error| Error::io("write", &path, error);
+    self.look_at_lease(session)?;
     self.in_directory(&[session.as_str()], |directory| {
       let _lock = pending::lock(directory, &path, self.settings)?;
       let Some(content) = change(contents(directory, &name, &path, limit)?)? else {
@@ -345,6 +352,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     let Some(from) = self.open(&place.directory)? else {
       return Ok(None);
     };
+    self.look_at_lease(session)?;
     // The name says where it came from; the second part keeps two of the same name apart.
     let name = format!("{}.{}", place.name, Uuid::new_v4().simple());
     let directory = [session.as_str(), DAMAGED];

@@ -22,6 +22,7 @@ impl<D: Disk> FileBackend<D> {
     let fail = |error| Error::io("write", &path, error);
     let fail_at_key = |error| Error::io("write", key.as_ref().map_or(&path, |(_, path, _)| path), error);
     let durability = self.settings.durability;
+    self.look_at_lease(session)?;
     self.in_directory(&place.directory, |directory| {
       self.names.look_for_others(series, directory);
       let mut new_key = None;

@@ -152,25 +152,31 @@ pub(super) fn all<D: Directory>(directory: &D) -> io::Result<Vec<(CheckpointId, 
   Ok(keys)
 }
 
-/// Removes the keys that no delta stands on, and says how many bytes they had.
-pub(super) fn remove_unused<D: Directory>(directory: &D, durability: Durability) -> io::Result<u64> {
+/// The keys that no delta stands on, in the order of their ids, and their sizes.
+pub(super) fn unused<D: Directory>(directory: &D) -> io::Result<Vec<(CheckpointId, u64)>> {
   let mut in_use = HashSet::new();
   for entry in checkpoints_among(directory, &directory.entries()?) {
     if entry.encoding == Encoding::Delta {
       in_use.extend(stands_on(directory, &entry.id)?);
     }
   }
-  let (mut freed, mut is_synced) = (0, !durability.is_full());
-  for (key, size) in all(directory)? {
-    if !in_use.contains(&key) {
-      if !is_synced {
-        // Whatever a power cut brings back, there is no delta without its key.
-        directory.sync()?;
-        is_synced = true;
-      }
-      absent_is_fine(directory.remove_file(&Item::Key(None, &key).file_name()))?;
-      freed += size;
-    }
+  let mut keys = all(directory)?;
+  keys.retain(|(key, _)| !in_use.contains(key));
+  Ok(keys)
+}
+
+/// Removes keys that no delta stands on.
+pub(super) fn remove_all<D: Directory>(
+  directory: &D,
+  keys: &[(CheckpointId, u64)],
+  durability: Durability,
+) -> io::Result<()> {
+  if durability.is_full() {
+    // Whatever a power cut brings back, there is no delta without its key.
+    directory.sync()?;
   }
-  Ok(freed)
+  for (key, _) in keys {
+    absent_is_fine(directory.remove_file(&Item::Key(None, key).file_name()))?;
+  }
+  Ok(())
 }

@@ -1,8 +1,9 @@
 //! Who owns a session, as files in a directory beside the sessions: they stay when a session goes, and come before it does.
 //!
-//! Records are read and changed under a lock, and so is the last step of every write to a session that has one: nobody can
-//! take a session over between the look at its record and the rename. A few lock files serve all sessions, because a lock
-//! file that comes and goes with what it guards guards nothing.
+//! Records are read and changed under a lock, and so is the last step of every write, whether its session has a record or not:
+//! nobody can take a session over between the look at its record and the rename, not even for the first time. A few lock files
+//! serve all sessions, because a lock file that comes and goes with what it guards guards nothing. Where nobody has ever had a
+//! lease, there are none.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,8 +15,8 @@ use super::durable::{Temporary, absent_is_fine, sync_names};
 use super::{FileBackend, contents, exists};
 use crate::backend::lease::{self, Record};
 use crate::backend::{Acquired, Claim, Lease};
-use crate::clock::{now_ms, now_us};
-use crate::error::{Error, Result};
+use crate::clock::now_ms;
+use crate::error::{Code, Error, Result};
 use crate::format::object::{ObjectWriter, text_literal};
 use crate::format::scan::{find, members, text_of};
 use crate::id::SessionId;
@@ -30,13 +31,22 @@ const LOCKS: u64 = 64;
 /// A record is short, whatever its owner is called.
 const MOST_BYTES: u64 = 1 << 16;
 
-/// How long somebody who wants to change a record waits for its lock. Whoever holds it needs a moment; if it is longer, it was
-/// stopped in the middle of a write.
+/// How long somebody waits for the lock of a record. Whoever holds it needs a moment; if it is longer, it was stopped in the
+/// middle of a write.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 type LockOf<D> = <<D as Disk>::Directory as Directory>::Lock;
 
 impl<D: Disk> FileBackend<D> {
+  /// Before anything of a session is touched: an error if the one who writes may not. What counts is the look under the lock.
+  pub(super) fn look_at_lease(&self, session: &SessionId) -> Result<()> {
+    let record = match self.open(&[LEASES])? {
+      Some(leases) => self.record(&leases, session)?,
+      None => None,
+    };
+    lease::admit(record.as_ref(), session, self.fences.of(session), now_ms()).map(drop)
+  }
+
   /// To be held while the last step of a write to a session is done. An error if the one who writes may not.
   pub(super) fn fence(&self, session: &SessionId) -> Result<Option<LockOf<D>>> {
     let fence = self.fences.of(session);
@@ -44,24 +54,24 @@ impl<D: Disk> FileBackend<D> {
       lease::admit(None, session, fence, now_ms())?;
       return Ok(None);
     };
-    let path = self.path_of_record(session);
-    let is_owned = exists(&leases, &record_name(session)).map_err(|error| Error::io("read", &path, error))?;
-    if !is_owned && fence.is_none() {
-      return Ok(None);
-    }
-    let lock = leases.lock(&lock_name(session));
-    let lock = lock.map_err(|error| Error::io("lock", &path, error))?;
+    let lock = match wait_for_lock(&leases, session) {
+      // Where there are no locks, nobody can take a session.
+      Err(error) if error.kind() == io::ErrorKind::Unsupported => None,
+      lock => Some(lock.map_err(|error| Error::io("lock", &self.path_of_record(session), error))?),
+    };
     lease::admit(self.record(&leases, session)?.as_ref(), session, fence, now_ms())?;
-    Ok(Some(lock))
+    Ok(lock)
   }
 
   pub(super) fn acquire_lease(&self, session: &SessionId, claim: Claim<'_>) -> Result<Acquired> {
-    self.change_record(session, |old, now| match Record::acquire(old, claim, now, now_us()) {
-      Ok(record) => {
-        let lease = record.lease(now);
-        (Some(record), Acquired::Taken(lease))
+    self.change_record(session, |old, now| {
+      match Record::acquire(old, claim, now, self.fences.fresh(session)) {
+        Ok(record) => {
+          let lease = record.lease(now);
+          (Some(record), Acquired::Taken(lease))
+        }
+        Err(held) => (None, Acquired::Held(held)),
       }
-      Err(held) => (None, Acquired::Held(held)),
     })
   }
 
@@ -83,7 +93,7 @@ impl<D: Disk> FileBackend<D> {
     Ok(is_released)
   }
 
-  /// Removes the record of a session that is not there, unless somebody holds it.
+  /// Removes the record of a session that is not there, unless somebody holds it, or it is our own.
   pub(super) fn forget_record(&self, session: &SessionId) -> Result<()> {
     let (Some(base), Some(leases)) = (self.open(&[])?, self.open(&[LEASES])?) else {
       return Ok(());
@@ -94,14 +104,14 @@ impl<D: Disk> FileBackend<D> {
       return Ok(());
     }
     let _lock = self.lock_record(&leases, session)?;
-    let is_held = |record: Record| record.is_held(now_ms());
-    if exists(&base, session.as_str()).map_err(fail)? || self.record(&leases, session)?.is_some_and(is_held) {
+    let stays = |record: Record| record.is_held(now_ms()) || record.is_of(self.fences.of(session));
+    if exists(&base, session.as_str()).map_err(fail)? || self.record(&leases, session)?.is_some_and(stays) {
       return Ok(());
     }
     absent_is_fine(leases.remove_file(&record_name(session))).map_err(fail)
   }
 
-  /// Those that somebody holds, in the order of the sessions.
+  /// Those that somebody holds, in the order of the sessions. Of one that cannot be read, whoever writes to its session is told.
   pub(super) fn held_leases(&self) -> Result<Vec<(SessionId, Lease)>> {
     let Some(leases) = self.open(&[LEASES])? else {
       return Ok(Vec::new());
@@ -111,7 +121,11 @@ impl<D: Disk> FileBackend<D> {
     for entry in self.entries(&leases, &[LEASES])? {
       let session = entry.name.strip_suffix(ENDING).and_then(|id| SessionId::parse(id).ok());
       let Some(session) = session else { continue };
-      if let Some(record) = self.record(&leases, &session)?.filter(|record| record.is_held(now)) {
+      let record = match self.record(&leases, &session) {
+        Err(error) if matches!(error.code, Code::Corrupt | Code::TooLarge) => continue,
+        record => record?,
+      };
+      if let Some(record) = record.filter(|record| record.is_held(now)) {
         held.push((session, record.lease(now)));
       }
     }
@@ -125,36 +139,30 @@ impl<D: Disk> FileBackend<D> {
     session: &SessionId,
     change: impl Fn(Option<&Record>, u64) -> (Option<Record>, T),
   ) -> Result<T> {
-    let path = self.path_of_record(session);
-    let fail = |error| Error::io("write", &path, error);
-    let durability = self.settings.durability;
     self.in_directory(&[LEASES], |leases| {
       let _lock = self.lock_record(leases, session)?;
       let (record, answer) = change(self.record(leases, session)?.as_ref(), now_ms());
       if let Some(record) = record {
-        let name = record_name(session);
-        let temporary = Temporary::write(leases, &name, &to_json(&record), durability).map_err(fail)?;
-        temporary.persist(&name).map_err(fail)?;
-        // Nobody works under a lease that a power cut takes back.
-        sync_names(leases, &path, durability)?;
+        self.write_record(leases, session, &record)?;
       }
       Ok(answer)
     })
   }
 
+  /// To be called under the lock.
+  fn write_record(&self, leases: &D::Directory, session: &SessionId, record: &Record) -> Result<()> {
+    let (name, path) = (record_name(session), self.path_of_record(session));
+    let fail = |error| Error::io("write", &path, error);
+    let durability = self.settings.durability;
+    let temporary = Temporary::write(leases, &name, &to_json(record), durability).map_err(fail)?;
+    temporary.persist(&name).map_err(fail)?;
+    // Nobody works under a lease that a power cut takes back.
+    sync_names(leases, &path, durability)
+  }
+
   fn lock_record(&self, leases: &D::Directory, session: &SessionId) -> Result<LockOf<D>> {
-    const AGAIN_AFTER: Duration = Duration::from_millis(2);
-    let fail = |error| Error::io("lock", &self.path_of_record(session), error);
-    let began = Instant::now();
-    loop {
-      if let Some(lock) = leases.try_lock(&lock_name(session)).map_err(fail)? {
-        return Ok(lock);
-      }
-      if began.elapsed() > PATIENCE {
-        return Err(fail(io::ErrorKind::ResourceBusy.into()));
-      }
-      thread::sleep(AGAIN_AFTER);
-    }
+    let lock = wait_for_lock(leases, session);
+    lock.map_err(|error| Error::io("lock", &self.path_of_record(session), error))
   }
 
   fn record(&self, leases: &D::Directory, session: &SessionId) -> Result<Option<Record>> {
@@ -171,6 +179,23 @@ impl<D: Disk> FileBackend<D> {
 
   fn path_of_record(&self, session: &SessionId) -> PathBuf {
     self.base.join(LEASES).join(record_name(session))
+  }
+}
+
+/// The lock of a record, for as long as patience lasts.
+fn wait_for_lock<D: Directory>(leases: &D, session: &SessionId) -> io::Result<D::Lock> {
+  const LONGEST_PAUSE: Duration = Duration::from_millis(2);
+  let mut pause = Duration::from_micros(20);
+  let began = Instant::now();
+  loop {
+    if let Some(lock) = leases.try_lock(&lock_name(session))? {
+      return Ok(lock);
+    }
+    if began.elapsed() > PATIENCE {
+      return Err(io::ErrorKind::ResourceBusy.into());
+    }
+    thread::sleep(pause);
+    pause = (pause * 2).min(LONGEST_PAUSE);
   }
 }
 

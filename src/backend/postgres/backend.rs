@@ -136,9 +136,9 @@ impl Backend for PostgresBackend {
   }
 
   fn remove_unused_keys(&self, series: &Series) -> Result<u64> {
-    let name = || self.name_of_session(&series.session);
+    let (name, fence) = (|| self.name_of_session(&series.session), self.fence(&series.session));
     self.ask("clean up", &name, async |connection| {
-      keys::remove_unused(connection, series).await
+      keys::remove_unused(connection, series, fence).await
     })
   }
 
@@ -344,8 +344,9 @@ impl Backend for PostgresBackend {
 
   fn acquire(&self, session: &SessionId, claim: Claim<'_>) -> Result<Acquired> {
     let (name, token) = (|| self.name_of_session(session), Uuid::new_v4());
+    let last = self.fences.of(session);
     self.ask("acquire", &name, async |connection| {
-      leases::acquire(connection, session, claim, token).await
+      leases::acquire(connection, session, claim, last, token).await
     })
   }
 

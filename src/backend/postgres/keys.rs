@@ -6,6 +6,7 @@ use super::contents::Contents;
 use super::failure::Failure;
 use super::leases;
 use super::payload::{to_signed, to_unsigned};
+use super::sql::LOCK_SESSION;
 use crate::backend::Series;
 use crate::id::{AgentId, CheckpointId, SessionId};
 
@@ -130,7 +131,7 @@ pub async fn list(connection: &Connection, series: &Series) -> Result<Vec<(Check
 }
 
 /// Removes the keys of a series that nothing stands on, and says how many bytes they had. Nobody stores anything meanwhile.
-pub async fn remove_unused(connection: &Connection, series: &Series) -> Result<u64, Failure> {
+pub async fn remove_unused(connection: &Connection, series: &Series, fence: Option<i64>) -> Result<u64, Failure> {
   let sql = "WITH gone AS (
       DELETE FROM waymark.keys WHERE session = $1 AND agent = $2 AND NOT EXISTS (
         SELECT 1 FROM waymark.checkpoints c WHERE c.session = $1 AND c.agent = $2 AND c.key = keys.id
@@ -140,12 +141,10 @@ pub async fn remove_unused(connection: &Connection, series: &Series) -> Result<u
     SELECT coalesce(sum(size), 0)::bigint FROM gone";
   let (session, agent) = (series.session.as_str(), agent_text(series.agent.as_ref()));
   let answers = connection
-    .change_together(&[
-      ("SELECT 1 FROM waymark.sessions WHERE id = $1 FOR UPDATE", &[&session]),
-      (sql, &[&session, &agent]),
-    ])
-    .await?;
-  let row = answers.last().and_then(|rows| rows.first());
+    .change_together(&[(LOCK_SESSION, &[&session, &fence]), (sql, &[&session, &agent])])
+    .await;
+  let answers = leases::unless_denied(connection, &series.session, fence, answers).await?;
+  let row = answers.as_ref().and_then(|answers| answers.last()?.first());
   Ok(row.map(|row| row.try_get(0)).transpose()?.map_or(0, to_unsigned))
 }
 

@@ -136,10 +136,12 @@ async fn write(
   Ok(())
 }
 
+/// `last` is the number under which the one who asks has written so far.
 pub async fn acquire(
   connection: &Connection,
   session: &SessionId,
   claim: Claim<'_>,
+  last: Option<u64>,
   token: Uuid,
 ) -> Result<Acquired, Failure> {
   let standing = standing(connection, session).await?;
@@ -148,7 +150,8 @@ pub async fn acquire(
   {
     return Ok(Acquired::Taken(own.lease(standing.now)));
   }
-  match Record::acquire(standing.record.as_ref(), claim, standing.now, standing.fresh) {
+  let fresh = standing.fresh.max(last.map_or(0, |last| last.saturating_add(1)));
+  match Record::acquire(standing.record.as_ref(), claim, standing.now, fresh) {
     Err(held) => Ok(Acquired::Held(held)),
     Ok(record) => {
       write(connection, session, standing.token, &record, token).await?;

@@ -27,7 +27,8 @@ pub async fn list(connection: &Connection, document: Option<&str>) -> Result<Vec
   ids(&connection.query(sql, &[&document]).await?, SessionId::parse)
 }
 
-/// Removes everything of a session, and says whether it was there. Only its lease stays, while somebody holds it.
+/// Removes everything of a session, and says whether it was there. Only its lease stays, while somebody holds it, or if it is that of who
+/// removes it.
 pub async fn remove(connection: &Connection, session: &SessionId, fence: Option<i64>) -> Result<bool, Failure> {
   let id = session.as_str();
   let params: Params<'_> = &[&id];
@@ -41,10 +42,11 @@ pub async fn remove(connection: &Connection, session: &SessionId, fence: Option<
       ("DELETE FROM waymark.damaged WHERE session = $1", params),
       (
         concat!(
-          "DELETE FROM waymark.sessions WHERE id = $1 AND coalesce(lease_expires, 0) <= ",
+          "DELETE FROM waymark.sessions WHERE id = $1
+            AND (lease_number IS DISTINCT FROM $2 OR lease_expires = 0) AND coalesce(lease_expires, 0) <= ",
           now!()
         ),
-        params,
+        &[&id, &fence],
       ),
       (
         "UPDATE waymark.sessions SET present = false, founder = NULL WHERE id = $1",

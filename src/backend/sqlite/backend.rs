@@ -69,10 +69,10 @@ impl Backend for SqliteBackend {
       doing: "delete",
       name: self.name_of_session(session),
     };
-    let id = session.clone();
+    let (id, fence) = (session.clone(), self.fences.of(session));
     let remove = move |connection: &_| {
       let removed = sessions::remove(connection, id.as_str())?;
-      leases::forget(connection, &id)?;
+      leases::forget(connection, &id, fence)?;
       Ok(removed)
     };
     if !self.submit(session, label, true, remove)? {
@@ -186,10 +186,10 @@ impl Backend for SqliteBackend {
     )?;
     for (key, size) in unused {
       let label = self.label("delete", &series.session, series.key(&key));
-      let series = series.clone();
-      let released = self.queue.submit(label, true, move |connection| {
-        let agent = checkpoints::agent_text(series.agent.as_ref());
-        Ok(keys::release(connection, series.session.as_str(), agent, key.as_str())?)
+      let row = series.clone();
+      let released = self.submit(&series.session, label, true, move |connection| {
+        let agent = checkpoints::agent_text(row.agent.as_ref());
+        Ok(keys::release(connection, row.session.as_str(), agent, key.as_str())?)
       })?;
       freed += if released { size } else { 0 };
     }
@@ -363,7 +363,7 @@ impl Backend for SqliteBackend {
 
   fn acquire(&self, session: &SessionId, claim: Claim<'_>) -> Result<Acquired> {
     self.change_lease("acquire", session, |connection| {
-      leases::acquire(connection, session, claim)
+      leases::acquire(connection, session, claim, self.fences.fresh(session))
     })
   }
 

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use super::failure::Failure;
 use crate::backend::lease::{self, Record};
 use crate::backend::{Acquired, Claim, Lease};
-use crate::clock::{now_ms, now_us};
+use crate::clock::now_ms;
 use crate::id::SessionId;
 
 /// Refuses a write, in the transaction that would make it.
@@ -14,10 +14,11 @@ pub fn admit(connection: &Connection, session: &SessionId, fence: Option<u64>) -
   Ok(lease::admit(record.as_ref(), session, fence, now_ms())?)
 }
 
-pub fn acquire(connection: &Connection, session: &SessionId, claim: Claim<'_>) -> Result<Acquired> {
+/// The number is `fresh`, or one more than the last.
+pub fn acquire(connection: &Connection, session: &SessionId, claim: Claim<'_>, fresh: u64) -> Result<Acquired> {
   let now = now_ms();
   Ok(
-    match Record::acquire(read(connection, session)?.as_ref(), claim, now, now_us()) {
+    match Record::acquire(read(connection, session)?.as_ref(), claim, now, fresh) {
       Ok(record) => {
         write(connection, session, &record)?;
         Acquired::Taken(record.lease(now))
@@ -41,16 +42,16 @@ pub fn release(connection: &Connection, session: &SessionId, number: u64) -> Res
     return Ok(false);
   };
   write(connection, session, &released)?;
-  forget(connection, session)?;
+  forget(connection, session, None)?;
   Ok(true)
 }
 
-/// Removes the record of a session that is not there, unless somebody holds it.
-pub fn forget(connection: &Connection, session: &SessionId) -> Result<()> {
-  let sql = "DELETE FROM leases WHERE session = ?1 AND expires_at <= ?2
+/// Removes the record of a session that is not there, unless somebody holds it, or it is that of who writes under this number.
+pub fn forget(connection: &Connection, session: &SessionId, fence: Option<u64>) -> Result<()> {
+  let sql = "DELETE FROM leases WHERE session = ?1 AND expires_at <= ?2 AND NOT (number IS ?3 AND expires_at > 0)
     AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = ?1)";
   let mut statement = connection.prepare_cached(sql)?;
-  statement.execute(params![session.as_str(), now_ms()])?;
+  statement.execute(params![session.as_str(), now_ms(), fence])?;
   Ok(())
 }
 
