@@ -12,7 +12,7 @@ import {
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
-import { DAY, HOUR, forge, idAt, idsIn } from './support/forged.mjs'
+import { DAY, forge, idAt, idsIn } from './support/forged.mjs'
 import { killNode, runNode } from './support/processes.mjs'
 import { makeSession } from './support/sessions.mjs'
 import { snapshotOf } from './support/snapshot.mjs'
@@ -86,7 +86,8 @@ onEveryBackend('prune', (open) => {
       { time: now - 3 * DAY },
       { time: now - 2 * DAY },
       { time: now - DAY },
-      { time: now - HOUR },
+      // Of another day than the one before, whatever the time is.
+      { time: now },
     ])
     const dry = async (retention) => store.prune('s', { dryRun: true, retention })
     assert.deepEqual(reasonsOf(await dry({ keepLast: 2, keepHourly: 3, keepDaily: 3 })), [

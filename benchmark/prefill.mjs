@@ -54,9 +54,10 @@ async function first(name, place) {
   await maker.stop()
 }
 
-// In these, `copy` is the number of a copy; all else are columns of what is copied.
+// In these, `copy` is the number of a copy; all else are columns of what is copied. Of ours, several may have been made in one
+// millisecond, and have nothing else in their ids that could tell them apart.
 const SESSION = `'session-' || lpad(copy::text, 6, '0')`
-const OUR_ID = `left(id, -6) || lpad(to_hex(copy), 6, '0')`
+const OUR_ID = `left(id, -6) || lpad(to_hex(row_number() OVER ()), 6, '0')`
 const theirId = (column) => `left(${column}, -12) || lpad(to_hex(copy), 12, '0')`
 const head = (session) =>
   `convert_to(replace(replace(convert_from(head, 'UTF8'), id, ${OUR_ID}), session, ${session}), 'UTF8')`

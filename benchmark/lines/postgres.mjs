@@ -26,6 +26,7 @@ const SESSIONS = Number(process.env.WAYMARK_BENCH_SESSIONS ?? 10_000)
 const FEW_SESSIONS = 100
 const [MANY, FEW] = [SESSIONS * EACH, FEW_SESSIONS * EACH]
 const PAGE = 20
+const IN_USE = 20
 const DROP_MS = 600_000
 
 /** How many do the same at once, and how often each of them does it in a round. */
@@ -172,7 +173,7 @@ function waitLine(name, samples, which) {
 async function amongOthers(server) {
   const [many, few] = [await reader(server, 'many'), await reader(server, 'few')]
   const pages = { ours: pageOf(many, SESSIONS, EACH), theirs: pageOf(few, FEW_SESSIONS, EACH) }
-  const among = line(AMONG, await alternate(100, pages), { atMost: 1.2 })
+  const among = line(AMONG, await alternate(100, pages, { warmUp: IN_USE }), { atMost: 1.2 })
   const overviews = { ours: overviewOf(many, SESSIONS), theirs: overviewOf(few, FEW_SESSIONS) }
   const overview = line(OVERVIEW, await alternate(3, overviews, { warmUp: 1 }))
   await Promise.all([many.stop(), few.stop()])
@@ -191,12 +192,16 @@ function reader(server, name) {
   return start('waymark', { place: server.place(name), options: { maxConnections: CONNECTIONS } })
 }
 
-/** Pages of one session after the other, none near the last. */
+/**
+ * Pages of some sessions in turn, from all over the table. They are in use: what nobody has read for long comes from the disk,
+ * of whatever there is more than memory.
+ */
 function pageOf(side, sessions, total) {
   let turn = 0
   return async () => {
     turn += 1
-    const page = await side.ask('listInfo', { session: sessionOf((turn * 37) % sessions), limit: PAGE })
+    const session = sessionOf(Math.floor(((turn % IN_USE) * sessions) / IN_USE))
+    const page = await side.ask('listInfo', { session, limit: PAGE })
     if (page.total !== total || page.shown !== PAGE || page.damaged > 0) {
       throw new Error(`listCheckpointInfo() shows ${page.shown} of ${page.total}, and ${page.damaged} damaged`)
     }

@@ -164,8 +164,17 @@ impl Backend for PostgresBackend {
         return Ok(());
       }
       let old = current.contents.map(|old| old.within(&name(), limit)).transpose()?;
-      let Some(bytes) = change(old)? else {
-        return Ok(());
+      let bytes = match change(old) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Ok(()),
+        Err(error) => {
+          // Who may not write is told so, whatever else is in the way.
+          let refused = leases::explain(connection, session, self.fence(session)).await;
+          return Err(match refused {
+            Err(Failure::Ours(refused)) => refused.into(),
+            _ => error.into(),
+          });
+        }
       };
       let replacement = self.replacement(session, vec![(document, &bytes[..])], token);
       replacing::replace(connection, &replacement, Some(current.seen)).await
