@@ -6,7 +6,6 @@ use super::contents::Contents;
 use super::failure::Failure;
 use super::leases;
 use super::payload::{to_signed, to_unsigned};
-use super::sql::LOCK_SESSION;
 use crate::backend::Series;
 use crate::id::{AgentId, CheckpointId, SessionId};
 
@@ -130,22 +129,36 @@ pub async fn list(connection: &Connection, series: &Series) -> Result<Vec<(Check
   Ok(keys)
 }
 
-/// Removes the keys of a series that nothing stands on, and says how many bytes they had. Nobody stores anything meanwhile.
+/// Removes the keys of a series that nothing stands on, and says how many bytes they had. Nobody stores anything meanwhile;
+/// where there is nothing to do, anybody may do it.
 pub async fn remove_unused(connection: &Connection, series: &Series, fence: Option<i64>) -> Result<u64, Failure> {
-  let sql = "WITH gone AS (
-      DELETE FROM waymark.keys WHERE session = $1 AND agent = $2 AND NOT EXISTS (
-        SELECT 1 FROM waymark.checkpoints c WHERE c.session = $1 AND c.agent = $2 AND c.key = keys.id
+  let sql = concat!(
+    "WITH unused AS (
+      SELECT id, start FROM waymark.keys WHERE session = $1 AND agent = $3 AND NOT EXISTS (
+        SELECT 1 FROM waymark.checkpoints c WHERE c.session = $1 AND c.agent = $3 AND c.key = keys.id
       )
-      RETURNING size
+    ),
+    gone AS (
+      DELETE FROM waymark.keys USING unused, waymark.sessions s
+      WHERE keys.session = $1 AND keys.agent = $3 AND keys.id = unused.id AND keys.start = unused.start AND s.id = $1 AND ",
+    admitted!("s"),
+    " RETURNING keys.size
     )
-    SELECT coalesce(sum(size), 0)::bigint FROM gone";
+    SELECT EXISTS (SELECT 1 FROM unused) AND NOT EXISTS (SELECT 1 FROM gone),
+      (SELECT coalesce(sum(size), 0)::bigint FROM gone)"
+  );
   let (session, agent) = (series.session.as_str(), agent_text(series.agent.as_ref()));
   let answers = connection
-    .change_together(&[(LOCK_SESSION, &[&session, &fence]), (sql, &[&session, &agent])])
-    .await;
-  let answers = leases::unless_denied(connection, &series.session, fence, answers).await?;
-  let row = answers.as_ref().and_then(|answers| answers.last()?.first());
-  Ok(row.map(|row| row.try_get(0)).transpose()?.map_or(0, to_unsigned))
+    .change_together(&[
+      ("SELECT 1 FROM waymark.sessions WHERE id = $1 FOR UPDATE", &[&session]),
+      (sql, &[&session, &fence, &agent]),
+    ])
+    .await?;
+  let row = answers.last().and_then(|rows| rows.first()).ok_or(Failure::Overtaken)?;
+  if row.try_get(0)? {
+    leases::explain(connection, &series.session, fence).await?;
+  }
+  Ok(to_unsigned(row.try_get(1)?))
 }
 
 /// Moves a key to where nobody reads it.

@@ -27,8 +27,8 @@ pub async fn list(connection: &Connection, document: Option<&str>) -> Result<Vec
   ids(&connection.query(sql, &[&document]).await?, SessionId::parse)
 }
 
-/// Removes everything of a session, and says whether it was there. Only its lease stays, while somebody holds it, or if it is that of who
-/// removes it.
+/// Removes everything of a session, and says whether it was there. Only its lease stays, while somebody holds it, or if it is
+/// that of who writes.
 pub async fn remove(connection: &Connection, session: &SessionId, fence: Option<i64>) -> Result<bool, Failure> {
   let id = session.as_str();
   let params: Params<'_> = &[&id];
@@ -42,9 +42,10 @@ pub async fn remove(connection: &Connection, session: &SessionId, fence: Option<
       ("DELETE FROM waymark.damaged WHERE session = $1", params),
       (
         concat!(
-          "DELETE FROM waymark.sessions WHERE id = $1
-            AND (lease_number IS DISTINCT FROM $2 OR lease_expires = 0) AND coalesce(lease_expires, 0) <= ",
-          now!()
+          "DELETE FROM waymark.sessions WHERE id = $1 AND (lease_expires IS NULL OR lease_expires = 0
+            OR (lease_expires <= ",
+          now!(),
+          " AND lease_number IS DISTINCT FROM $2::bigint))"
         ),
         &[&id, &fence],
       ),
