@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::item::RESULTS;
 use super::lease::{self, Record};
 use super::{
-  Acquired, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Content, Document, Encoding, Fences, Footing,
-  Item, Lease, Look, Peek, Peeked, Put, Series, Supply, Usage, is_beginning,
+  Acquired, After, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Content, Document, Encoding, Fences,
+  Footing, Item, Lease, Look, Peek, Peeked, Put, Series, Supply, Usage, is_beginning,
 };
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
@@ -308,7 +308,10 @@ impl Backend for MemoryBackend {
     let size = bytes.len() as u64;
     let mut sessions = self.lock_for(&series.session)?;
     let contents = sessions.entry(series.session.clone()).or_default();
-    let newest = contents.of_series(series).min_by(CheckpointEntry::newest_first);
+    let newest = match new.after {
+      After::Any => None,
+      After::Newest(_) => contents.of_series(series).min_by(CheckpointEntry::newest_first),
+    };
     if let Some(conflict) = new.after.conflict(newest.as_ref().map(|newest| &newest.id)) {
       return Ok(conflict);
     }
