@@ -167,6 +167,8 @@ impl fmt::Debug for CheckpointWrite<'_> {
 #[derive(Debug)]
 pub struct Question {
   pub wanted: Wanted,
+  /// Whether all that is wanted goes, if the session has no retention of its own: a place may remove it in the same step.
+  pub may_retire: bool,
   /// The most bytes that the retention of the session may have.
   pub limit: u64,
   answer: Mutex<Option<Answer>>,
@@ -183,11 +185,20 @@ pub struct Answer {
 
 impl Question {
   #[must_use]
-  pub fn new(wanted: Wanted, limit: u64) -> Self {
+  pub fn new(wanted: Wanted, may_retire: bool, limit: u64) -> Self {
     Self {
       wanted,
+      may_retire,
       limit,
       answer: Mutex::default(),
+    }
+  }
+
+  /// How many stay with the new one, where that is all there is to know.
+  fn keep(&self) -> Option<usize> {
+    match self.wanted {
+      Wanted::Beyond(keep) if self.may_retire && u32::try_from(keep).is_ok() => Some(keep),
+      _ => None,
     }
   }
 

@@ -290,7 +290,7 @@ impl Store {
     } else {
       self.rule_of_agents()
     };
-    Question::new(rule.wanted(), self.options.max_read_bytes)
+    Question::new(rule.wanted(), rule.retention.is_none(), self.options.max_read_bytes)
   }
 
   /// What is in force for a series.

@@ -88,6 +88,7 @@ impl Backend for PostgresBackend {
           bytes: &bytes,
           footing: None,
           after: &After::Any,
+          keep: None,
         };
         storing::put(connection, &storing, &[]).await.map(drop)
       }
@@ -113,6 +114,7 @@ impl Backend for PostgresBackend {
       bytes: &bytes,
       footing: new.footing.as_ref(),
       after: new.after,
+      keep: new.question.and_then(Question::keep),
     };
     let name = || self.name_of(&series.session, item);
     let outcome = self.ask("write", &name, async |connection| match new.question {
@@ -394,17 +396,18 @@ impl PostgresBackend {
     question: &Question,
   ) -> Result<Outcome, Failure> {
     let surplus = SurplusQuery::new(series, question.wanted);
-    let (ids, document) = ([series.session.as_str()], Item::RETENTION.to_string());
+    let (session, document) = (series.session.as_str(), Item::RETENTION.to_string());
     let limit = payload::to_signed(question.limit);
     let questions: [(_, Params<'_>); 2] = [
       (surplus.sql(), &surplus.params()),
-      (documents::READ_EACH, &[&&ids[..], &document, &limit]),
+      (documents::READ, &[&session, &document, &limit]),
     ];
     let (outcome, answers) = storing::put(connection, storing, &questions).await?;
     if let [Some(entries), Some(retention)] = &answers[..]
       && let Ok(surplus) = surplus.read(entries)
-      && let Some(Ok(contents)) = retention.first().map(|row| documents::contents(row, 0))
+      && let Ok(contents) = retention.first().map(|row| documents::contents(row, 0)).transpose()
     {
+      let contents = contents.flatten();
       let within = |contents: Contents| {
         let name = self.name_of(&series.session, Item::RETENTION);
         contents.within(&name, question.limit)

@@ -35,7 +35,7 @@ fn runtime() -> Result<&'static Runtime, Refusal> {
   static RUNTIME: OnceLock<io::Result<Runtime>> = OnceLock::new();
   let runtime = RUNTIME.get_or_init(|| {
     Builder::new_multi_thread()
-      .worker_threads(2)
+      .worker_threads(1)
       .thread_name("waymark-postgres")
       .enable_io()
       .enable_time()

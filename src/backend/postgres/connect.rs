@@ -114,8 +114,10 @@ impl Connector {
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
       }
     };
+    // Every statement looks its rows up in the same way, whoever they belong to: planning each anew would find nothing else.
     format!(
-      "SET default_transaction_isolation = 'read committed'; \
+      "SELECT set_config(name, 'force_generic_plan', false) FROM pg_catalog.pg_settings WHERE name = 'plan_cache_mode'; \
+       SET default_transaction_isolation = 'read committed'; \
        SET idle_in_transaction_session_timeout = {}; {durability}",
       IDLE_IN_TRANSACTION.as_millis()
     )

@@ -80,10 +80,11 @@ pub async fn versions(connection: &Connection, session: &SessionId, document: Do
 
 pub async fn read(connection: &Connection, key: &Key<'_>, limit: u64) -> Result<Option<Contents>, Failure> {
   let Some(skipped) = key.skipped() else {
-    let read = read_each(connection, &[key.session], &key.name, limit).await?;
-    return Ok(read.into_iter().next().flatten());
+    let rows = connection
+      .query(READ, &[&key.session, &key.name, &to_signed(limit)])
+      .await?;
+    return Ok(rows.first().map(|row| contents(row, 0)).transpose()?.flatten());
   };
-  // What is too large is not even loaded, whatever it says of itself.
   let sql = kept!(
     "p.size, p.packed, CASE WHEN greatest(p.size, octet_length(p.bytes)) <= $4 THEN p.bytes END",
     "ORDER BY p.number DESC LIMIT 1 OFFSET $3"
@@ -99,12 +100,26 @@ pub async fn read(connection: &Connection, key: &Key<'_>, limit: u64) -> Result<
   Ok(Some(Contents::whole(size, is_packed, row.try_get(2)?)))
 }
 
-/// A document of each of some sessions. What is too large is not even loaded, whatever it says of itself.
-pub const READ_EACH: &str =
-  "SELECT d.size, d.packed, CASE WHEN greatest(d.size, octet_length(d.bytes)) <= $3 THEN d.bytes END
-  FROM unnest($1::text[]) WITH ORDINALITY AS wanted (session, place)
+/// What is read of a document. What is too large is not even loaded, whatever it says of itself.
+macro_rules! columns {
+  () => {
+    "SELECT d.size, d.packed, CASE WHEN greatest(d.size, octet_length(d.bytes)) <= $3 THEN d.bytes END"
+  };
+}
+
+/// A document.
+pub const READ: &str = concat!(
+  columns!(),
+  " FROM waymark.documents d WHERE d.session = $1 AND d.name = $2"
+);
+
+/// A document of each of some sessions.
+const READ_EACH: &str = concat!(
+  columns!(),
+  " FROM unnest($1::text[]) WITH ORDINALITY AS wanted (session, place)
   LEFT JOIN waymark.documents d ON d.session = wanted.session AND d.name = $2
-  ORDER BY wanted.place";
+  ORDER BY wanted.place"
+);
 
 /// The document of that name of each of these sessions, in their order.
 pub async fn read_each(

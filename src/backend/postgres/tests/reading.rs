@@ -4,6 +4,7 @@ use std::slice;
 
 use super::*;
 use crate::backend::{Peek, Question, Wanted};
+use crate::id::AgentId;
 
 #[test]
 fn a_peek_gives_both_ends_however_long_it_is_and_however_much_is_asked_for() {
@@ -156,7 +157,7 @@ fn what_is_asked_with_a_checkpoint_is_answered_as_if_it_were_asked_afterwards() 
     Wanted::All,
     Wanted::Beyond(2),
   ]) {
-    let question = Question::new(wanted, 9);
+    let question = Question::new(wanted, false, 9);
     let after = if number == 4 {
       After::Newest(Some(checkpoint(3)))
     } else {
@@ -178,7 +179,7 @@ fn what_is_asked_with_a_checkpoint_is_answered_as_if_it_were_asked_afterwards() 
     assert_eq!(answer.retention.unwrap(), retention.unwrap());
     backend.write(&series.session, Item::RETENTION, b"{ }").unwrap();
   }
-  let question = Question::new(Wanted::All, 2);
+  let question = Question::new(Wanted::All, false, 2);
   let write = CheckpointWrite {
     encoding: Encoding::Gzip,
     footing: None,
@@ -189,6 +190,61 @@ fn what_is_asked_with_a_checkpoint_is_answered_as_if_it_were_asked_afterwards() 
   backend.write_checkpoint(&series, &checkpoint(9), write).unwrap();
   let too_large = question.into_answer().unwrap().retention.unwrap_err();
   assert_eq!(too_large.code, Code::TooLarge);
+}
+
+#[test]
+fn what_does_not_stay_goes_with_the_checkpoint_that_takes_its_place() {
+  let Some((_schema, backend)) = backend() else { return };
+  let keep = |number: u64, series: &Series, encoding| {
+    let question = Question::new(Wanted::Beyond(2), true, 9);
+    let write = CheckpointWrite {
+      encoding,
+      footing: None,
+      after: &After::Any,
+      content: &b"{}",
+      question: Some(&question),
+    };
+    let put = backend.write_checkpoint(series, &checkpoint(number), write).unwrap();
+    assert!(matches!(put, Put::Stored { .. }));
+    let left = backend.checkpoints(series).unwrap().into_iter().map(|entry| entry.id);
+    (left.collect::<Vec<_>>(), question.into_answer().unwrap().surplus)
+  };
+  let ids = |numbers: &[u64]| numbers.iter().map(|number| checkpoint(*number)).collect::<Vec<_>>();
+  let series = Series::from(session("s"));
+  for number in [5, 6, 9] {
+    write_checkpoint(&backend, &series, number, b"x");
+  }
+  backend.set_pinned(&series, &checkpoint(5), true).unwrap();
+  let (left, surplus) = keep(7, &series, Encoding::Gzip);
+  assert_eq!(
+    left,
+    ids(&[9, 7, 6, 5]),
+    "a clock was ahead, and what is newer stays: 9, and 6 beside 7"
+  );
+  assert_eq!(surplus.entries.len(), 1, "which is for somebody else to judge");
+  let (left, surplus) = keep(10, &series, Encoding::Json);
+  assert_eq!(left, ids(&[10, 9, 5]), "pinned ones stay, and are not counted");
+  assert!(surplus.entries.is_empty());
+  assert_eq!(surplus.newest.unwrap().id, checkpoint(10));
+
+  backend.write(&series.session, Item::RETENTION, b"{}").unwrap();
+  let (left, surplus) = keep(11, &series, Encoding::Json);
+  assert_eq!(left, ids(&[11, 10, 9, 5]), "the session says itself what stays");
+  assert_eq!(surplus.entries.len(), 1);
+  let of_agent = Series {
+    agent: Some(AgentId::parse("a").unwrap()),
+    ..series.clone()
+  };
+  for number in [1, 2, 3] {
+    keep(number, &of_agent, Encoding::Zstd);
+  }
+  assert_eq!(
+    keep(4, &of_agent, Encoding::Zstd).0,
+    ids(&[4, 3]),
+    "but not which of an agent's"
+  );
+  backend.remove(&series.session, Item::RETENTION).unwrap();
+  assert_eq!(keep(12, &series, Encoding::Json).0, ids(&[12, 11, 5]));
 }
 
 #[test]
