@@ -297,51 +297,59 @@ for (const name of durablePlaces) {
       await lease.release()
     })
 
-    it('are safe from one that was stopped past its time and goes on', { skip: NO_SIGNALS }, async () => {
-      const place = newPlace()
-      const stopped = startNode(`
-        const store = new CheckpointStore(${JSON.stringify(place)})
-        await store.initialize()
-        const session = { id: 's', status: 'active', name: 'stopped', taskTree: {}, checkpointIds: [] }
-        const lease = await store.acquireSession('s', { owner: 'stopped', ttlMs: 1500 })
-        await store.saveSession(session)
-        console.log('owned')
-        process.stdin.once('data', async () => {
-          const results = await Promise.all([
-            store.saveSession(session),
-            store.createCheckpoint(session, { trigger: 'auto' }),
-            store.saveTaskResult('s', 't', 'stopped'),
-            store.deleteSession('s'),
-          ])
-          if (!lease.signal.aborted) await new Promise((resolve) => lease.signal.addEventListener('abort', resolve))
-          console.log(JSON.stringify(results.map(({ code }) => code)))
-          process.exit()
-        })
-      `)
-      try {
-        await until(() => stopped.printed().includes('owned'))
-        // Right after it has acquired: it is in the middle of nothing that others would have to wait for.
-        stopped.child.kill('SIGSTOP')
-        const store = await openStore(place)
-        const lease = await store.acquireSession('s', { owner: 'successor', waitMs: 20_000, ...LONG })
-        await store.saveSession(makeSession('s', { name: 'successor' }))
-        await store.saveTaskResult('s', 't', 'successor')
-        const { checkpointId } = await checkpointOf(store, makeSession('s', { name: 'successor' }))
-        stopped.child.stdin.write('go on')
-        stopped.child.kill('SIGCONT')
-        await stopped.ended
-        assert.deepEqual(
-          JSON.parse(stopped.printed().trim().split('\n').at(-1)),
-          Array.from({ length: 4 }, () => 'WAYMARK_LEASE_LOST'),
-        )
-        assert.equal((await store.loadSession('s')).name, 'successor')
-        assert.equal(await store.loadTaskResult('s', 't'), 'successor')
-        assert.equal((await store.getLatestCheckpoint('s')).id, checkpointId)
-        await lease.release()
-      } finally {
-        stopped.child.kill('SIGKILL')
-      }
-    })
+    const successors = {
+      'a successor': (store) => store.acquireSession('s', { owner: 'successor', waitMs: 20_000, ...LONG }),
+      'somebody without a lease': async (store) => {
+        await until(async () => !(await store.sessionsInfo())[0].lease)
+      },
+    }
+    for (const [who, takeOver] of Object.entries(successors)) {
+      it(`of one that was stopped past its time are safe from it: ${who}`, { skip: NO_SIGNALS }, async () => {
+        const place = newPlace()
+        const stopped = startNode(`
+          const store = new CheckpointStore(${JSON.stringify(place)})
+          await store.initialize()
+          const session = { id: 's', status: 'active', name: 'stopped', taskTree: {}, checkpointIds: [] }
+          const lease = await store.acquireSession('s', { owner: 'stopped', ttlMs: 1500 })
+          await store.saveSession(session)
+          console.log('owned')
+          process.stdin.once('data', async () => {
+            const results = await Promise.all([
+              store.saveSession(session),
+              store.createCheckpoint(session, { trigger: 'auto' }),
+              store.saveTaskResult('s', 't', 'stopped'),
+              store.deleteSession('s'),
+            ])
+            if (!lease.signal.aborted) await new Promise((resolve) => lease.signal.addEventListener('abort', resolve))
+            console.log(JSON.stringify(results.map(({ code }) => code)))
+            process.exit()
+          })
+        `)
+        try {
+          await until(() => stopped.printed().includes('owned'))
+          // Right after it has acquired: it is in the middle of nothing that others would have to wait for.
+          stopped.child.kill('SIGSTOP')
+          const store = await openStore(place)
+          const lease = await takeOver(store)
+          await store.saveSession(makeSession('s', { name: 'successor' }))
+          await store.saveTaskResult('s', 't', 'successor')
+          const { checkpointId } = await checkpointOf(store, makeSession('s', { name: 'successor' }))
+          stopped.child.stdin.write('go on')
+          stopped.child.kill('SIGCONT')
+          await stopped.ended
+          assert.deepEqual(
+            JSON.parse(stopped.printed().trim().split('\n').at(-1)),
+            Array.from({ length: 4 }, () => 'WAYMARK_LEASE_LOST'),
+          )
+          assert.equal((await store.loadSession('s')).name, 'successor')
+          assert.equal(await store.loadTaskResult('s', 't'), 'successor')
+          assert.equal((await store.getLatestCheckpoint('s')).id, checkpointId)
+          await lease?.release()
+        } finally {
+          stopped.child.kill('SIGKILL')
+        }
+      })
+    }
   })
 }
 

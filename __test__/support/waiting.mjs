@@ -8,7 +8,7 @@ const PATIENCE_MS = 60_000
 /** Resolves when a condition holds. */
 export async function until(holds) {
   const deadline = Date.now() + PATIENCE_MS
-  while (!holds()) {
+  while (!(await holds())) {
     if (Date.now() > deadline) throw new Error(`It never came true: ${holds}`)
     await sleep(1)
   }

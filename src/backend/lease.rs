@@ -106,15 +106,17 @@ impl Record {
   }
 }
 
-/// Whether somebody may write to a session, under that number or under none.
-pub fn admit(record: Option<&Record>, session: &SessionId, fence: Option<u64>, now: u64) -> Result<()> {
+/// Whether somebody may write to a session, under that number or under none. Who writes without a lease ends one that is past its
+/// time: its owner must not go on as if nothing had happened. The answer is the record to be kept in that case.
+pub fn admit(record: Option<&Record>, session: &SessionId, fence: Option<u64>, now: u64) -> Result<Option<Record>> {
   let is_admitted = match (record, fence) {
     (Some(record), None) => !record.is_held(now),
     (Some(record), fence) => record.is_of(fence),
     (None, fence) => fence.is_none(),
   };
   if is_admitted {
-    return Ok(());
+    let lapsed = record.filter(|_| fence.is_none());
+    return Ok(lapsed.and_then(|lapsed| Record::release(Some(lapsed), lapsed.number)));
   }
   Err(refusal(session, fence, record.map(|record| record.lease(now)).as_ref()))
 }
@@ -266,6 +268,21 @@ mod tests {
       }
     }
     assert!(may_write(None, None, 0) && !may_write(None, old, 0));
+  }
+
+  #[test]
+  fn a_write_without_a_lease_ends_one_that_is_past_its_time() {
+    let first = acquire(None, claim("a"), 5000).unwrap();
+    let ended = admit(Some(&first), &session(), None, 6000).unwrap().unwrap();
+    assert_eq!(Record::renew(Some(&ended), first.number, TTL, 6001), None);
+    assert!(!may_write(Some(&ended), Some(first.number), 6001));
+    assert!(acquire(Some(&ended), claim("a"), 10).unwrap().number > first.number);
+    assert_eq!(
+      admit(Some(&ended), &session(), None, 6001).unwrap(),
+      None,
+      "once is enough"
+    );
+    assert_eq!(admit(Some(&first), &session(), Some(first.number), 6000).unwrap(), None);
   }
 
   #[test]

@@ -204,7 +204,12 @@ impl MemoryBackend {
 
   /// To be called under the lock of the sessions.
   fn admit(&self, session: &SessionId) -> Result<()> {
-    lease::admit(self.records().get(session), session, self.fences.of(session), now_ms())
+    let mut records = self.records();
+    let ended = lease::admit(records.get(session), session, self.fences.of(session), now_ms())?;
+    if let Some(ended) = ended {
+      records.insert(session.clone(), ended);
+    }
+    Ok(())
   }
 
   /// Whoever needs both locks takes that of the sessions first.

@@ -75,6 +75,19 @@ pub fn a_lease_that_is_past_its_time_can_be_taken_and_until_then_renewed(new_bac
   assert_eq!(backend.renew(&s, first.number, LONG).unwrap(), None);
 }
 
+pub fn a_write_without_a_lease_ends_one_that_is_past_its_time(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  for way in WRITES {
+    let s = session(way);
+    fill(&*backend, &s);
+    let lapsed = taken(&*backend, &s, claim("a", 1));
+    thread::sleep(Duration::from_millis(5));
+    write(&*backend, &s, way).unwrap();
+    assert_eq!(backend.renew(&s, lapsed.number, LONG).unwrap(), None, "{way}");
+    assert!(taken(&*backend, &s, claim("b", LONG)).number > lapsed.number, "{way}");
+  }
+}
+
 pub fn of_many_who_want_a_session_one_gets_it(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
@@ -138,17 +151,17 @@ fn write(backend: &dyn Backend, s: &SessionId, way: &str) -> Result<()> {
   }
 }
 
+/// Something for each of them to change.
+fn fill(backend: &dyn Backend, s: &SessionId) {
+  for way in ["write_state", "write_checkpoint"] {
+    write(backend, s, way).unwrap();
+  }
+  backend.write(s, Item::Key(None, &checkpoint("unused")), b"{}").unwrap();
+}
+
 pub fn whoever_does_not_own_a_session_cannot_write_to_it(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let (s, fences) = (session("s"), backend.fences());
-  let fill = || {
-    for way in ["write_state", "write_checkpoint"] {
-      write(&*backend, &s, way).unwrap();
-    }
-    backend
-      .write(&s, Item::Key(None, &checkpoint("unused")), b"{}")
-      .unwrap();
-  };
   let all_are = |refused: Option<Code>, why: &str| {
     for way in WRITES {
       let outcome = write(&*backend, &s, way);
@@ -158,12 +171,12 @@ pub fn whoever_does_not_own_a_session_cannot_write_to_it(new_backend: Factory<'_
   all_are(None, "nobody has a lease");
   let first = taken(&*backend, &s, claim("a", LONG));
   fences.set(&s, first.number);
-  fill();
+  fill(&*backend, &s);
   fences.remove(&s, first.number);
   all_are(Some(Code::LeaseLost), "somebody else has one");
   fences.set(&s, first.number);
   all_are(None, "the lease is in force");
-  fill();
+  fill(&*backend, &s);
   assert!(backend.release(&s, first.number).unwrap());
   let second = taken(&*backend, &s, claim("b", LONG));
   all_are(Some(Code::LeaseLost), "there is a newer one");
@@ -177,7 +190,7 @@ pub fn whoever_does_not_own_a_session_cannot_write_to_it(new_backend: Factory<'_
   assert!(backend.checkpoints(&Series::from(&s)).is_ok() && backend.usage(&s).is_ok());
   backend.write(&session("other"), Item::SESSION, b"{}").unwrap();
   fences.set(&s, third.number);
-  fill();
+  fill(&*backend, &s);
   backend.delete_session(&s).unwrap();
   assert!(
     backend.renew(&s, third.number, LONG).unwrap().is_some(),

@@ -59,7 +59,9 @@ impl<D: Disk> FileBackend<D> {
       Err(error) if error.kind() == io::ErrorKind::Unsupported => None,
       lock => Some(lock.map_err(|error| Error::io("lock", &self.path_of_record(session), error))?),
     };
-    lease::admit(self.record(&leases, session)?.as_ref(), session, fence, now_ms())?;
+    if let Some(ended) = lease::admit(self.record(&leases, session)?.as_ref(), session, fence, now_ms())? {
+      self.write_record(&leases, session, &ended)?;
+    }
     Ok(lock)
   }
 

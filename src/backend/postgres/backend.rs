@@ -171,7 +171,7 @@ impl Backend for PostgresBackend {
         Ok(None) => return Ok(()),
         Err(error) => {
           // Who may not write is told so, whatever else is in the way.
-          let refused = leases::explain(connection, session, self.fence(session)).await;
+          let refused = leases::look(connection, session, self.fence(session)).await;
           return Err(match refused {
             Err(Failure::Ours(refused)) => refused.into(),
             _ => error.into(),

@@ -54,12 +54,22 @@ fn record(row: &Row) -> Result<Option<Record>, Failure> {
   }))
 }
 
-/// Why a statement was not let in: an error if the session is somebody else's. If it only is not there, there was nothing to
-/// do; otherwise somebody changed it meanwhile.
-pub async fn explain(connection: &Connection, session: &SessionId, fence: Option<i64>) -> Result<(), Failure> {
+/// An error if the session is somebody else's.
+pub async fn look(connection: &Connection, session: &SessionId, fence: Option<i64>) -> Result<(), Failure> {
   let standing = standing(connection, session).await?;
   lease::admit(standing.record.as_ref(), session, fence.map(to_unsigned), standing.now)?;
-  if standing.is_present {
+  Ok(())
+}
+
+/// Why a statement was not let in: an error if the session is somebody else's. If it only is not there, there was nothing to
+/// do. Otherwise there was a lease in the way that is past its time, and is over now, or somebody changed it meanwhile.
+pub async fn explain(connection: &Connection, session: &SessionId, fence: Option<i64>) -> Result<(), Failure> {
+  let standing = standing(connection, session).await?;
+  let ended = lease::admit(standing.record.as_ref(), session, fence.map(to_unsigned), standing.now)?;
+  if let Some(ended) = &ended {
+    write(connection, session, standing.token, ended, Uuid::new_v4()).await?;
+  }
+  if standing.is_present || ended.is_some() {
     return Err(Failure::Overtaken);
   }
   Ok(())

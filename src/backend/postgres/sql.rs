@@ -16,7 +16,8 @@ macro_rules! now {
   };
 }
 
-/// Whether a row of a session admits who writes under the second parameter; as `lease::admit` has it.
+/// Whether a row of a session admits who writes under the second parameter; as `lease::admit` has it. Whoever writes without a
+/// lease and finds one that is past its time has to end that first: see `leases::explain`.
 macro_rules! admitted {
   ($row:literal) => {
     concat!(
@@ -24,9 +25,7 @@ macro_rules! admitted {
       $row,
       ".lease_number IS NULL THEN $2::bigint IS NULL WHEN $2 IS NULL THEN ",
       $row,
-      ".lease_expires <= ",
-      now!(),
-      " ELSE ",
+      ".lease_expires = 0 ELSE ",
       $row,
       ".lease_number = $2 AND ",
       $row,

@@ -11,7 +11,10 @@ use crate::id::SessionId;
 /// Refuses a write, in the transaction that would make it.
 pub fn admit(connection: &Connection, session: &SessionId, fence: Option<u64>) -> Result<(), Failure> {
   let record = read(connection, session)?;
-  Ok(lease::admit(record.as_ref(), session, fence, now_ms())?)
+  if let Some(ended) = lease::admit(record.as_ref(), session, fence, now_ms())? {
+    write(connection, session, &ended)?;
+  }
+  Ok(())
 }
 
 /// The number is `fresh`, or one more than the last.
