@@ -7,11 +7,11 @@ import { start } from './measure.mjs'
 
 /** What is copied. All names are of the same length, so that nothing moves. */
 const FIRST = sessionOf(0)
-const TASKS = 10
 const PATIENCE_MS = 600_000
 
-/** So many checkpoints in each session before it is copied. */
+/** So many checkpoints in each session before it is copied, and so many tasks in each of them. */
 export const EACH = 20
+export const TASKS = 10
 
 export function sessionOf(number) {
   return `session-${String(number).padStart(6, '0')}`

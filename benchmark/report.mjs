@@ -32,18 +32,40 @@ export function contendersTable({ table, missing }) {
   return markdown(head, rows)
 }
 
-/** The README with the tables of these results in their places. */
-export function withTables(readme, { machine, when, lines, sizes }) {
-  const places = {
-    'bench-lines': linesTable(lines),
-    'bench-everybody': contendersTable(sizes),
-    'bench-machine': `${machine}, ${when.slice(0, 10)}`,
+/** What a server carries: of the lines that say how many wrote at once, ours. */
+export function scaleTable(lines) {
+  const rows = new Map()
+  for (const { at, ours } of lines) {
+    if (at?.command !== 'writers') continue
+    const point = `${at.tasks} ${at.writers}`
+    if (!rows.has(point)) rows.set(point, [at.tasks, at.writers])
+    rows.get(point).push(figure(ours.median))
   }
-  return Object.entries(places).reduce((text, [name, content]) => {
-    const place = new RegExp(`(<!-- ${name} -->\n)[^]*?(<!-- /${name} -->)`)
-    if (!place.test(text)) throw new Error(`The README has no place for ${name}`)
-    return text.replace(place, (_, start, end) => `${start}${content}\n${end}`)
-  }, readme)
+  return markdown(
+    ['tasks', 'writers at once', 'checkpoints a second', 'ms, median', 'ms, 95th percentile'],
+    [...rows.values()],
+  )
+}
+
+/** The documents with the tables of these results in their places, by their names. */
+export function withTables(documents, { machine, when, lines, sizes }) {
+  const places = {
+    'README.md': {
+      'bench-lines': linesTable(lines),
+      'bench-everybody': contendersTable(sizes),
+      'bench-machine': `${machine}, ${when.slice(0, 10)}`,
+    },
+    'ARCHITECTURE.md': { 'bench-scale': scaleTable(lines) },
+  }
+  const filled = Object.entries(places).map(([document, tables]) => [
+    document,
+    Object.entries(tables).reduce((text, [name, content]) => {
+      const place = new RegExp(`(<!-- ${name} -->\n)[^]*?(<!-- /${name} -->)`)
+      if (!place.test(text)) throw new Error(`${document} has no place for ${name}`)
+      return text.replace(place, (_, start, end) => `${start}${content}\n${end}`)
+    }, documents[document]),
+  ])
+  return Object.fromEntries(filled)
 }
 
 function goal({ atLeast, atMost }) {

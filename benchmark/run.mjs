@@ -78,9 +78,13 @@ if (wanted === '') {
   const results = { waymark: version, machine, when: new Date().toISOString(), lines, sizes, kept }
   writeFileSync(join(HERE, 'results.json'), `${JSON.stringify(results, null, 2)}\n`)
   writeFileSync(join(HERE, 'cost.svg'), plot(panels(sizes, kept)))
-  const readme = join(HERE, '../README.md')
-  writeFileSync(readme, report.withTables(readFileSync(readme, 'utf8'), results))
-  console.log(`${machine}\nWritten: benchmark/results.json, benchmark/cost.svg, and the tables in README.md`)
+  const pathOf = (document) => join(HERE, '..', document)
+  const documents = ['README.md', 'ARCHITECTURE.md'].map((name) => [name, readFileSync(pathOf(name), 'utf8')])
+  const filled = report.withTables(Object.fromEntries(documents), results)
+  for (const [name, text] of Object.entries(filled)) writeFileSync(pathOf(name), text)
+  console.log(
+    `${machine}\nWritten: benchmark/results.json, benchmark/cost.svg, and the tables in README.md and ARCHITECTURE.md`,
+  )
 }
 
 const missed = lines.filter(({ reached }) => reached === false)

