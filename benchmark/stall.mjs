@@ -63,7 +63,12 @@ async function watch(work) {
   const stalls = turns.slice(1).map((end, index) => ({ start: turns[index], end }))
   const lengths = stalls.map(({ start, end }) => end - start)
   const withoutGc = stalls.map(({ start, end }) => end - start - collected(start, end))
-  return { longest: Math.max(...lengths), longestWithoutGc: Math.max(...withoutGc), kept: kept.length }
+  return { longest: largest(lengths), longestWithoutGc: largest(withoutGc), kept: kept.length }
+}
+
+/** There may be more turns than a call takes arguments. */
+function largest(numbers) {
+  return numbers.reduce((most, number) => Math.max(most, number))
 }
 
 /** Milliseconds of garbage collection between two times. */
