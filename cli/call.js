@@ -2,6 +2,7 @@
 
 'use strict'
 
+const { FAILED } = require('./complaint.js')
 const { terminalOf } = require('./terminal/terminal.js')
 
 class Call {
@@ -32,11 +33,16 @@ class Call {
     return store
   }
 
-  /** Asks whether to go on, unless `--yes` said so; `lines` tell what would happen. A no is an `exitCode` to return. */
+  /** Asks whether to go on, unless `--yes` said so; `lines` tell what would happen. */
   async mayGoOn(lines, question) {
     if (this.options.yes) return true
     const { ask } = require('./terminal/question.js')
     return ask(this, lines, question)
+  }
+
+  /** What a command gives back that was told not to go on. */
+  declined() {
+    return { exitCode: FAILED, json: { declined: true }, text: () => ['Nothing was changed.'] }
   }
 
   /** Long work: shows how far it is, and stops it when somebody wants that. See `work.js`. */

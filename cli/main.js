@@ -5,7 +5,7 @@
 
 require('node:module').enableCompileCache?.()
 
-const { Complaint, DONE, STOPPED, WRONG_USE, wrongUse } = require('./complaint.js')
+const { Complaint, DONE, WRONG_USE, wrongUse } = require('./complaint.js')
 const { NAMES, commandOf } = require('./commands.js')
 
 /** A reader that has seen enough, such as `head`, is no error. */
@@ -47,12 +47,7 @@ async function run(command, argv) {
   try {
     const { exitCode = DONE, json, text } = await command.run(call)
     if (call.options.json && json !== undefined) say(documentOf(json))
-    if (!call.options.json && text)
-      say(
-        text(call.out)
-          .map((line) => `${line}\n`)
-          .join(''),
-      )
+    if (!call.options.json && text) say(shown(text(call.out), call.out))
     return exitCode
   } finally {
     await call.close()
@@ -63,6 +58,12 @@ async function run(command, argv) {
 function documentOf(value) {
   const text = JSON.stringify(value, null, 2)
   return `${text.replaceAll(/[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)}\n`
+}
+
+/** Lines as they are written: a sentence that is too long for the terminal is broken between words. */
+function shown(lines, terminal) {
+  const broken = terminal.isTerminal ? require('./terminal/lines.js').foldedAll(lines, terminal.columns) : lines
+  return broken.map((line) => `${line}\n`).join('')
 }
 
 function say(text) {
@@ -78,9 +79,15 @@ function unknown(word) {
 
 /** Tells people what went wrong; the exit code tells programs. */
 function complain(error) {
-  const { clean } = require('./terminal/width.js')
+  const { terminalOf } = require('./terminal/terminal.js')
   const complaint = error instanceof Complaint ? error : require('./explain.js').explain(error)
+  const terminal = terminalOf(process.stderr)
   const lines = [`waymark: ${complaint.message}`, ...complaint.details.map((line) => `  ${line}`)]
-  process.stderr.write(lines.map((line) => `${clean(line)}\n`).join(''))
-  return complaint.exitCode ?? STOPPED
+  process.stderr.write(
+    shown(
+      lines.map((line) => terminal.paint(line)),
+      terminal,
+    ),
+  )
+  return complaint.exitCode
 }
