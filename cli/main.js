@@ -49,6 +49,8 @@ async function run(command, argv) {
     if (call.options.json && json !== undefined) say(documentOf(json))
     if (!call.options.json && text) say(shown(text(call.out), call.out))
     return exitCode
+  } catch (error) {
+    throw require('./explain.js').explain(error, command.advice)
   } finally {
     await call.close()
   }

@@ -33,7 +33,7 @@ async function run(call) {
     )
   }
   const store = await call.store()
-  const sessions = await candidates(store, call.words.session, encoding)
+  const { sessions, owned } = await candidates(store, call.words.session, encoding)
   const affected = sessions.filter(({ checkpoints }) => checkpoints > 0)
   if (affected.length > 0 && !(await call.mayGoOn(plan(affected, encoding), 'Convert them?'))) return call.declined()
   const whole = 'each checkpoint is in the old encoding or the new one. The next convert goes on from there.'
@@ -41,33 +41,44 @@ async function run(call) {
   const results = await call.work({ title: 'Converting', whole }, ({ onProgress, signal }) =>
     eachOf(ids, 'Converting', onProgress, (id, told) => store.convert(id, encoding, { onProgress: told, signal })),
   )
-  const isSkipped = results.some(({ skipped }) => skipped.length > 0)
+  const isSkipped = owned.length > 0 || results.some(({ skipped }) => skipped.length > 0)
   return {
     exitCode: isSkipped ? FAILED : DONE,
-    json: { encoding, sessions: results },
-    text: (terminal) =>
-      results.length === 0
-        ? [`Nothing to convert: all is ${encoding}.`]
-        : results.flatMap((result) => linesOf(terminal, result)),
+    json: { encoding, sessions: results, owned },
+    text: (terminal) => [
+      ...(results.length === 0 ? [`Nothing to convert to ${encoding}.`] : []),
+      ...results.flatMap((result) => linesOf(terminal, result)),
+      ...owned.map(({ sessionId, owner }) =>
+        terminal.paint(`${sessionId} belongs to ${owner}, and was left as it is.`, 'yellow'),
+      ),
+    ],
   }
 }
 
-/** The sessions that are meant, with how many of their checkpoints are in another encoding, and their bytes. */
+/**
+ * The sessions that are meant, with how many of their checkpoints are in another encoding, and their bytes; of all sessions, those
+ * that somebody owns are left out.
+ */
 async function candidates(store, word, encoding) {
   const { refuseIfOwned } = require('../owner.js')
   const { sessionId } = require('../references.js')
   const wanted = word === undefined ? undefined : await sessionId(store, word)
   const infos = (await store.sessionsInfo()).filter(({ id }) => wanted === undefined || id === wanted)
-  const found = []
+  const sessions = []
+  const owned = []
   for (const info of infos) {
-    refuseIfOwned(info)
+    if (wanted !== undefined) refuseIfOwned(info)
+    if (info.lease && info.lease.expiresAt > Date.now()) {
+      owned.push({ sessionId: info.id, ...info.lease })
+      continue
+    }
     const lists = [await store.listCheckpointInfo(info.id)]
     for (const agentId of await store.listAgents(info.id)) lists.push(await store.agent(info.id, agentId).info())
     const others = lists.flatMap(({ checkpoints }) => checkpoints).filter((each) => each.encoding !== encoding)
     const sizeBytes = others.reduce((sum, each) => sum + each.sizeBytes, 0)
-    found.push({ id: info.id, checkpoints: others.length, sizeBytes })
+    sessions.push({ id: info.id, checkpoints: others.length, sizeBytes })
   }
-  return found
+  return { sessions, owned }
 }
 
 function plan(sessions, encoding) {

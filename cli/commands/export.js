@@ -12,6 +12,7 @@ module.exports = {
     { name: 'file', meaning: 'The file to write, which must not exist, such as nightly.zst.' },
   ],
   options: [],
+  advice: { WAYMARK_EXISTS: 'Choose another file, or remove that one first.' },
   examples: ['waymark export nightly nightly.zst', 'waymark export nightly ~/nightly.zst sqlite:./store.db'],
   run,
 }

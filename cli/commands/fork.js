@@ -13,6 +13,10 @@ module.exports = {
     { name: 'new-session', meaning: 'The id of the new session, which must not exist.' },
   ],
   options: RESET_OPTIONS,
+  advice: {
+    WAYMARK_EXISTS: 'Choose another id for the new session.',
+    WAYMARK_INVALID_ID: 'Choose another id for the new session.',
+  },
   examples: ['waymark fork nightly/before-tests nightly-by-hand --reset-failed'],
   run,
 }

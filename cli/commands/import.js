@@ -13,6 +13,7 @@ module.exports = {
   positionals: [{ name: 'file', meaning: 'The file. All of it is checked before anything of it is to be seen.' }],
   options: [{ name: 'as', value: 'session', meaning: 'Another id for the session.' }],
   notes: ['A session that exists is never overwritten. A store that does not exist yet is made.'],
+  advice: { WAYMARK_EXISTS: 'Give it another id with --as, or remove that one first.' },
   examples: ['waymark import nightly.zst', 'waymark import nightly.zst sqlite:./store.db --as nightly-2'],
   run,
 }

@@ -4,6 +4,7 @@
 
 const { DONE, FAILED } = require('../complaint.js')
 const { durationMs, sizeBytes, wholeNumber } = require('../quantities.js')
+const { plainWords } = require('../explain.js')
 const { ago, bytes, count } = require('../terminal/units.js')
 
 const SHOWN = 10
@@ -97,18 +98,22 @@ function report(result, { options }) {
     text(terminal) {
       const { removed, kept, failed, dryRun } = result
       const lines = dryRun && options['dry-run'] && removed.length > 0 ? planTable(removed, terminal) : []
-      if (removed.length === 0)
-        lines.push(
-          `Nothing to remove; ${count(kept, 'checkpoint')} stay.`.replace(/^(.*\b1 checkpoint) stay/, '$1 stays'),
-        )
+      if (removed.length === 0) lines.push(nothing(kept, options))
       else
         lines.push(`${sentence(result)} ${dryRun ? 'would go' : 'removed'}; ${kept} ${kept === 1 ? 'stays' : 'stay'}.`)
       return [
         ...lines,
-        ...failed.map((entry) => terminal.paint(`${nameOf(entry) || 'The store'}: ${entry.error}`, 'red')),
+        ...failed.map((entry) => terminal.paint(`${nameOf(entry) || 'The store'}: ${plainWords(entry.error)}`, 'red')),
       ]
     },
   }
+}
+
+/** Without a rule nothing may be in force: then somebody wonders why nothing goes. */
+function nothing(kept, options) {
+  const stays = `${count(kept, 'checkpoint')} ${kept === 1 ? 'stays' : 'stay'}`
+  const hasRule = retentionOf(options) !== undefined || options['keep-agents'] !== undefined
+  return `Nothing to remove; ${stays}.${hasRule ? '' : ' A rule such as --keep-last 20 would say what goes.'}`
 }
 
 function planTable(removed, terminal) {

@@ -26,7 +26,7 @@ module.exports = {
 }
 
 async function run(call) {
-  const { checkpoint } = require('../references.js')
+  const { checkpoint, read } = require('../references.js')
   const { unownedSession } = require('../owner.js')
   const { succeeded } = require('../results.js')
   const store = await call.store()
@@ -34,7 +34,7 @@ async function run(call) {
   await unownedSession(store, sessionId)
   const resets = resetsOf(call.options)
   const lines = [
-    promised(await store.getCheckpoint(sessionId, checkpointId)),
+    promised(await read(store, { sessionId, checkpointId })),
     await present(store, sessionId),
     ...resetsSentence(resets),
   ]

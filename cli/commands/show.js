@@ -85,13 +85,7 @@ async function wanted(call, store) {
     return saved(store, sessionId, checkpoints.length > 0)
   }
   const { id, info } = references.pick(checkpoints, ref ?? 'latest', sessionId)
-  const raw = await store.getCheckpoint(sessionId, id)
-  if (!raw) {
-    const { failure } = require('../complaint.js')
-    throw failure(
-      `Checkpoint ${sessionId}/${id} went away meanwhile. waymark ls ${sessionId} lists those that are left.`,
-    )
-  }
+  const raw = await references.read(store, { sessionId, checkpointId: id })
   const back = checkpoints.findIndex((checkpoint) => checkpoint.id === id)
   return { sessionId, raw, info, back, ...raw }
 }

@@ -70,6 +70,13 @@ function nameOf({ id, agentId, path }) {
 function conclusion(sessions) {
   const damaged = sessions.filter(({ whole }) => !whole)
   if (damaged.length === 0) return `${count(sessions.length, 'session')}, all whole.`
-  const next = `waymark recover ${damaged[0].sessionId} restores its newest checkpoint that is whole.`
-  return `${damaged.length} of ${count(sessions.length, 'session')} damaged. ${next}`
+  return `${damaged.length} of ${count(sessions.length, 'session')} damaged. ${nextStep(damaged[0])}`
+}
+
+/** What is older than a whole checkpoint is in nobody's way. */
+function nextStep({ sessionId, checkpoints, files }) {
+  const isInTheWay = checkpoints[0]?.whole === false || files.some(({ whole }) => !whole)
+  if (isInTheWay) return `waymark recover ${sessionId} restores its newest checkpoint that is whole.`
+  const old = checkpoints.find(({ whole }) => !whole)
+  return old ? `waymark rm ${sessionId}/${old.id} removes one that nothing can be done with.` : ''
 }

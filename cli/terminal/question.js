@@ -26,8 +26,8 @@ function answerTo(prompt) {
   return new Promise((resolve, reject) => {
     let answer
     reader.once('SIGINT', () => {
-      reader.close()
       reject(new Complaint('Stopped; nothing was changed.', STOPPED))
+      reader.close()
     })
     reader.question(prompt, (text) => {
       answer = text
