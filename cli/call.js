@@ -3,17 +3,27 @@
 'use strict'
 
 const { FAILED } = require('./complaint.js')
-const { terminalOf } = require('./terminal/terminal.js')
+const { standard, terminalOf } = require('./terminal/terminal.js')
 
 class Call {
   #stores = []
+  #out
+  #err
 
   constructor(spec, { words, options }) {
     this.spec = spec
     this.words = words
     this.options = options
-    this.out = terminalOf(process.stdout)
-    this.err = terminalOf(process.stderr)
+  }
+
+  get out() {
+    this.#out ??= terminalOf(standard('stdout'))
+    return this.#out
+  }
+
+  get err() {
+    this.#err ??= terminalOf(standard('stderr'))
+    return this.#err
   }
 
   /** Where the store is; `undefined` for the default of the class. */

@@ -7,14 +7,7 @@ require('node:module').enableCompileCache?.()
 
 const { Complaint, DONE, WRONG_USE, wrongUse } = require('./complaint.js')
 const { NAMES, commandOf } = require('./commands.js')
-
-/** A reader that has seen enough, such as `head`, is no error. */
-for (const stream of [process.stdout, process.stderr]) {
-  stream.on('error', (error) => {
-    if (error.code !== 'EPIPE') throw error
-    process.exit(DONE)
-  })
-}
+const { standard, terminalOf } = require('./terminal/terminal.js')
 
 main(process.argv.slice(2)).then(
   (exitCode) => (process.exitCode = exitCode),
@@ -23,7 +16,7 @@ main(process.argv.slice(2)).then(
 
 async function main([first, ...rest]) {
   if (first === undefined) {
-    process.stderr.write(require('./help.js').overview())
+    standard('stderr').write(require('./help.js').overview())
     return WRONG_USE
   }
   if (first === '--help' || first === '-h' || (first === 'help' && rest.length === 0)) {
@@ -69,7 +62,7 @@ function shown(lines, terminal) {
 }
 
 function say(text) {
-  process.stdout.write(text)
+  standard('stdout').write(text)
   return DONE
 }
 
@@ -81,11 +74,11 @@ function unknown(word) {
 
 /** Tells people what went wrong; the exit code tells programs. */
 function complain(error) {
-  const { terminalOf } = require('./terminal/terminal.js')
   const complaint = error instanceof Complaint ? error : require('./explain.js').explain(error)
-  const terminal = terminalOf(process.stderr)
+  const stream = standard('stderr')
+  const terminal = terminalOf(stream)
   const lines = [`waymark: ${complaint.message}`, ...complaint.details.map((line) => `  ${line}`)]
-  process.stderr.write(
+  stream.write(
     shown(
       lines.map((line) => terminal.paint(line)),
       terminal,

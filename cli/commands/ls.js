@@ -30,13 +30,18 @@ module.exports = {
 
 async function run(call) {
   const { session } = call.words
-  const { wholeNumber } = require('../quantities.js')
-  const limit = call.options.limit === undefined ? undefined : wholeNumber('--limit', call.options.limit)
+  const limit = limitOf(call.options)
   const store = await call.store()
   if (session === undefined) return sessions(store, limit)
   const { sessionId } = require('../references.js')
   const id = await sessionId(store, session)
   return call.options.agents ? agents(store, id, limit) : checkpoints(call, store, id, limit)
+}
+
+function limitOf({ limit }) {
+  if (limit === undefined) return undefined
+  const { wholeNumber } = require('../quantities.js')
+  return wholeNumber('--limit', limit)
 }
 
 async function sessions(store, limit) {

@@ -200,14 +200,15 @@ function sessionLines(store, session, terminal) {
     }
     const state = { sessionId: session, ...read }
     return () => {
+      const isSmall = (terminal.stream.rows || 24) < 40
       const recent = section(
         terminal,
         'Last checkpoints',
-        checkpoints.map((each) => recentLine(terminal, each, false)),
+        checkpoints.slice(0, isSmall ? 3 : RECENT).map((each) => recentLine(terminal, each, false)),
       )
       const top = [title(terminal, store), '', ...header(terminal, state, info.lease)]
       const errors = section(terminal, 'Errors', errorLines(terminal, state, { errors: 2 }))
-      const agents = section(terminal, 'Agents', agentLines(terminal, state, { siblings: 6 }))
+      const agents = section(terminal, 'Agents', agentLines(terminal, state, { siblings: isSmall ? 4 : 12 }))
       const rest = [...recent, ...errors, ...agents]
       const room = (terminal.stream.rows || 24) - 1 - top.length - rest.length - 2
       const tree =
