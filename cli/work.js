@@ -14,7 +14,11 @@ async function watched(call, { title, whole, isQuiet = false }, perform) {
   const isSilent = !call.err.isTerminal && (isQuiet || call.options.json)
   const progress = isSilent ? undefined : progressOn(call.err, title)
   const controller = new AbortController()
-  const stop = () => controller.abort()
+  const stop = () => {
+    // The terminal has written `^C` where the next line begins.
+    progress?.clear()
+    controller.abort()
+  }
   for (const name of SIGNALS) process.on(name, stop)
   try {
     return await perform({ onProgress: (state) => progress?.show(state), signal: controller.signal })
