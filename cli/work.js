@@ -23,7 +23,8 @@ async function watched(call, { title, whole, isQuiet = false }, perform) {
   try {
     return await perform({ onProgress: (state) => progress?.show(state), signal: controller.signal })
   } catch (error) {
-    if (!controller.signal.aborted) throw error
+    // What failed for another reason at that moment is no order that was followed.
+    if (!controller.signal.aborted || error.name !== 'AbortError') throw error
     throw Object.assign(new Error('stopped', { cause: error }), { code: 'ABORT_ERR', whole })
   } finally {
     for (const name of SIGNALS) process.off(name, stop)
