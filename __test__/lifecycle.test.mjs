@@ -44,6 +44,26 @@ describe('opening', () => {
     }
   })
 
+  it('a place that must exist is not made', async () => {
+    const base = join(scratchDirectory(), 'a')
+    const isMissing = (place) => ({ code: 'WAYMARK_NOT_FOUND', message: `There is no store at ${place}` })
+    const files = { [base]: base, [`sqlite:${base}.db`]: `${base}.db` }
+    for (const [place, file] of Object.entries(files)) {
+      const store = new CheckpointStore(place, { mustExist: true })
+      await assert.rejects(store.initialize(), isMissing(place))
+      assert.equal(existsSync(file), false)
+      await (await openStore(place)).close()
+      await store.initialize()
+      assert.deepEqual(await store.listSessions(), [])
+      await store.close()
+    }
+    await new CheckpointStore('memory:', { mustExist: true }).initialize()
+    await assert.rejects(async () => new CheckpointStore(base, { mustExist: 1 }), {
+      code: 'WAYMARK_INVALID_ARGUMENT',
+      message: 'options.mustExist must be true or false; got 1',
+    })
+  })
+
   it('a base directory that cannot be made is named', async () => {
     const base = join(scratchDirectory(), 'file')
     const blocked = join(base, 'below')

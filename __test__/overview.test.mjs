@@ -116,6 +116,24 @@ onEveryBackend('a line for each session', (open) => {
     assert.ok(checkpoints.newestCheckpoint.id.startsWith('cp-'))
   })
 
+  it('can be had for one session alone', async () => {
+    const store = await open()
+    for (const id of ['a', 'b', 'c']) await store.saveSession(makeSession(id))
+    await checkpointOf(store, makeSession('only-checkpoints'))
+    await store.createSessionDirectory('empty')
+    const lease = await store.acquireSession('b', { owner: 'somebody', ttlMs: 3_600_000 })
+    for (const info of await store.sessionsInfo()) {
+      const own = await store.sessionInfo(info.id)
+      // What is left of the lease is added to a clock that goes on.
+      if (own.lease) own.lease.expiresAt = info.lease.expiresAt
+      assert.deepEqual(own, info)
+    }
+    assert.equal((await store.sessionInfo('b')).lease.owner, 'somebody')
+    assert.deepEqual([await store.sessionInfo('empty'), await store.sessionInfo('unknown')], [null, null])
+    await assert.rejects(store.sessionInfo('../a'), { code: 'WAYMARK_INVALID_ID' })
+    await lease.release()
+  })
+
   it('is no line at all in an empty store, and none for a session that was deleted', async () => {
     const store = await open()
     assert.deepEqual(await store.sessionsInfo(), [])

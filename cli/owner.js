@@ -17,7 +17,7 @@ function refuseIfOwned({ id, lease }) {
 
 /** What is known of a session, which must be nobody's. */
 async function unownedSession(store, sessionId) {
-  const info = (await store.sessionsInfo()).find(({ id }) => id === sessionId) ?? { id: sessionId }
+  const info = (await store.sessionInfo(sessionId)) ?? { id: sessionId }
   refuseIfOwned(info)
   return info
 }

@@ -15,17 +15,30 @@ function split(word) {
 
 /** The id of the session that a word means: its id, or a unique beginning of it. */
 async function sessionId(store, word) {
-  const saved = await store.listSessions()
-  if (saved.includes(word)) return word
-  // A session that was never saved has no document, but checkpoints.
+  if (await isSession(store, word)) return word
   const ids = (await store.sessionsInfo()).map(({ id }) => id)
-  if (ids.includes(word)) return word
   const fitting = word === '' ? [] : ids.filter((id) => id.startsWith(word))
   if (fitting.length === 1) return fitting[0]
   if (fitting.length > 1) {
     throw wrongUse(`Several sessions begin with ${quote(word)}: write more of the id.`, few(fitting))
   }
   throw wrongUse(unknownSession(store, word, ids))
+}
+
+/** What is known of all sessions, or of the one of that id if it is given. */
+async function infosOf(store, id) {
+  if (id === undefined) return store.sessionsInfo()
+  const info = await store.sessionInfo(id)
+  return info ? [info] : []
+}
+
+async function isSession(store, id) {
+  try {
+    return (await store.sessionInfo(id)) !== null
+  } catch (error) {
+    if (error.code === 'WAYMARK_INVALID_ID') return false
+    throw error
+  }
 }
 
 function unknownSession(store, word, ids) {
@@ -116,4 +129,4 @@ function quote(word) {
   return JSON.stringify(word)
 }
 
-module.exports = { checkpoint, checkpointsOf, found, pick, read, sessionId, split }
+module.exports = { checkpoint, checkpointsOf, found, infosOf, pick, read, sessionId, split }

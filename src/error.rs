@@ -124,6 +124,11 @@ impl Error {
   }
 
   #[must_use]
+  pub fn no_store(location: &str) -> Self {
+    Self::new(Code::NotFound, format!("There is no store at {location}"))
+  }
+
+  #[must_use]
   pub fn no_session(session: &SessionId) -> Self {
     Self::new(Code::NotFound, format!("Session not found: {session}"))
   }

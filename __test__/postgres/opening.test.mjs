@@ -37,6 +37,18 @@ describe('a schema', () => {
     assert.deepEqual(rows, [])
   })
 
+  it('that must exist is not made', async () => {
+    const place = newSchema()
+    const store = new CheckpointStore(place, { mustExist: true })
+    const message = `There is no store at ${store.getBaseDir()}`
+    await assert.rejects(store.initialize(), { code: 'WAYMARK_NOT_FOUND', message })
+    const { rows } = await query(place, `SELECT 1 FROM pg_namespace WHERE nspname = '${schemaOf(place)}'`)
+    assert.deepEqual(rows, [])
+    await (await openStore(place)).close()
+    await store.initialize()
+    await store.close()
+  })
+
   it('may have a name that means something to SQL, and letters of both kinds', async () => {
     const location = new URL(newSchema())
     const prefix = schemaOf(location.href)

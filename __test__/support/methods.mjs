@@ -36,6 +36,7 @@ export const ALL_METHODS = {
   loadTaskResult: ['s', 't'],
   getSessionStorageStats: ['s'],
   sessionsInfo: [],
+  sessionInfo: ['s'],
   listAllCheckpoints: [{ limit: 1 }],
   deleteSessionCheckpoints: ['s'],
   expireSessions: [0, { action: 'archive' }],

@@ -62,9 +62,9 @@ async function run(call) {
  */
 async function candidates(store, word, encoding) {
   const { refuseIfOwned } = require('../owner.js')
-  const { sessionId } = require('../references.js')
+  const { infosOf, sessionId } = require('../references.js')
   const wanted = word === undefined ? undefined : await sessionId(store, word)
-  const infos = (await store.sessionsInfo()).filter(({ id }) => wanted === undefined || id === wanted)
+  const infos = await infosOf(store, wanted)
   const sessions = []
   const owned = []
   for (const info of infos) {

@@ -45,7 +45,7 @@ async function run(call) {
   const store = await call.store()
   const state = await wanted(call, store)
   if (state.agents) return agentsAlone(state)
-  const { lease } = (await store.sessionsInfo()).find(({ id }) => id === state.sessionId) ?? {}
+  const { lease } = (await store.sessionInfo(state.sessionId)) ?? {}
   const limits = call.options.all ? {} : limitsOf(call, levels)
   return {
     json: state.raw,

@@ -53,11 +53,8 @@ async function run(call) {
 }
 
 async function wanted(store, word) {
-  const infos = await store.sessionsInfo()
-  if (word === undefined) return infos
-  const { sessionId } = require('../references.js')
-  const id = await sessionId(store, word)
-  return infos.filter((info) => info.id === id)
+  const { infosOf, sessionId } = require('../references.js')
+  return infosOf(store, word === undefined ? undefined : await sessionId(store, word))
 }
 
 /** The bytes of a session by kind, and when each of its checkpoints was made. */

@@ -80,9 +80,8 @@ class News {
 
   /** New checkpoints, oldest first, each with its session; none when it is asked first. */
   async look() {
-    const infos = (await this.#store.sessionsInfo()).filter(
-      ({ id }) => this.#session === undefined || id === this.#session,
-    )
+    const { infosOf } = require('../references.js')
+    const infos = await infosOf(this.#store, this.#session)
     const before = this.#seen
     this.#seen = new Map(infos.map(({ id, newestCheckpoint }) => [id, newestCheckpoint]))
     const found = []
@@ -189,7 +188,7 @@ function sessionLines(store, session, terminal) {
   const { agentLines, errorLines, header, treeLines } = require('../portrait.js')
   let read
   return async () => {
-    const info = (await store.sessionsInfo()).find(({ id }) => id === session)
+    const info = await store.sessionInfo(session)
     if (!info) return () => [title(terminal, store), '', `Session ${terminal.paint(session)} is gone.`]
     const { checkpoints } = await store.listCheckpointInfo(session, { limit: RECENT })
     const newest = info.newestCheckpoint?.id

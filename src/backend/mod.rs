@@ -31,6 +31,8 @@ pub use sqlite::SqliteBackend;
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
   pub durability: Durability,
+  /// Whether a place that is not there is an error, and not made.
+  pub must_exist: bool,
   /// How many earlier versions of the session document and the task tree stay.
   pub keep_previous: u32,
   /// How long a call to a server may take in all: waiting for a connection, and trying again.
@@ -43,6 +45,7 @@ impl Default for Settings {
   fn default() -> Self {
     Self {
       durability: Durability::default(),
+      must_exist: false,
       keep_previous: 0,
       timeout: Duration::from_secs(10),
       max_connections: 10,
@@ -343,6 +346,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// The stable name of one thing in it: a path, for files.
   fn name_of(&self, session: &SessionId, item: Item<'_>) -> String;
 
+  /// Opens the place, and makes it first if it is not there, unless it must be.
   fn initialize(&self) -> Result<()>;
 
   /// Lets go of what is held for calls to come: the store is closed. Those that come all the same are served.

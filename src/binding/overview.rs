@@ -25,6 +25,18 @@ impl CheckpointStore {
     )
   }
 
+  /// The line of one session, as `sessionsInfo()` has it; `null` if it has neither a document nor checkpoints.
+  #[napi(ts_args_type = "sessionId: string", ts_return_type = "Promise<SessionInfo | null>")]
+  pub fn session_info<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::Rejects,
+      |arguments| arguments.session_id(session_id),
+      |store, session| store.session_info(&session),
+      |engine, text| settle::json(engine, text.as_deref().unwrap_or("null")),
+    )
+  }
+
   /// The checkpoints of all sessions, newest first, without reading the payloads: as `listCheckpointInfo()`, with the
   /// `sessionId` of each.
   #[napi(

@@ -904,6 +904,11 @@ export interface CheckpointStoreOptions {
    * quicker, for caches and tests. Writes are atomic either way.
    */
   durability?: 'full' | 'relaxed'
+  /**
+   * Whether `initialize()` rejects with `WAYMARK_NOT_FOUND` where there is no store yet, instead of making one: for those who only
+   * look. Default `false`.
+   */
+  mustExist?: boolean
   /** The most bytes that anything stored may have when it is read, inflated. Default 1 GiB. */
   maxReadBytes?: number
   /** How checkpoints are stored that do not say it themselves; `'json'` by default. */

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZero;
+use std::slice;
 use std::thread;
 
 use super::info::{BATCH, Filter, InfoPage, Row};
@@ -44,6 +45,17 @@ impl Store {
       .collect();
     let lines = in_parallel(&sessions, |share| self.session_lines(share, &leases))?;
     Ok(format!("[{}]", lines.join(",")))
+  }
+
+  /// The line of one session; `None` if it has neither a document nor checkpoints.
+  pub fn session_info(&self, session: &SessionId) -> Result<Option<String>> {
+    let asked_at = now_ms();
+    let lease = self.backend.leases()?.into_iter().find(|(owned, _)| owned == session);
+    let leases = lease
+      .map(|(session, lease)| (session, lease_line(&lease, asked_at)))
+      .into_iter()
+      .collect();
+    Ok(self.session_lines(slice::from_ref(session), &leases)?.pop())
   }
 
   fn session_lines(&self, sessions: &[SessionId], leases: &HashMap<SessionId, String>) -> Result<Vec<String>> {

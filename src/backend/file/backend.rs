@@ -34,6 +34,9 @@ impl<D: Disk> Backend for FileBackend<D> {
   }
 
   fn initialize(&self) -> Result<()> {
+    if self.settings.must_exist && self.open(&[])?.is_none() {
+      return Err(Error::no_store(&self.location()));
+    }
     self.in_directory(&[], |_| Ok(()))?;
     if let Some(base) = self.open(&[])? {
       removed::finish(&base).map_err(|error| Error::io("list", &self.base, error))?;

@@ -128,8 +128,12 @@ fn ensure_with(backend: &PostgresBackend, mut has_locks: bool) -> Result<()> {
   let (schema, location) = (&backend.target.schema, backend.target.location());
   let mut collisions = 0;
   backend.ask("open", &|| location.clone(), async |connection| {
-    if is_known(version(connection).await?, &location)? == STEPS.len() {
+    let known = is_known(version(connection).await?, &location)?;
+    if known == STEPS.len() {
       return Ok(());
+    }
+    if known == 0 && backend.settings.must_exist {
+      return Err(Error::no_store(&location).into());
     }
     match migrate(connection, schema, &location, has_locks).await {
       Err(Failure::Refused(refusal)) if refusal.has_state(&SqlState::UNDEFINED_FUNCTION) && has_locks => {

@@ -29,6 +29,9 @@ impl Backend for SqliteBackend {
       if writer.as_ref().is_none_or(Writer::has_moved) {
         self.readers.forget();
         *writer = None;
+        if self.settings.must_exist && !self.path.exists() {
+          return Err(Error::no_store(&self.location()));
+        }
         *writer = Some(Writer::open(&self.path, self.settings.durability, self.patience)?);
       }
       Ok(())

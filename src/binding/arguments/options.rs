@@ -51,6 +51,7 @@ impl Arguments<'_> {
         if let Some(durability) = self.option(value, "durability")? {
           options.settings.durability = self.durability(durability)?;
         }
+        options.settings.must_exist = self.flag(value, "mustExist")?;
         if let Some(count) = self.option(value, "keepPrevious")? {
           options.settings.keep_previous = self.previous(count)?;
         }
