@@ -3,7 +3,7 @@
 'use strict'
 
 const { commonOptionsOf, positionalsOf, usageOf } = require('./arguments.js')
-const { allCommands } = require('./commands.js')
+const { NAMES, SUMMARIES } = require('./commands.js')
 
 const WIDTH = 80
 
@@ -19,18 +19,14 @@ const NOTES = [
 
 /** `waymark --help`. */
 function overview() {
-  const commands = allCommands()
-  const width = Math.max(...commands.map(({ name }) => name.length))
+  const width = Math.max(...NAMES.map((name) => name.length))
   return text([
     `waymark: ${INTRODUCTION}`,
     '',
     'Usage: waymark <command> [words] [options]',
     '',
     'Commands:',
-    ...rows(
-      commands.map(({ name, summary }) => [name, summary]),
-      width,
-    ),
+    ...rows(Object.entries(SUMMARIES), width),
     '',
     ...NOTES.flatMap((note) => wrapped(note, WIDTH).concat('')),
     'waymark <command> --help shows words, options and examples.',

@@ -117,28 +117,26 @@ class SessionLease {
   }
 }
 
-const leaseMethods = {
-  async acquireSession(sessionId, options) {
-    const { claim, waiting } = read(options)
-    const acquired = await patiently(
-      () => acquireLease(this, sessionId, claim),
-      ({ isHeld }) => !isHeld,
-      waiting,
-    )
-    if (acquired.isHeld) throw held(sessionId, acquired)
-    return new SessionLease(this, sessionId, claim.ttlMs, acquired)
-  },
+async function acquireSession(store, sessionId, options) {
+  const { claim, waiting } = read(options)
+  const acquired = await patiently(
+    () => acquireLease(store, sessionId, claim),
+    ({ isHeld }) => !isHeld,
+    waiting,
+  )
+  if (acquired.isHeld) throw held(sessionId, acquired)
+  return new SessionLease(store, sessionId, claim.ttlMs, acquired)
+}
 
-  async acquireNext(options) {
-    const { claim, waiting } = read(options)
-    const next = await patiently(
-      // What somebody took meanwhile is theirs.
-      () => acquireNextLease(this, { ...claim, force: false }),
-      (found) => found !== null,
-      waiting,
-    )
-    return next && new SessionLease(this, next.sessionId, claim.ttlMs, next)
-  },
+async function acquireNext(store, options) {
+  const { claim, waiting } = read(options)
+  const next = await patiently(
+    // What somebody took meanwhile is theirs.
+    () => acquireNextLease(store, { ...claim, force: false }),
+    (found) => found !== null,
+    waiting,
+  )
+  return next && new SessionLease(store, next.sessionId, claim.ttlMs, next)
 }
 
 function held(sessionId, { owner, number, expiresAt }) {
@@ -209,4 +207,4 @@ function pause(ms, signal) {
   })
 }
 
-module.exports = { SessionLease, leaseMethods }
+module.exports = { SessionLease, acquireNext, acquireSession }

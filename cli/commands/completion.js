@@ -42,7 +42,6 @@ complete -c waymark -a '(__waymark_complete)'
 
 module.exports = {
   name: 'completion',
-  summary: 'A script that lets bash, zsh or fish complete commands, options, sessions and checkpoints.',
   positionals: [{ name: 'shell', meaning: 'bash, zsh or fish.' }],
   options: [],
   hasNoStore: true,

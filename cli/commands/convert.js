@@ -12,7 +12,6 @@ const ENCODINGS = ['json', 'gzip', 'zstd', 'delta']
 
 module.exports = {
   name: 'convert',
-  summary: 'Store the checkpoints of a session, or of all, in another encoding.',
   positionals: [
     { name: 'encoding', meaning: 'json, gzip, zstd or delta.' },
     { name: 'session', optional: true, meaning: 'This one alone. A single word that begins like a location is one.' },

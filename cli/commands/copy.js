@@ -9,7 +9,6 @@ const SHOWN = 10
 
 module.exports = {
   name: 'copy',
-  summary: 'Copy sessions into another store, byte for byte, whatever kind it is.',
   positionals: [
     { name: 'from', meaning: 'The location of a store.' },
     { name: 'to', meaning: 'The location of another, which is made if it does not exist.' },

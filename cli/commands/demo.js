@@ -9,7 +9,6 @@ const { DONE, FAILED, STOPPED } = require('../complaint.js')
 
 module.exports = {
   name: 'demo',
-  summary: 'See it work: a swarm is killed in the middle and finishes in a new process.',
   positionals: [],
   options: [],
   hasNoStore: true,

@@ -13,7 +13,6 @@ const LONGEST_VALUE = 40
 
 module.exports = {
   name: 'diff',
-  summary: 'What changed from one checkpoint to another: tasks, agents, context and session.',
   positionals: [
     { name: 'session/before', meaning: 'A checkpoint: an id, a beginning, a label, latest, latest~2.' },
     { name: '[session/]after', meaning: 'Another one; without a session, of the same session.' },

@@ -6,7 +6,6 @@ const { bytes, count } = require('../terminal/units.js')
 
 module.exports = {
   name: 'export',
-  summary: 'Write a session into one compressed file that can be carried.',
   positionals: [
     { name: 'session', meaning: 'An id, or a unique beginning of one.' },
     { name: 'file', meaning: 'The file to write, which must not exist, such as nightly.zst.' },

@@ -7,7 +7,6 @@ const { count } = require('../terminal/units.js')
 
 module.exports = {
   name: 'fork',
-  summary: 'Start a new session from a checkpoint of another, which stays as it is.',
   positionals: [
     { name: 'session/checkpoint', meaning: 'Where it starts: an id, a beginning, a label, latest, latest~2.' },
     { name: 'new-session', meaning: 'The id of the new session, which must not exist.' },

@@ -9,7 +9,6 @@ const { bytes, count } = require('../terminal/units.js')
 
 module.exports = {
   name: 'import',
-  summary: 'Bring in a session that export wrote.',
   positionals: [{ name: 'file', meaning: 'The file. All of it is checked before anything of it is to be seen.' }],
   options: [{ name: 'as', value: 'session', meaning: 'Another id for the session.' }],
   notes: ['A session that exists is never overwritten. A store that does not exist yet is made.'],

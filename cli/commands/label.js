@@ -6,7 +6,6 @@ const { wrongUse } = require('../complaint.js')
 
 module.exports = {
   name: 'label',
-  summary: 'Give a checkpoint a label, another one, or none.',
   positionals: [
     { name: 'session/checkpoint', meaning: 'Which one: an id, a beginning, a label, latest, latest~2.' },
     { name: 'label', optional: true, meaning: 'The name. Leave it out with --remove.' },

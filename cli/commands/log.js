@@ -9,7 +9,6 @@ const FORKS_AT_MOST = 200
 
 module.exports = {
   name: 'log',
-  summary: 'The history of a session with its forks, drawn, newest first.',
   positionals: [{ name: 'session', meaning: 'An id, or a unique beginning of one.' }],
   options: [
     { name: 'limit', short: 'n', value: 'number', meaning: 'So many checkpoints at most.' },

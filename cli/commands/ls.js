@@ -11,7 +11,6 @@ const WIDE_ENOUGH = 125
 
 module.exports = {
   name: 'ls',
-  summary: 'The sessions of a store, or the checkpoints of one.',
   positionals: [
     {
       name: 'session',

@@ -4,7 +4,6 @@
 
 module.exports = {
   name: 'pin',
-  summary: 'Keep a checkpoint, whatever retention says; with --off no longer.',
   positionals: [{ name: 'session/checkpoint', meaning: 'Which one: an id, a beginning, a label, latest, latest~2.' }],
   options: [{ name: 'off', meaning: 'Let retention have it again.' }],
   document: '{ sessionId, checkpointId, pinned }',

@@ -11,7 +11,6 @@ const SHOWN = 10
 
 module.exports = {
   name: 'prune',
-  summary: 'Remove the checkpoints that do not stay, of a session or of all.',
   positionals: [
     { name: 'session', optional: true, meaning: 'This one alone. A single word that begins like a location is one.' },
   ],

@@ -16,7 +16,6 @@ const { reasonOf } = require('../explain.js')
 
 module.exports = {
   name: 'recover',
-  summary: 'Make a session what its newest whole checkpoint says, and name those that are damaged.',
   positionals: [{ name: 'session', meaning: 'An id, or a unique beginning of one.' }],
   options: [
     ...RESET_OPTIONS,

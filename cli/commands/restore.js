@@ -14,7 +14,6 @@ const {
 
 module.exports = {
   name: 'restore',
-  summary: 'Make a session what one of its checkpoints says.',
   positionals: [{ name: 'session/checkpoint', meaning: 'Which one: an id, a beginning, a label, latest, latest~2.' }],
   options: RESET_OPTIONS,
   isDestructive: true,

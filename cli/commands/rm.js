@@ -7,7 +7,6 @@ const { ago, bytes, count } = require('../terminal/units.js')
 
 module.exports = {
   name: 'rm',
-  summary: 'Remove a session with everything below it, or one checkpoint.',
   positionals: [
     { name: 'session[/checkpoint]', meaning: 'What to remove. With --yes, a session has to be spelt in full.' },
   ],

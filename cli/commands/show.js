@@ -11,7 +11,6 @@ const ERRORS = 5
 
 module.exports = {
   name: 'show',
-  summary: 'The task tree, the agents, the errors and the metrics of a session or checkpoint.',
   positionals: [
     {
       name: 'session[/checkpoint]',

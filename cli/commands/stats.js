@@ -17,7 +17,6 @@ const STEPS = [SECOND, 10 * SECOND, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 6 * H
 
 module.exports = {
   name: 'stats',
-  summary: 'Bytes by session and kind, and how they grew over time.',
   positionals: [
     { name: 'session', optional: true, meaning: 'This one alone. A single word that begins like a location is one.' },
   ],

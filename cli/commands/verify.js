@@ -10,7 +10,6 @@ const { count } = require('../terminal/units.js')
 
 module.exports = {
   name: 'verify',
-  summary: 'Whether everything is whole, of a session or of all: reads and checks every byte.',
   positionals: [
     { name: 'session', optional: true, meaning: 'This one alone. A single word that begins like a location is one.' },
   ],

@@ -14,7 +14,6 @@ const ENDING_KEYS = ['q', 'Q', '\u0003', '\u0004']
 
 module.exports = {
   name: 'watch',
-  summary: 'A live view that is redrawn as checkpoints come; Ctrl-C or q ends it.',
   positionals: [
     { name: 'session', optional: true, meaning: 'This one alone. A single word that begins like a location is one.' },
   ],
