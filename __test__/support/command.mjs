@@ -1,0 +1,52 @@
+// The command as programs run it: no terminal, everything that it prints in pipes.
+
+import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+import { scratchDirectory } from './stores.mjs'
+
+const ROOT = new URL('../../', import.meta.url)
+const { bin } = JSON.parse(readFileSync(new URL('package.json', ROOT), 'utf8'))
+
+/** The file that `npx waymark` runs. */
+export const COMMAND = fileURLToPath(new URL(bin?.waymark ?? 'cli/main.js', ROOT))
+
+/** What would change what is printed, if whoever runs the tests has set it. */
+const MEDDLERS =
+  'CI COLORTERM COLUMNS FORCE_COLOR LC_ALL LC_CTYPE LINES NODE_DISABLE_COLORS NODE_OPTIONS NODE_TEST_CONTEXT NO_COLOR TMUX WAYMARK_STORE'
+
+const home = scratchDirectory()
+
+/** The environment of a person with a modern terminal and nothing in their home directory. */
+export function environment(overrides = {}) {
+  const env = { ...process.env, HOME: home, USERPROFILE: home, LANG: 'C.UTF-8', TERM: 'xterm-256color' }
+  for (const name of MEDDLERS.split(' ')) delete env[name]
+  return { ...env, ...overrides }
+}
+
+/** Collects what a child prints until it has ended. */
+export function outcomeOf(child) {
+  const printed = { stdout: '', stderr: '' }
+  for (const name of ['stdout', 'stderr']) {
+    child[name]?.setEncoding('utf8').on('data', (text) => {
+      printed[name] += text
+    })
+  }
+  return new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', (code, signal) => resolve({ code, signal, ...printed }))
+  })
+}
+
+/** Starts `waymark` with these arguments, without a terminal and without anything to read. */
+export function startWaymark(args, { env = {}, cwd = home, nodeArgs = [] } = {}) {
+  return spawn(process.execPath, [...nodeArgs, COMMAND, ...args], {
+    cwd,
+    env: environment(env),
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+}
+
+/** Runs it to its end: `code`, `signal`, `stdout` and `stderr`. */
+export const waymark = (args, options) => outcomeOf(startWaymark(args, options))
