@@ -1,0 +1,53 @@
+// What a command is handed: what it was asked for, the store, and somebody to ask and to tell.
+
+'use strict'
+
+const { terminalOf } = require('./terminal/terminal.js')
+
+class Call {
+  #stores = []
+
+  constructor(spec, { words, options }) {
+    this.spec = spec
+    this.words = words
+    this.options = options
+    this.out = terminalOf(process.stdout)
+    this.err = terminalOf(process.stderr)
+  }
+
+  /** Where the store is; `undefined` for the default of the class. */
+  get location() {
+    return this.words.location ?? this.options.store ?? (process.env.WAYMARK_STORE || undefined)
+  }
+
+  /** The store, open; `options` are those of `openStore()`. */
+  store(options) {
+    return this.storeAt(this.location, options)
+  }
+
+  async storeAt(location, options) {
+    const { openStore } = require('./location.js')
+    const store = await openStore(location, options)
+    this.#stores.push(store)
+    return store
+  }
+
+  /** Asks whether to go on, unless `--yes` said so; `lines` tell what would happen. A no is an `exitCode` to return. */
+  async mayGoOn(lines, question) {
+    if (this.options.yes) return true
+    const { ask } = require('./terminal/question.js')
+    return ask(this, lines, question)
+  }
+
+  /** Long work: shows how far it is, and stops it when somebody wants that. See `work.js`. */
+  async work(description, perform) {
+    const { watched } = require('./work.js')
+    return watched(this, description, perform)
+  }
+
+  async close() {
+    await Promise.all(this.#stores.map((store) => store.close()))
+  }
+}
+
+module.exports = { Call }

@@ -1,0 +1,17 @@
+// The commands that there are, in the order in which help shows them. Each is a file that describes itself: see `ls.js`.
+
+'use strict'
+
+const NAMES = ['ls', 'show']
+
+/** One command: only its own file is loaded. */
+function commandOf(name) {
+  return NAMES.includes(name) ? require(`./commands/${name}.js`) : undefined
+}
+
+/** All of them, for help, completion and the README. */
+function allCommands() {
+  return NAMES.map(commandOf)
+}
+
+module.exports = { NAMES, allCommands, commandOf }

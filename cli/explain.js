@@ -1,0 +1,57 @@
+// What errors of the store mean for somebody at a terminal, and what they can do next.
+
+'use strict'
+
+const { Complaint, FAILED, STOPPED, WRONG_USE } = require('./complaint.js')
+
+/** By the code of an error: the exit code, and what to do next. */
+const ADVICE = {
+  WAYMARK_INVALID_ARGUMENT: [WRONG_USE, ''],
+  WAYMARK_INVALID_ID: [WRONG_USE, 'waymark ls lists the sessions that there are.'],
+  WAYMARK_NOT_FOUND: [WRONG_USE, 'waymark ls lists what there is.'],
+  WAYMARK_EXISTS: [WRONG_USE, 'Choose another name, or remove that one first.'],
+  WAYMARK_CONFLICT: [FAILED, 'Somebody changed it meanwhile: look again, and repeat the command.'],
+  WAYMARK_LEASE_HELD: [FAILED, 'Stop that process, or wait until its lease is over.'],
+  WAYMARK_LEASE_LOST: [FAILED, 'Nothing was written: stop that process, or wait until its lease is over.'],
+  WAYMARK_AMBIGUOUS: [WRONG_USE, 'Write it as <session>/<checkpoint>.'],
+  WAYMARK_CORRUPT: [
+    FAILED,
+    'waymark verify shows what is damaged, waymark recover restores the newest checkpoint that is whole.',
+  ],
+  WAYMARK_CHECKSUM_MISMATCH: [
+    FAILED,
+    'waymark verify shows what is damaged, waymark recover restores the newest checkpoint that is whole.',
+  ],
+  WAYMARK_NEWER_VERSION: [FAILED, 'Update waymark.'],
+  WAYMARK_TOO_LARGE: [FAILED, 'It has more bytes than this command reads.'],
+  WAYMARK_IO: [FAILED, 'What was there before is untouched.'],
+  WAYMARK_OUTCOME_UNKNOWN: [FAILED, 'Look at what is there, or do it again.'],
+  WAYMARK_INTERNAL: [FAILED, 'This is a defect in waymark: please report it.'],
+}
+
+/** The complaint about whatever was thrown. */
+function explain(error) {
+  const { code, message } = error ?? {}
+  if (code === 'ABORT_ERR')
+    return new Complaint(`Stopped; everything is whole${error.whole ? `: ${error.whole}` : '.'}`, STOPPED)
+  const [exitCode, next] = ADVICE[code] ?? [FAILED, '']
+  const text = Object.hasOwn(ADVICE, code ?? '') ? inWordsOfTheCommand(message, code) : (message ?? String(error))
+  return new Complaint([sentence(text), next].filter(Boolean).join(' '), exitCode)
+}
+
+/** The store speaks to programmers, of its arguments and its methods. */
+function inWordsOfTheCommand(message, code) {
+  if (code.startsWith('WAYMARK_LEASE'))
+    return message.replace(/(another )(\d+) ms.*$/, (_, another, ms) => another + duration(ms))
+  return message.replace(/^baseDir /, 'The location ')
+}
+
+function duration(ms) {
+  return require('./terminal/units.js').duration(Number(ms))
+}
+
+function sentence(text) {
+  return /[.!?…]$/.test(text) ? text : `${text}.`
+}
+
+module.exports = { explain }

@@ -1,0 +1,86 @@
+#!/usr/bin/env node
+// The command `waymark`: finds out which command is meant, lets it work, and says what came of it.
+
+'use strict'
+
+require('node:module').enableCompileCache?.()
+
+const { Complaint, DONE, STOPPED, WRONG_USE, wrongUse } = require('./complaint.js')
+const { NAMES, commandOf } = require('./commands.js')
+
+/** A reader that has seen enough, such as `head`, is no error. */
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error) => {
+    if (error.code !== 'EPIPE') throw error
+    process.exit(DONE)
+  })
+}
+
+main(process.argv.slice(2)).then(
+  (exitCode) => (process.exitCode = exitCode),
+  (error) => (process.exitCode = complain(error)),
+)
+
+async function main([first, ...rest]) {
+  if (first === undefined) {
+    process.stderr.write(require('./help.js').overview())
+    return WRONG_USE
+  }
+  if (first === '--help' || first === '-h' || (first === 'help' && rest.length === 0)) {
+    return say(require('./help.js').overview())
+  }
+  if (first === '--version' || first === '-V') return say(`${require('../package.json').version}\n`)
+  if (first === 'help') return main([rest[0], '--help'])
+  // What the scripts of `completion` call.
+  if (first === '__complete') return say(await require('./complete.js').complete(rest))
+  const command = commandOf(first)
+  if (!command) throw unknown(first)
+  return run(command, rest)
+}
+
+async function run(command, argv) {
+  const { read } = require('./arguments.js')
+  const asked = read(command, argv)
+  if (asked.options.help) return say(require('./help.js').helpOf(command))
+  const { Call } = require('./call.js')
+  const call = new Call(command, asked)
+  try {
+    const { exitCode = DONE, json, text } = await command.run(call)
+    if (call.options.json && json !== undefined) say(documentOf(json))
+    if (!call.options.json && text)
+      say(
+        text(call.out)
+          .map((line) => `${line}\n`)
+          .join(''),
+      )
+    return exitCode
+  } finally {
+    await call.close()
+  }
+}
+
+/** JSON escapes most control characters by itself; a terminal would obey the rest. */
+function documentOf(value) {
+  const text = JSON.stringify(value, null, 2)
+  return `${text.replaceAll(/[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)}\n`
+}
+
+function say(text) {
+  process.stdout.write(text)
+  return DONE
+}
+
+function unknown(word) {
+  if (word.startsWith('-')) return wrongUse('A command comes first, its options after it. See waymark --help.')
+  const { didYouMean } = require('./near.js')
+  return wrongUse(`There is no command ${JSON.stringify(word)}.${didYouMean(word, NAMES)} See waymark --help.`)
+}
+
+/** Tells people what went wrong; the exit code tells programs. */
+function complain(error) {
+  const { clean } = require('./terminal/width.js')
+  const complaint = error instanceof Complaint ? error : require('./explain.js').explain(error)
+  const lines = [`waymark: ${complaint.message}`, ...complaint.details.map((line) => `  ${line}`)]
+  process.stderr.write(lines.map((line) => `${clean(line)}\n`).join(''))
+  return complaint.exitCode ?? STOPPED
+}

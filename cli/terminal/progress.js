@@ -1,0 +1,84 @@
+// How far long work is: a bar that is redrawn on a terminal and gone in the end, plain lines elsewhere.
+
+'use strict'
+
+const { bar } = require('./bar.js')
+const { bytes } = require('./units.js')
+const { clip, widthOf } = require('./width.js')
+
+const BAR_WIDTH = 24
+/** What is over before anybody could have read it is not drawn at all. */
+const PATIENCE_MS = 150
+const LINE_EVERY_MS = 1000
+const PHASES = { check: ', checking' }
+
+function progressOn(terminal, title) {
+  return terminal.isTerminal ? new Bar(terminal, title) : new Lines(terminal, title)
+}
+
+/** `Verifying nightly: 40 of 120, 1.2 MB`. */
+function sentence(title, { phase, done, total, bytes: size }) {
+  return `${title}${PHASES[phase] ?? ''}: ${done} of ${total}${size > 0 ? `, ${bytes(size)}` : ''}`
+}
+
+class Bar {
+  #terminal
+  #title
+  #began = performance.now()
+  #isDrawn = false
+
+  constructor(terminal, title) {
+    this.#terminal = terminal
+    this.#title = title
+  }
+
+  show(state) {
+    if (performance.now() - this.#began < PATIENCE_MS) return
+    const { stream, columns, glyphs } = this.#terminal
+    const { text, painted } = bar(this.#terminal, BAR_WIDTH, state.total, [{ value: state.done, style: 'green' }])
+    // The last column stays free: some terminals wrap when it is written to.
+    const room = columns - widthOf(text) - 2
+    const words = this.#terminal.paint(sentence(this.#title, state))
+    stream.write(
+      room < 10
+        ? `\r\u001b[2K${clip(words, columns - 1, glyphs.ellipsis)}`
+        : `\r\u001b[2K${painted} ${clip(words, room, glyphs.ellipsis)}`,
+    )
+    this.#isDrawn = true
+  }
+
+  end() {
+    if (this.#isDrawn) this.#terminal.stream.write('\r\u001b[2K')
+  }
+}
+
+class Lines {
+  #terminal
+  #title
+  #toldAt = performance.now()
+  #told
+  #last
+
+  constructor(terminal, title) {
+    this.#terminal = terminal
+    this.#title = title
+  }
+
+  show(state) {
+    this.#last = state
+    if (performance.now() - this.#toldAt >= LINE_EVERY_MS) this.#tell(state)
+  }
+
+  /** The last word is told, however quick it was. */
+  end() {
+    if (this.#last && this.#last !== this.#told) this.#tell(this.#last)
+  }
+
+  #tell(state) {
+    this.#told = state
+    this.#toldAt = performance.now()
+    this.#terminal.stream.write(`${this.#terminal.paint(sentence(this.#title, state))}\n`)
+  }
+}
+
+module.exports = { progressOn }
