@@ -8,7 +8,7 @@ import { snapshotOf } from './support/snapshot.mjs'
 import { noTerminal, seenOf } from './support/terminal.mjs'
 
 /** While they read, a bar is redrawn, which takes more than letters. */
-const HAS_PROGRESS = ['verify', 'prune']
+const HAS_PROGRESS = new Set(['verify', 'prune'])
 
 describe('what the command shows', () => {
   let location
@@ -30,11 +30,11 @@ describe('what the command shows', () => {
     },
     'the checkpoints of a session': {
       args: () => ['ls', 'nightly-build'],
-      has: () => [...ids.build, 'green', ...ENCODINGS, 'whole', 'pinned'].map((word) => new RegExp(word)),
+      has: () => [...ids.build.map(begun), /green/, ...ENCODINGS.map((encoding) => new RegExp(encoding)), /whole, pin/],
     },
     'the checkpoints of a damaged session': {
       args: () => ['ls', 'broken'],
-      has: () => [...ids.broken.map((id) => new RegExp(id)), /damaged/, /whole/, /waymark recover/],
+      has: () => [...ids.broken.map(begun), /damaged/, /whole/, /waymark recover/, /not valid JSON/],
     },
     'the checkpoints of agents': {
       args: () => ['ls', 'nightly-build', '--agents'],
@@ -52,7 +52,7 @@ describe('what the command shows', () => {
     'the history of a damaged session': { args: () => ['log', 'broken'], has: () => [new RegExp(ids.broken[2])] },
     'a session': {
       args: () => ['show', 'nightly-build'],
-      has: () => [/Nightly build/, /active/, /root/, /module-3\b/, /agent-2/, /E_TIMEOUT/, /writer/],
+      has: () => [/Nightly build/, /active/, /root/, /module-3\b/, /agent-2/, /E_TIMEOUT/],
     },
     'a failed session': {
       args: () => ['show', 'migration'],
@@ -115,12 +115,6 @@ describe('what the command shows', () => {
         })
       }
 
-      it('fits a terminal that is narrower than anybody expects', { skip: noTerminal }, async () => {
-        const seen = await seenOf([...args(), location], { columns: 40 })
-        assert.equal(seen.code, code, seen.text)
-        assertFits(seen)
-      })
-
       it('has no escape sequence with NO_COLOR, and the same lines', { skip: noTerminal }, async () => {
         const env = { NO_COLOR: '1', FORCE_COLOR: '1' }
         const [plain, coloured] = await Promise.all([
@@ -129,8 +123,8 @@ describe('what the command shows', () => {
         ])
         assert.equal(plain.code, code, plain.text)
         assert.doesNotMatch(plain.raw, STYLED)
-        if (!HAS_PROGRESS.includes(args()[0])) assertPlain(plain.raw.replaceAll('\r\n', '\n'))
-        assert.equal(withoutTimes(plain.text), withoutTimes(coloured.text))
+        if (!HAS_PROGRESS.has(args()[0])) assertPlain(plain.raw.replaceAll('\r\n', '\n'))
+        assert.deepEqual(timeless(plain.lines), timeless(coloured.lines))
       })
 
       it('is one document with --json, the same on a terminal', async () => {
@@ -154,6 +148,18 @@ describe('what the command shows', () => {
     for (const args of [['ls'], ['show', 'nightly-build'], ['log', 'nightly-build'], ['verify', 'broken']]) {
       const { raw } = await seenOf([...args, location])
       assert.match(raw, COLOURED, args.join(' '))
+    }
+  })
+
+  it('has tables and trees that fit a terminal narrower than anybody expects', { skip: noTerminal }, async () => {
+    for (const args of [
+      ['ls'],
+      ['ls', 'nightly-build'],
+      ['show', 'nightly-build'],
+      ['log', 'nightly-build'],
+      ['stats'],
+    ]) {
+      assertFits(await seenOf([...args, location], { columns: 40 }))
     }
   })
 
@@ -193,7 +199,7 @@ describe('what the command shows', () => {
 
   it('lists checkpoints with the newest first, each with its parent, its trigger and its time', async () => {
     const [header, ...lines] = linesOf(await waymark(['ls', 'nightly-build', location]))
-    assert.match(header, /CHECKPOINT.*WHEN.*AGO.*TRIGGER.*LABEL.*PARENT.*SIZE.*ENCODING.*STATE/)
+    assert.match(header, /CHECKPOINT.*WHEN.*AGO.*TRIGGER.*LABEL.*PARENT.*SIZE.*STATE/)
     assert.deepEqual(
       lines.map((line) => line.split(' ')[0]),
       ids.build.toReversed(),
@@ -326,9 +332,14 @@ describe('what the command shows', () => {
 
 const linesIn = (text) => text.split('\n').length
 
-/** What is said about how long ago something was changes while the test runs. */
-function withoutTimes(text) {
-  return text.replaceAll(/\b(?:now|\d+ (?:ms|s|min|h)(?: ago)?)\b| +/g, ' ')
+/** What is said about how long ago something was changes while the test runs; there is a line all the same. */
+function timeless(lines) {
+  return lines.map((line) => (/\b(?:now|ago|\d+ (?:ms|s))\b/.test(line) ? 'some time ago' : line))
+}
+
+/** An id, or as much of it as nothing else begins with, where there is no room for more. */
+function begun(id, _, all) {
+  return new RegExp(uniqueBeginning(id, all))
 }
 
 function uniqueBeginning(id, others) {
