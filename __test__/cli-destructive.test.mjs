@@ -52,7 +52,7 @@ describe('a command that takes something away', () => {
       },
     },
     convert: {
-      args: ['convert', 'nightly-build', 'zstd'],
+      args: ['convert', 'zstd', 'nightly-build'],
       announces: [/nightly-build/, /zstd/, /\b(8|11)\b/],
       isDone: async (store) => {
         const { checkpoints } = await store.listCheckpointInfo('nightly-build')
@@ -186,7 +186,7 @@ describe('a command that takes something away', () => {
       ['restore', 'owned/latest'],
       ['rm', 'owned'],
       ['prune', 'owned', '--keep-last', '1'],
-      ['convert', 'owned', 'gzip'],
+      ['convert', 'gzip', 'owned'],
     ]) {
       const outcome = await waymark([...args, '--yes', '--store', copy])
       assert.equal(outcome.code, 1, `${args.join(' ')}: ${outcome.stdout}`)
