@@ -32,7 +32,8 @@ class Session {
   #child
   #screen
   #watchers = new Set()
-  #raw = []
+  #raw = ''
+  #decoder = new TextDecoder()
   #isOver = false
 
   constructor(words, { columns, rows, env, cwd }) {
@@ -50,8 +51,9 @@ class Session {
     this.#screen.onData((answer) => this.type(answer))
     this.#child.stdin.on('error', () => {})
     this.#child.stdout.on('data', (bytes) => {
-      this.#raw.push(bytes)
-      this.#screen.write(bytes, () => this.#look())
+      const text = this.#decoder.decode(bytes, { stream: true })
+      this.#raw += text
+      this.#screen.write(text, () => this.#look())
     })
     this.ended = new Promise((resolve, reject) => {
       this.#child.once('error', reject)
@@ -72,7 +74,7 @@ class Session {
 
   /** Everything that the program sent to the terminal. */
   get raw() {
-    return Buffer.concat(this.#raw).toString()
+    return this.#raw
   }
 
   /** What has scrolled out of sight and what is to be seen, without the empty lines at the end. */
