@@ -2,17 +2,28 @@
 
 'use strict'
 
-const { terminalOf } = require('./terminal/terminal.js')
+const { FAILED } = require('./complaint.js')
+const { standard, terminalOf } = require('./terminal/terminal.js')
 
 class Call {
   #stores = []
+  #out
+  #err
 
   constructor(spec, { words, options }) {
     this.spec = spec
     this.words = words
     this.options = options
-    this.out = terminalOf(process.stdout)
-    this.err = terminalOf(process.stderr)
+  }
+
+  get out() {
+    this.#out ??= terminalOf(standard('stdout'))
+    return this.#out
+  }
+
+  get err() {
+    this.#err ??= terminalOf(standard('stderr'))
+    return this.#err
   }
 
   /** Where the store is; `undefined` for the default of the class. */
@@ -32,11 +43,16 @@ class Call {
     return store
   }
 
-  /** Asks whether to go on, unless `--yes` said so; `lines` tell what would happen. A no is an `exitCode` to return. */
+  /** Asks whether to go on, unless `--yes` said so; `lines` tell what would happen. */
   async mayGoOn(lines, question) {
     if (this.options.yes) return true
     const { ask } = require('./terminal/question.js')
     return ask(this, lines, question)
+  }
+
+  /** What a command gives back that was told not to go on. */
+  declined() {
+    return { exitCode: FAILED, json: { declined: true }, text: () => ['Nothing was changed.'] }
   }
 
   /** Long work: shows how far it is, and stops it when somebody wants that. See `work.js`. */

@@ -2,7 +2,28 @@
 
 'use strict'
 
-const NAMES = ['ls', 'show']
+const NAMES = [
+  'ls',
+  'log',
+  'show',
+  'diff',
+  'stats',
+  'watch',
+  'verify',
+  'recover',
+  'restore',
+  'fork',
+  'label',
+  'pin',
+  'prune',
+  'convert',
+  'export',
+  'import',
+  'copy',
+  'rm',
+  'demo',
+  'completion',
+]
 
 /** One command: only its own file is loaded. */
 function commandOf(name) {

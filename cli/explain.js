@@ -29,21 +29,21 @@ const ADVICE = {
   WAYMARK_INTERNAL: [FAILED, 'This is a defect in waymark: please report it.'],
 }
 
-/** The complaint about whatever was thrown. */
-function explain(error) {
-  const { code, message } = error ?? {}
-  if (code === 'ABORT_ERR')
-    return new Complaint(`Stopped; everything is whole${error.whole ? `: ${error.whole}` : '.'}`, STOPPED)
-  const [exitCode, next] = ADVICE[code] ?? [FAILED, '']
-  const text = Object.hasOwn(ADVICE, code ?? '') ? inWordsOfTheCommand(message, code) : (message ?? String(error))
-  return new Complaint([sentence(text), next].filter(Boolean).join(' '), exitCode)
+/** The complaint about whatever was thrown. A command may know better what to do next: `advice`, by code. */
+function explain(error, advice = {}) {
+  if (error instanceof Complaint) return error
+  const { code = '', message = String(error) } = error ?? {}
+  if (code === 'ABORT_ERR') return new Complaint(`Stopped; everything is whole: ${error.whole}`, STOPPED)
+  const [exitCode, next] = Object.hasOwn(ADVICE, code) ? ADVICE[code] : [FAILED, '']
+  return new Complaint([sentence(plainWords(message)), advice[code] ?? next].filter(Boolean).join(' '), exitCode)
 }
 
-/** The store speaks to programmers, of its arguments and its methods. */
-function inWordsOfTheCommand(message, code) {
-  if (code.startsWith('WAYMARK_LEASE'))
-    return message.replace(/(another )(\d+) ms.*$/, (_, another, ms) => another + duration(ms))
-  return message.replace(/^baseDir /, 'The location ')
+/** The store speaks to programmers: of arguments and methods, and in milliseconds. */
+function plainWords(message) {
+  return message
+    .replace(/\. (?:Acquire|Choose|Give the import|Take|Wait) .*$/s, '')
+    .replace(/\bfor another (\d+) ms\b/, (_, ms) => `for another ${duration(ms)}`)
+    .replace(/^baseDir /, 'The location ')
 }
 
 function duration(ms) {
@@ -54,4 +54,4 @@ function sentence(text) {
   return /[.!?…]$/.test(text) ? text : `${text}.`
 }
 
-module.exports = { explain }
+module.exports = { explain, plainWords }

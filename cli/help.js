@@ -33,7 +33,7 @@ function overview() {
     ),
     '',
     ...NOTES.flatMap((note) => wrapped(note, WIDTH).concat('')),
-    'waymark <command> --help shows its options and examples; waymark --version the version.',
+    'waymark <command> --help shows options and examples, waymark --version the version.',
   ])
 }
 

@@ -7,7 +7,8 @@ const { existsSync } = require('node:fs')
 const { wrongUse } = require('./complaint.js')
 
 const PATH = /^(?:[/\\]|\.{1,2}(?:[/\\]|$)|~(?:[/\\]|$)|[A-Za-z]:[/\\])/
-const SCHEME = /^(?:sqlite|memory|postgres|postgresql):/
+/** Of the form that the class takes, or of one that it will say it does not take: no session has a slash. */
+const SCHEME = /^(?:(?:sqlite|memory|postgres|postgresql):|[a-z][a-z\d+]+:\/\/)/i
 
 /** Whether a word says by its beginning that it is a place, and no session. */
 function isLocation(word) {

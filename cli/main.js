@@ -5,16 +5,9 @@
 
 require('node:module').enableCompileCache?.()
 
-const { Complaint, DONE, STOPPED, WRONG_USE, wrongUse } = require('./complaint.js')
+const { Complaint, DONE, WRONG_USE, wrongUse } = require('./complaint.js')
 const { NAMES, commandOf } = require('./commands.js')
-
-/** A reader that has seen enough, such as `head`, is no error. */
-for (const stream of [process.stdout, process.stderr]) {
-  stream.on('error', (error) => {
-    if (error.code !== 'EPIPE') throw error
-    process.exit(DONE)
-  })
-}
+const { standard, terminalOf } = require('./terminal/terminal.js')
 
 main(process.argv.slice(2)).then(
   (exitCode) => (process.exitCode = exitCode),
@@ -23,7 +16,7 @@ main(process.argv.slice(2)).then(
 
 async function main([first, ...rest]) {
   if (first === undefined) {
-    process.stderr.write(require('./help.js').overview())
+    standard('stderr').write(require('./help.js').overview())
     return WRONG_USE
   }
   if (first === '--help' || first === '-h' || (first === 'help' && rest.length === 0)) {
@@ -47,13 +40,10 @@ async function run(command, argv) {
   try {
     const { exitCode = DONE, json, text } = await command.run(call)
     if (call.options.json && json !== undefined) say(documentOf(json))
-    if (!call.options.json && text)
-      say(
-        text(call.out)
-          .map((line) => `${line}\n`)
-          .join(''),
-      )
+    if (!call.options.json && text) say(shown(text(call.out), call.out))
     return exitCode
+  } catch (error) {
+    throw require('./explain.js').explain(error, command.advice)
   } finally {
     await call.close()
   }
@@ -65,8 +55,14 @@ function documentOf(value) {
   return `${text.replaceAll(/[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)}\n`
 }
 
+/** Lines as they are written: a sentence that is too long for the terminal is broken between words. */
+function shown(lines, terminal) {
+  const broken = terminal.isTerminal ? require('./terminal/lines.js').foldedAll(lines, terminal.columns) : lines
+  return broken.map((line) => `${line}\n`).join('')
+}
+
 function say(text) {
-  process.stdout.write(text)
+  standard('stdout').write(text)
   return DONE
 }
 
@@ -78,9 +74,15 @@ function unknown(word) {
 
 /** Tells people what went wrong; the exit code tells programs. */
 function complain(error) {
-  const { clean } = require('./terminal/width.js')
   const complaint = error instanceof Complaint ? error : require('./explain.js').explain(error)
+  const stream = standard('stderr')
+  const terminal = terminalOf(stream)
   const lines = [`waymark: ${complaint.message}`, ...complaint.details.map((line) => `  ${line}`)]
-  process.stderr.write(lines.map((line) => `${clean(line)}\n`).join(''))
-  return complaint.exitCode ?? STOPPED
+  stream.write(
+    shown(
+      lines.map((line) => terminal.paint(line)),
+      terminal,
+    ),
+  )
+  return complaint.exitCode
 }

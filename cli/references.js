@@ -2,7 +2,7 @@
 
 'use strict'
 
-const { wrongUse } = require('./complaint.js')
+const { failure, wrongUse } = require('./complaint.js')
 
 const LATEST = /^latest(?:~(\d{1,15}))?$/
 const SHOWN = 5
@@ -32,6 +32,9 @@ function unknownSession(store, word, ids) {
   const { isLocation } = require('./location.js')
   const { didYouMean } = require('./near.js')
   const { existsSync } = require('node:fs')
+  const { session, ref } = split(word)
+  if (ref !== undefined && ids.includes(session))
+    return `${quote(word)} is a checkpoint, and a session is wanted here: write ${session}.`
   const sentence = `There is no session ${quote(word)} in ${store.getBaseDir()}.`
   if (isLocation(word)) return `${sentence} The session comes first, the location last.`
   if (word !== '' && existsSync(word)) return `${sentence} If you mean the place, write ./${word}.`
@@ -76,6 +79,13 @@ function latestBut(checkpoints, back, session) {
   throw wrongUse(`Session ${session} has ${has}. ${listsThem(session)}`)
 }
 
+/** The checkpoint itself. */
+async function read(store, { sessionId: session, checkpointId }) {
+  const stored = await store.getCheckpoint(session, checkpointId)
+  if (stored) return stored
+  throw failure(`Checkpoint ${session}/${checkpointId} went away meanwhile. ${listsThem(session)}`)
+}
+
 /** A word that must name a checkpoint: `{ sessionId, checkpointId, info?, damaged? }`. */
 async function checkpoint(store, word, { session: fallback } = {}) {
   const { session, ref } = split(word)
@@ -106,4 +116,4 @@ function quote(word) {
   return JSON.stringify(word)
 }
 
-module.exports = { checkpoint, checkpointsOf, found, pick, sessionId, split }
+module.exports = { checkpoint, checkpointsOf, found, pick, read, sessionId, split }

@@ -27,4 +27,14 @@ async function watched(call, { title, whole, isQuiet = false }, perform) {
   }
 }
 
-module.exports = { watched }
+/** Does the same with several sessions, one after the other, and tells which one it is at. */
+async function eachOf(ids, verb, onProgress, perform) {
+  const results = []
+  for (const [index, id] of ids.entries()) {
+    const title = `${verb} ${id}${ids.length > 1 ? ` (${index + 1} of ${ids.length})` : ''}`
+    results.push(await perform(id, (state) => onProgress({ ...state, title })))
+  }
+  return results
+}
+
+module.exports = { eachOf, watched }

@@ -5,9 +5,6 @@
 
 'use strict'
 
-const { randomBytes } = require('node:crypto')
-const { hostname } = require('node:os')
-
 const { acquireLease, acquireNextLease, releaseLease, renewLease } = require('../binding.js')
 const { errorOf, isObject, wrong } = require('./errors.js')
 const { abortError, checkedSignal } = require('./signals.js')
@@ -164,6 +161,9 @@ function read(options = {}) {
 
 /** Tells people where to look, and two stores of one process apart. */
 function defaultOwner() {
+  // Loaded here: most who load the package never ask, and a command would start noticeably later.
+  const { randomBytes } = require('node:crypto')
+  const { hostname } = require('node:os')
   const place = hostname()
     .replaceAll(/\p{Cc}/gu, '')
     .slice(0, 100)

@@ -3,13 +3,11 @@
 'use strict'
 
 const { table } = require('../terminal/table.js')
-const { ago, bytes, count, moment } = require('../terminal/units.js')
+const { bytes, count, moment, passed } = require('../terminal/units.js')
 
-/** How many sessions without a document of their own have their newest checkpoint read, for what a list shows of it. */
-const READ_AT_MOST = 50
 const CHECKED_AT_ONCE = 8
-/** A list of checkpoints with all that is known of them takes up about so many columns. */
-const WIDE_ENOUGH = 118
+/** A list with all that is known of checkpoints takes up about so many columns. */
+const WIDE_ENOUGH = 125
 
 module.exports = {
   name: 'ls',
@@ -32,8 +30,7 @@ module.exports = {
 
 async function run(call) {
   const { session } = call.words
-  const { wholeNumber } = require('../quantities.js')
-  const limit = call.options.limit === undefined ? undefined : wholeNumber('--limit', call.options.limit)
+  const limit = limitOf(call.options)
   const store = await call.store()
   if (session === undefined) return sessions(store, limit)
   const { sessionId } = require('../references.js')
@@ -41,54 +38,20 @@ async function run(call) {
   return call.options.agents ? agents(store, id, limit) : checkpoints(call, store, id, limit)
 }
 
+function limitOf({ limit }) {
+  if (limit === undefined) return undefined
+  const { wholeNumber } = require('../quantities.js')
+  return wholeNumber('--limit', limit)
+}
+
 async function sessions(store, limit) {
-  const infos = (await store.sessionsInfo()).slice(0, limit)
-  await completed(store, infos)
+  const { sessionTable, sessionsOf } = require('../sessions.js')
+  const infos = await sessionsOf(store, limit)
   return {
     json: { location: store.getBaseDir(), sessions: infos },
     text: (terminal) =>
       infos.length === 0 ? [`No sessions in ${terminal.paint(store.getBaseDir())}.`] : sessionTable(infos, terminal),
   }
-}
-
-/** What the document of a session does not say, or was never there to say, its newest checkpoint may. */
-async function completed(store, infos) {
-  const silent = infos.filter(({ status, tasks, newestCheckpoint }) => newestCheckpoint && !(status && tasks?.total))
-  const newest = silent.toSorted((a, b) => b.newestCheckpoint.timestamp - a.newestCheckpoint.timestamp)
-  for (const info of newest.slice(0, READ_AT_MOST)) {
-    const { stateOf } = require('../state.js')
-    const checkpoint = await store.getCheckpoint(info.id, info.newestCheckpoint.id).catch(() => null)
-    if (!checkpoint) continue
-    const { name, status, tasks } = stateOf(checkpoint)
-    Object.assign(info, { name: info.name ?? name, status: info.status ?? status, tasks })
-  }
-}
-
-function sessionTable(infos, terminal) {
-  const { taskBar } = require('../terminal/bar.js')
-  const { styleOf } = require('../terminal/status.js')
-  const barWidth = terminal.columns >= 110 ? 16 : 8
-  const columns = [
-    { title: 'SESSION', least: 12 },
-    { title: 'NAME', least: 10, spare: 3 },
-    { title: 'STATUS', least: 6 },
-    { title: 'TASKS', least: 9 },
-    { title: 'CHECKPOINTS', right: true, least: 6 },
-    { title: 'NEWEST', least: 8, right: true },
-    { title: 'SIZE', right: true },
-    { title: 'OWNER', least: 8, spare: 1 },
-  ]
-  const rows = infos.map((info) => [
-    info.id,
-    info.name === info.id ? '' : info.name,
-    info.damaged ? { text: 'damaged', style: 'red' } : { text: info.status, style: styleOf(info.status) },
-    taskBar(terminal, barWidth, info.tasks),
-    String(info.checkpointCount),
-    info.newestCheckpoint ? ago(info.newestCheckpoint.timestamp) : '',
-    bytes(info.sizeBytes),
-    info.lease && info.lease.expiresAt > Date.now() ? info.lease.owner : '',
-  ])
-  return table(columns, rows, terminal)
 }
 
 async function checkpoints(call, store, id, limit) {
@@ -105,7 +68,7 @@ async function checkpoints(call, store, id, limit) {
     json: { sessionId: id, total: all.length, checkpoints: entries },
     text(terminal) {
       if (entries.length === 0) return [`Session ${terminal.paint(id)} has no checkpoints.`]
-      const lines = checkpointTable(entries, terminal)
+      const lines = checkpointTable(entries, all, terminal)
       if (listed.length < all.length) lines.push(terminal.paint(`${listed.length} of ${all.length} checkpoints`, 'dim'))
       if (isDamaged) lines.push('', ...damageReport(entries, terminal))
       return lines
@@ -147,26 +110,26 @@ function wholeness(verdict, isUnreadable) {
   return { whole: false, error: verdict.error, code: verdict.code }
 }
 
-function checkpointTable(entries, terminal) {
+function checkpointTable(entries, all, terminal) {
   const isNarrow = terminal.columns < WIDE_ENOUGH
-  const places = new Map(entries.map(({ id }, index) => [id, index]))
+  const places = new Map(all.map(({ id }, index) => [id, index]))
   const columns = [
     ...(isNarrow ? [{ title: '~', right: true }] : []),
-    { title: 'CHECKPOINT', least: 12 },
-    { title: 'WHEN', spare: 4 },
+    { title: 'CHECKPOINT' },
+    { title: 'WHEN', spare: 4, isLuxury: true },
     { title: 'AGO', right: true },
     { title: 'TRIGGER', least: 7, spare: 2 },
     { title: 'LABEL', least: 6, spare: 1 },
     { title: 'PARENT', least: 6, spare: 3 },
     { title: 'SIZE', right: true },
     { title: 'CODEC' },
-    { title: 'STATE', least: 7 },
+    { title: 'STATE' },
   ]
   const rows = entries.map((entry, index) => [
     ...(isNarrow ? [index] : []),
     entry.id,
     entry.timestamp === undefined ? '' : moment(entry.timestamp).slice(isNarrow ? 5 : 0),
-    entry.timestamp === undefined ? '' : ago(entry.timestamp).replace(/ ago$/, ''),
+    entry.timestamp === undefined ? '' : passed(entry.timestamp),
     entry.trigger,
     { text: entry.label, style: 'cyan' },
     // Where there is no room for another id, its place in the list: what `latest~2` says.
@@ -185,21 +148,18 @@ function stateCell({ whole, pinned }) {
 }
 
 function damageReport(entries, terminal) {
+  const { line } = require('../terminal/lines.js')
   const damaged = entries.filter(({ whole }) => whole === false)
   return [
     `${count(damaged.length, 'checkpoint')} damaged; waymark recover restores the newest that is whole.`,
-    ...damaged.slice(0, 5).map(({ id, error }) => {
-      const { clean, clip } = require('../terminal/width.js')
-      return `  ${terminal.paint(clip(clean(`${id}: ${error}`), terminal.columns - 2, terminal.glyphs.ellipsis))}`
-    }),
+    // The path would leave no room for what is wrong; waymark verify has both.
+    ...damaged.map(({ id, error }) => line(terminal, [[`  ${id}: ${error.replace(/^.* is damaged: /, '')}`]])),
   ]
 }
 
 async function agents(store, session, limit) {
-  const ids = await store.listAgents(session)
-  const lists = await Promise.all(
-    ids.map(async (agentId) => Object.assign({ agentId }, await store.agent(session, agentId).info({ limit }))),
-  )
+  const { agentTable, listsOf } = require('../agents.js')
+  const lists = await listsOf(store, session, limit)
   return {
     json: { sessionId: session, agents: lists },
     text: (terminal) =>
@@ -207,36 +167,4 @@ async function agents(store, session, limit) {
         ? [`No agent of session ${terminal.paint(session)} has checkpoints of its own.`]
         : agentTable(lists, terminal),
   }
-}
-
-function agentTable(lists, terminal) {
-  const { styleOf } = require('../terminal/status.js')
-  const columns = [
-    { title: 'AGENT', least: 8 },
-    { title: 'CHECKPOINT' },
-    { title: 'AGO', right: true },
-    { title: 'ITERATION', right: true, least: 4 },
-    { title: 'STATUS', least: 8 },
-    { title: 'LABEL', least: 8 },
-    { title: 'MESSAGES', right: true, least: 4, spare: 2 },
-    { title: 'TOKENS', right: true, spare: 1 },
-    { title: 'SIZE', right: true },
-    { title: 'ENCODING', spare: 3 },
-  ]
-  const rows = lists.flatMap(({ agentId, checkpoints: infos, damaged }) => [
-    ...infos.map((info) => [
-      agentId,
-      info.id,
-      ago(info.timestamp).replace(/ ago$/, ''),
-      info.iteration,
-      { text: info.status, style: styleOf(info.status) },
-      { text: info.label, style: 'cyan' },
-      info.messageCount,
-      info.tokensUsed,
-      bytes(info.sizeBytes),
-      info.encoding,
-    ]),
-    ...damaged.map(({ id }) => [agentId, id, '', '', { text: 'damaged', style: 'red' }, '', '', '', '', '']),
-  ])
-  return table(columns, rows, terminal)
 }

@@ -2,10 +2,8 @@
 
 'use strict'
 
-const { membersOf, tasksOf, countsOf, textOf } = require('../state.js')
-const { flow, line, section } = require('../terminal/lines.js')
-const { signOf, styleOf } = require('../terminal/status.js')
-const { ago, bytes, count, duration, moment } = require('../terminal/units.js')
+const { section } = require('../terminal/lines.js')
+const { agentLines, errorLines, header, metricLines, treeLines } = require('../portrait.js')
 
 const LEVELS = 3
 const SIBLINGS = 20
@@ -44,6 +42,7 @@ async function run(call) {
   const levels = call.options.depth === undefined ? LEVELS : wholeNumber('--depth', call.options.depth)
   const store = await call.store()
   const state = await wanted(call, store)
+  if (state.agents) return agentsAlone(state)
   const { lease } = (await store.sessionsInfo()).find(({ id }) => id === state.sessionId) ?? {}
   const limits = call.options.all ? {} : limitsOf(call, levels)
   return {
@@ -54,6 +53,19 @@ async function run(call) {
       ...section(terminal, 'Agents', agentLines(terminal, state, limits)),
       ...section(terminal, 'Errors', errorLines(terminal, state, limits)),
       ...section(terminal, 'Metrics', metricLines(terminal, state)),
+    ],
+  }
+}
+
+/** A session of which there is nothing but what its agents stored. */
+function agentsAlone({ sessionId, agents }) {
+  const { agentTable } = require('../agents.js')
+  return {
+    json: { sessionId, agents },
+    text: (terminal) => [
+      terminal.paint(sessionId, 'bold'),
+      'It was never saved, and has no checkpoints but those of its agents.',
+      ...section(terminal, 'Agents', agentTable(agents, terminal)),
     ],
   }
 }
@@ -69,205 +81,22 @@ async function wanted(call, store) {
   const { session, ref } = references.split(call.words['session[/checkpoint]'])
   const sessionId = await references.sessionId(store, session)
   const checkpoints = await references.checkpointsOf(store, sessionId)
-  if (call.options.saved || (ref === undefined && checkpoints.length === 0)) return saved(store, sessionId)
-  const { id, info } = references.pick(checkpoints, ref ?? 'latest', sessionId)
-  const raw = await store.getCheckpoint(sessionId, id)
-  if (!raw) {
-    const { failure } = require('../complaint.js')
-    throw failure(
-      `Checkpoint ${sessionId}/${id} went away meanwhile. waymark ls ${sessionId} lists those that are left.`,
-    )
+  if (call.options.saved || (ref === undefined && checkpoints.length === 0)) {
+    return saved(store, sessionId, checkpoints.length > 0)
   }
+  const { id, info } = references.pick(checkpoints, ref ?? 'latest', sessionId)
+  const raw = await references.read(store, { sessionId, checkpointId: id })
   const back = checkpoints.findIndex((checkpoint) => checkpoint.id === id)
   return { sessionId, raw, info, back, ...raw }
 }
 
-async function saved(store, sessionId) {
+async function saved(store, sessionId, hasCheckpoints) {
   const [session, taskTree] = await Promise.all([store.loadSession(sessionId), store.loadTaskTree(sessionId)])
-  if (!session && !taskTree) {
+  if (session || taskTree) return { sessionId, raw: { session, taskTree }, session, taskTree, agentStates: {} }
+  if (hasCheckpoints) {
     const { wrongUse } = require('../complaint.js')
-    throw wrongUse(`Session ${sessionId} was never saved. waymark show ${sessionId} shows its newest checkpoint.`)
+    throw wrongUse(`Session ${sessionId} was never saved. Leave out --saved to see its newest checkpoint.`)
   }
-  return { sessionId, raw: { session, taskTree }, session, taskTree, agentStates: {} }
-}
-
-function header(terminal, state, lease) {
-  const session = membersOf(state.session)
-  const tasks = countsOf(tasksOf(state.taskTree))
-  const { taskBar } = require('../terminal/bar.js')
-  const barCell = taskBar(terminal, terminal.columns >= 110 ? 32 : 16, tasks)
-  const name = textOf(session.name)
-  const facts = [
-    ['state', stateSentence(state)],
-    ['status', statusSentence(session), styleOf(session.status)],
-    [
-      'owner',
-      lease && lease.expiresAt > Date.now()
-        ? `${lease.owner}, for another ${duration(lease.expiresAt - Date.now())}`
-        : '',
-    ],
-    ['forked from', forkSentence(session.forkedFrom)],
-    ['about', state.description ?? session.description],
-  ]
-  const lines = [
-    line(terminal, [[state.sessionId, 'bold'], [name && name !== state.sessionId ? `  ${name}` : '']]),
-    ...facts
-      .filter(([, text]) => typeof text === 'string' && text !== '')
-      .map(([title, text, style]) =>
-        line(terminal, [
-          [title.padEnd(12), 'dim'],
-          [text, style],
-        ]),
-      ),
-  ]
-  if (barCell.text) {
-    const { widthOf } = require('../terminal/width.js')
-    const rest = tasksSentence(tasks)
-    const fits = 12 + widthOf(barCell.text) + rest.length <= terminal.columns
-    lines.push(
-      fits
-        ? `${terminal.paint('tasks'.padEnd(12), 'dim')}${barCell.painted}${rest}`
-        : line(terminal, [['tasks'.padEnd(12), 'dim'], [barCell.text + rest]]),
-    )
-  }
-  return lines
-}
-
-function stateSentence({ id, back, timestamp, trigger, label, info, sizeBytes }) {
-  if (id === undefined) return 'as it was last saved or restored'
-  const place = back === 0 ? 'latest' : `latest~${back}`
-  const facts = [
-    `${id} (${place})`,
-    `${ago(timestamp)}, ${moment(timestamp)}`,
-    trigger,
-    label === undefined && info?.label === undefined ? '' : `label ${info?.label ?? label}`,
-    info?.pinned ? 'pinned' : '',
-    `${bytes(sizeBytes)}${info ? ` ${info.encoding}` : ''}`,
-  ]
-  return facts.filter(Boolean).join(', ')
-}
-
-function statusSentence({ status, createdAt, completedAt, expiresAt }) {
-  const facts = [
-    textOf(status) ?? '',
-    createdAt ? `created ${ago(createdAt)}` : '',
-    completedAt ? `completed ${ago(completedAt)}` : '',
-    expiresAt ? `${expiresAt < Date.now() ? 'expired' : 'expires'} ${ago(expiresAt)}` : '',
-  ]
-  return facts.filter(Boolean).join(', ')
-}
-
-function forkSentence(from) {
-  const { sessionId, checkpointId } = membersOf(from)
-  return sessionId && checkpointId ? `${sessionId}/${checkpointId}` : ''
-}
-
-function tasksSentence({ failed, inProgress, pending }) {
-  return [
-    ' done',
-    failed > 0 ? `, ${failed} failed` : '',
-    inProgress > 0 ? `, ${inProgress} in progress` : '',
-    pending > 0 ? `, ${pending} pending` : '',
-  ].join('')
-}
-
-function treeLines(terminal, { session, taskTree }, limits) {
-  const { forestOf, rowsOf } = require('../terminal/tree.js')
-  const forest = forestOf(tasksOf(taskTree), membersOf(session).rootTaskId)
-  return rowsOf(forest, terminal.glyphs, limits).map((row) =>
-    line(terminal, [[row.prefix, 'dim'], ...taskPieces(row, terminal)]),
-  )
-}
-
-function taskPieces({ node, left, isFolded }, terminal) {
-  if (left) return [[`${terminal.glyphs.ellipsis} ${insideSentence(left, 'more task')}`, 'dim']]
-  const { id, task, inside } = node
-  const status = textOf(task.status)
-  const style = styleOf(status)
-  const isPlain = status === undefined || status === 'completed' || status === 'pending'
-  const about = status === 'failed' ? (errorOf(task) ?? textOf(task.prompt)) : textOf(task.prompt)
-  return [
-    [`${signOf(status, terminal)} `, style],
-    [id, style ?? 'bold'],
-    [isPlain ? '' : `  ${status}`, style],
-    [isFolded ? `  [${insideSentence(inside, 'task')}]` : '', 'cyan'],
-    [about ? `  ${about}` : '', status === 'failed' ? 'red' : 'dim'],
-  ]
-}
-
-function errorOf({ result }) {
-  return textOf(membersOf(membersOf(result).error).message)
-}
-
-/** `12 tasks: 8 done, 1 failed`. */
-function insideSentence({ total, completed, failed, inProgress }, noun) {
-  const parts = [
-    completed > 0 ? `${completed} done` : '',
-    failed > 0 ? `${failed} failed` : '',
-    inProgress > 0 ? `${inProgress} in progress` : '',
-  ].filter(Boolean)
-  return `${count(total, noun)}${parts.length > 0 ? `: ${parts.join(', ')}` : ''}`
-}
-
-function agentLines(terminal, { agentStates }, { siblings = Infinity }) {
-  const agents = Object.entries(membersOf(agentStates)).map(([id, agent]) =>
-    Object.assign({}, membersOf(agent), { id }),
-  )
-  if (agents.length === 0) return []
-  const { table } = require('../terminal/table.js')
-  const columns = [
-    { title: 'AGENT', least: 8 },
-    { title: 'ROLE', least: 6, spare: 2 },
-    { title: 'STATE', least: 7 },
-    { title: 'TASK', least: 8 },
-    { title: 'DONE', right: true },
-    { title: 'FAILED', right: true },
-    { title: 'ACTIVE', right: true, spare: 1 },
-  ]
-  const rows = agents
-    .slice(0, siblings)
-    .map(({ id, role, state, currentTaskId, completedTasks, failedTasks, lastActivityAt }) => [
-      id,
-      role,
-      { text: state, style: styleOf(state) },
-      currentTaskId,
-      completedTasks,
-      { text: failedTasks, style: failedTasks > 0 ? 'red' : undefined },
-      lastActivityAt ? ago(lastActivityAt) : '',
-    ])
-  return [...table(columns, rows, terminal), ...more(terminal, agents.length - rows.length, 'agent')]
-}
-
-function errorLines(terminal, { session }, { errors: atMost = Infinity }) {
-  const { errors } = membersOf(session)
-  const all = Array.isArray(errors) ? errors.map(membersOf) : []
-  // The last ones are what it died of.
-  const shown = all.slice(-atMost).toReversed()
-  const lines = shown.map(({ timestamp, severity, code, message, taskId, agentId, recovered }) =>
-    line(terminal, [
-      [`${timestamp ? ago(timestamp) : '?'}  `, 'dim'],
-      [`${textOf(severity) ?? 'error'} ${textOf(code) ?? ''}`, severity === 'warning' ? 'yellow' : 'red'],
-      [`  ${textOf(message) ?? ''}`],
-      [
-        [taskId, agentId]
-          .filter(textOf)
-          .map((id) => `  ${id}`)
-          .join(''),
-        'dim',
-      ],
-      [recovered === true ? '  recovered' : '', 'green'],
-    ]),
-  )
-  return [...lines, ...more(terminal, all.length - shown.length, 'earlier error')]
-}
-
-function more(terminal, left, noun) {
-  return left > 0 ? [terminal.paint(`${terminal.glyphs.ellipsis} ${count(left, noun)} more`, 'dim')] : []
-}
-
-function metricLines(terminal, { session }) {
-  const facts = Object.entries(membersOf(membersOf(session).metrics))
-    .filter(([, value]) => typeof value === 'number' && value !== 0)
-    .map(([name, value]) => (name.endsWith('Ms') ? `${name.slice(0, -2)} ${duration(value)}` : `${name} ${value}`))
-  return flow(terminal, facts)
+  const { listsOf } = require('../agents.js')
+  return { sessionId, agents: await listsOf(store, sessionId) }
 }

@@ -2,6 +2,8 @@
 
 'use strict'
 
+const { stripVTControlCharacters } = require('node:util')
+
 const { clean, clip, widthOf } = require('./width.js')
 
 /** One line of `[text, style]` pieces; what does not fit is cut off. */
@@ -37,9 +39,35 @@ function flow(terminal, facts, indent = '  ') {
   return lines.map((text) => line(terminal, [[indent + text]]))
 }
 
+function foldedAll(lines, columns) {
+  return lines.flatMap((text) => folded(text, columns))
+}
+
+/** Breaks a line between words where it is wider than the terminal; escape sequences of our own take up nothing. */
+function folded(text, columns) {
+  if (widthOf(stripVTControlCharacters(text)) <= columns) return [text]
+  const [indent] = /^ */.exec(text)
+  const lines = []
+  let current = indent
+  let width = indent.length
+  for (const word of text.slice(indent.length).split(' ')) {
+    const own = widthOf(stripVTControlCharacters(word))
+    const isFirst = width === indent.length
+    if (!isFirst && width + 1 + own > columns) {
+      lines.push(current)
+      current = indent + word
+      width = indent.length + own
+    } else {
+      current += isFirst ? word : ` ${word}`
+      width += own + (isFirst ? 0 : 1)
+    }
+  }
+  return [...lines, current]
+}
+
 /** A title over what follows, with an empty line before it; nothing if nothing follows. */
 function section(terminal, title, lines) {
   return lines.length === 0 ? [] : ['', terminal.paint(title, 'bold'), ...lines]
 }
 
-module.exports = { flow, line, section }
+module.exports = { flow, foldedAll, line, section }

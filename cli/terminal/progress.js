@@ -17,7 +17,7 @@ function progressOn(terminal, title) {
 }
 
 /** `Verifying nightly: 40 of 120, 1.2 MB`. */
-function sentence(title, { phase, done, total, bytes: size }) {
+function sentence(name, { title = name, phase, done, total, bytes: size }) {
   return `${title}${PHASES[phase] ?? ''}: ${done} of ${total}${size > 0 ? `, ${bytes(size)}` : ''}`
 }
 

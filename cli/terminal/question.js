@@ -4,6 +4,8 @@
 
 const { Complaint, STOPPED, wrongUse } = require('../complaint.js')
 
+const { foldedAll } = require('./lines.js')
+
 /** Says what would happen, and asks. Anything but a yes is a no; where nobody can answer, it is refused. */
 async function ask({ spec, err }, lines, question) {
   if (!process.stdin.isTTY || !err.isTerminal) {
@@ -12,7 +14,8 @@ async function ask({ spec, err }, lines, question) {
       lines,
     )
   }
-  for (const line of lines) err.stream.write(`${err.paint(line)}\n`)
+  const harmless = lines.map((line) => err.paint(line))
+  for (const line of foldedAll(harmless, err.columns)) err.stream.write(`${line}\n`)
   const answer = await answerTo(`${err.paint(question, 'bold')} [y/N] `)
   return /^y(?:es)?$/i.test(answer.trim())
 }
@@ -23,8 +26,8 @@ function answerTo(prompt) {
   return new Promise((resolve, reject) => {
     let answer
     reader.once('SIGINT', () => {
-      reader.close()
       reject(new Complaint('Stopped; nothing was changed.', STOPPED))
+      reader.close()
     })
     reader.question(prompt, (text) => {
       answer = text

@@ -9,9 +9,10 @@ const GAP = '  '
 /**
  * The lines of a table.
  *
- * A column is `{ title, right?, least?, spare? }`: numbers stand on the right; one that has a `least` may shrink to so many
- * columns; one that is `spare` may be left out, the greatest number first. A cell is a text, or `{ text, style?, painted? }`, where
- * `painted` is the same text in several colours, for as long as it need not be shortened.
+ * A column is `{ title, right?, least?, spare?, isLuxury? }`: numbers stand on the right; one that has a `least` may shrink to so
+ * many columns; one that is `spare` may be left out, the greatest number first. What is a luxury goes before anything else
+ * shrinks. A cell is a text, or `{ text, style?, painted? }`, where `painted` is the same text in several colours, for as long as
+ * it need not be shortened.
  */
 function table(columns, rows, terminal) {
   const cells = rows.map((row) => row.map(cellOf))
@@ -40,9 +41,10 @@ function fit(columns, available) {
   for (;;) {
     const excess = totalOf(fitted) - available
     if (excess <= 0) return fitted
-    const room = fitted.reduce((sum, column) => sum + spareWidth(column), 0)
-    if (room >= excess) return shrunk(fitted, excess)
-    const dispensable = fitted.filter(({ spare }) => spare).toSorted((a, b) => b.spare - a.spare)[0]
+    const [dispensable] = fitted.filter(({ spare }) => spare).toSorted((a, b) => b.spare - a.spare)
+    const yielding = dispensable?.isLuxury ? [dispensable] : fitted
+    const room = yielding.reduce((sum, column) => sum + spareWidth(column), 0)
+    if (room >= excess) return shrunk(fitted, excess, yielding)
     if (!dispensable) return cut(fitted, available)
     fitted = fitted.filter((column) => column !== dispensable)
   }
@@ -56,19 +58,19 @@ function spareWidth({ width, least = Infinity }) {
   return Math.max(0, width - least)
 }
 
-/** The widest gives way first. */
-function shrunk(columns, excess) {
-  const result = columns.map((column) => ({ ...column }))
+/** Of those that give way, the widest first. */
+function shrunk(columns, excess, yielding) {
   for (let left = excess; left > 0; left -= 1) {
-    const widestOne = result.filter((column) => spareWidth(column) > 0).toSorted((a, b) => b.width - a.width)[0]
+    const [widestOne] = yielding.filter((column) => spareWidth(column) > 0).toSorted((a, b) => b.width - a.width)
     widestOne.width -= 1
   }
-  return result
+  return columns
 }
 
 /** On a terminal too narrow for all of it, the first columns are what is left. */
 function cut(columns, available) {
-  const result = columns.map((column) => ({ ...column, width: Math.min(column.width, column.least ?? column.width) }))
+  const result = [...columns]
+  for (const column of result) column.width = Math.min(column.width, column.least ?? column.width)
   while (result.length > 1 && totalOf(result) > available) result.pop()
   if (totalOf(result) > available) result[0].width = Math.max(1, available)
   return result

@@ -58,6 +58,21 @@ const ASCII = {
   dot: '-',
 }
 
+/**
+ * `stdout` or `stderr`, made when somebody needs it, which takes its time. A reader that has seen enough, such as `head`, is no
+ * error.
+ */
+function standard(name) {
+  const stream = process[name]
+  if (!stream.listeners('error').includes(endQuietly)) stream.on('error', endQuietly)
+  return stream
+}
+
+function endQuietly(error) {
+  if (error.code !== 'EPIPE') throw error
+  process.exit(0)
+}
+
 function terminalOf(stream, env = process.env) {
   const isTerminal = Boolean(stream.isTTY)
   const hasColours = isTerminal && !env.NO_COLOR && stream.hasColors()
@@ -83,4 +98,4 @@ function isUnicode(env) {
   return !locale || /utf-?8/i.test(locale)
 }
 
-module.exports = { ASCII, UNICODE, terminalOf }
+module.exports = { ASCII, UNICODE, standard, terminalOf }

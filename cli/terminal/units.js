@@ -30,10 +30,15 @@ function duration(ms) {
 
 /** `3 min ago`, or `in 3 min` for what is to come. */
 function ago(timestamp, now = Date.now()) {
-  const passed = now - timestamp
-  if (!Number.isFinite(passed)) return '?'
-  if (Math.abs(passed) < 1000) return 'now'
-  return passed > 0 ? `${duration(passed)} ago` : `in ${duration(-passed)}`
+  const span = now - timestamp
+  if (!Number.isFinite(span)) return '?'
+  if (Math.abs(span) < 1000) return 'now'
+  return span > 0 ? `${duration(span)} ago` : `in ${duration(-span)}`
+}
+
+/** The same under a title that says « ago » already. */
+function passed(timestamp, now) {
+  return ago(timestamp, now).replace(/ ago$/, '')
 }
 
 /** `2026-03-01 04:05:06`, in the time zone of whoever looks. */
@@ -50,4 +55,4 @@ function count(number, noun) {
   return `${number} ${noun}${number === 1 ? '' : 's'}`
 }
 
-module.exports = { ago, bytes, count, duration, moment }
+module.exports = { ago, bytes, count, duration, moment, passed }

@@ -1,0 +1,38 @@
+// Brings in a session that `export` wrote.
+
+'use strict'
+
+const { existsSync } = require('node:fs')
+
+const { wrongUse } = require('../complaint.js')
+const { bytes, count } = require('../terminal/units.js')
+
+module.exports = {
+  name: 'import',
+  summary: 'Bring in a session that export wrote.',
+  positionals: [{ name: 'file', meaning: 'The file. All of it is checked before anything of it is to be seen.' }],
+  options: [{ name: 'as', value: 'session', meaning: 'Another id for the session.' }],
+  notes: ['A session that exists is never overwritten. A store that does not exist yet is made.'],
+  advice: { WAYMARK_EXISTS: 'Give it another id with --as, or remove that one first.' },
+  examples: ['waymark import nightly.zst', 'waymark import nightly.zst sqlite:./store.db --as nightly-2'],
+  run,
+}
+
+async function run(call) {
+  const { file } = call.words
+  const { as } = call.options
+  // Before the store is made, which nobody wants for a file that is not there.
+  if (!file.startsWith('~') && !existsSync(file)) throw wrongUse(`There is no file ${file}. waymark export writes one.`)
+  const store = await call.store({ create: true })
+  const whole = 'nothing came in.'
+  const result = await call.work({ title: `Importing ${file}`, whole }, (watch) =>
+    store.importSession(file, as === undefined ? watch : { ...watch, as }),
+  )
+  return {
+    json: result,
+    text: (terminal) => [
+      `Session ${terminal.paint(result.sessionId, 'bold')} is in ${terminal.paint(store.getBaseDir())}: ` +
+        `${count(result.checkpoints, 'checkpoint')}, ${count(result.documents, 'document')}, ${bytes(result.bytes)}.`,
+    ],
+  }
+}

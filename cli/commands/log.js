@@ -1,0 +1,122 @@
+// The history of a session, with its branches and the sessions that were forked from it, drawn.
+
+'use strict'
+
+const { line } = require('../terminal/lines.js')
+const { ago, bytes, count } = require('../terminal/units.js')
+
+const FORKS_AT_MOST = 200
+
+module.exports = {
+  name: 'log',
+  summary: 'The history of a session with its forks, drawn, newest first.',
+  positionals: [{ name: 'session', meaning: 'An id, or a unique beginning of one.' }],
+  options: [
+    { name: 'limit', short: 'n', value: 'number', meaning: 'So many checkpoints at most.' },
+    { name: 'forks', short: 'f', meaning: 'Draw the checkpoints of the forked sessions too, not only their names.' },
+  ],
+  examples: ['waymark log nightly', 'waymark log nightly --forks ./sessions'],
+  run,
+}
+
+async function run(call) {
+  const { wholeNumber } = require('../quantities.js')
+  const limit = call.options.limit === undefined ? Infinity : wholeNumber('--limit', call.options.limit)
+  const store = await call.store()
+  const { sessionId } = require('../references.js')
+  const id = await sessionId(store, call.words.session)
+  const history = await store.history(id)
+  const forks = call.options.forks ? await forkedHistories(store, history) : []
+  const entries = [history, ...forks].flatMap((each) => entriesOf(each, call.options.forks))
+  const shown = newestFirst(entries).slice(0, limit)
+  return {
+    json: call.options.forks ? { ...history, forks } : history,
+    text: (terminal) => [
+      ...(shown.length === 0 ? [`Session ${terminal.paint(id)} has no checkpoints.`] : drawn(shown, id, terminal)),
+      ...origin(history, terminal),
+      ...(shown.length < entries.length ? [terminal.paint(`${shown.length} of ${entries.length} shown`, 'dim')] : []),
+    ],
+  }
+}
+
+/** The histories of the sessions that were forked from this one, and from those. */
+async function forkedHistories(store, history) {
+  const histories = []
+  const known = new Set([history.sessionId])
+  const open = [history]
+  while (open.length > 0 && histories.length < FORKS_AT_MOST) {
+    const ids = open.shift().checkpoints.flatMap(({ forks }) => forks)
+    for (const id of ids) {
+      if (known.has(id)) continue
+      known.add(id)
+      // A session that was removed meanwhile is none.
+      const fork = await store.history(id).catch(() => undefined)
+      if (!fork) continue
+      histories.push(fork)
+      open.push(fork)
+    }
+  }
+  return histories
+}
+
+/** What is drawn of a history: checkpoints, damaged ones, and a name for each fork that is not drawn itself. */
+function entriesOf({ sessionId, forkedFrom, checkpoints, damaged }, withForks) {
+  const start = forkedFrom && `${forkedFrom.sessionId}/${forkedFrom.checkpointId}`
+  const key = (id) => `${sessionId}/${id}`
+  const entries = checkpoints.map((info) => ({
+    key: key(info.id),
+    // The first checkpoint of a fork grows from where it was forked.
+    parent: info.parent === undefined ? start : key(info.parent),
+    order: info.id,
+    sessionId,
+    info,
+  }))
+  for (const id of damaged) entries.push({ key: key(id), order: id, sessionId, damaged: id })
+  if (withForks) return entries
+  for (const { id, forks } of checkpoints) {
+    for (const fork of forks) entries.push({ key: `${fork}/`, parent: key(id), order: id, isFork: true, fork })
+  }
+  return entries
+}
+
+/** By id, which is by time; a fork stands right above where it begins. */
+function newestFirst(entries) {
+  return entries.toSorted((a, b) => {
+    if (a.order === b.order) return Number(b.isFork ?? false) - Number(a.isFork ?? false)
+    return a.order < b.order ? 1 : -1
+  })
+}
+
+function drawn(entries, sessionId, terminal) {
+  const { graphOf } = require('../terminal/graph.js')
+  const signs = (entry) => terminal.glyphs[entry.damaged ? 'damaged' : entry.isFork ? 'fork' : 'commit']
+  return graphOf(entries, terminal.glyphs, signs).map(({ pieces, entry, isParentGone }) =>
+    line(terminal, [...pieces, ...(entry ? wordsOf(entry, sessionId, isParentGone) : [])]),
+  )
+}
+
+function wordsOf({ info, damaged, fork, sessionId: owner }, sessionId, isParentGone) {
+  if (fork !== undefined) return [['  forked: '], [fork, 'green']]
+  const whose = owner === sessionId ? '' : `${owner}/`
+  if (damaged !== undefined)
+    return [
+      [`  ${whose}${damaged}`, 'red'],
+      ['  damaged', 'red'],
+    ]
+  const { id, timestamp, trigger, label, pinned, description, taskCount, sizeBytes } = info
+  return [
+    [`  ${whose}`, 'green'],
+    [id, 'yellow'],
+    [label === undefined ? '' : `  (${label})`, 'cyan'],
+    [`  ${ago(timestamp)}  ${trigger}`],
+    [`  ${count(taskCount, 'task')}, ${bytes(sizeBytes)}`, 'dim'],
+    [pinned ? '  pinned' : '', 'magenta'],
+    [isParentGone ? '  its parent is gone' : '', 'dim'],
+    [description === undefined ? '' : `  ${description}`],
+  ]
+}
+
+function origin({ forkedFrom }, terminal) {
+  if (!forkedFrom) return []
+  return [line(terminal, [[`forked from ${forkedFrom.sessionId}/${forkedFrom.checkpointId}`, 'dim']])]
+}

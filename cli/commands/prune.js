@@ -1,0 +1,129 @@
+// Removes the checkpoints that do not stay.
+
+'use strict'
+
+const { DONE, FAILED } = require('../complaint.js')
+const { durationMs, sizeBytes, wholeNumber } = require('../quantities.js')
+const { plainWords } = require('../explain.js')
+const { ago, bytes, count } = require('../terminal/units.js')
+
+const SHOWN = 10
+
+module.exports = {
+  name: 'prune',
+  summary: 'Remove the checkpoints that do not stay, of a session or of all.',
+  positionals: [
+    { name: 'session', optional: true, meaning: 'This one alone. A single word that begins like a location is one.' },
+  ],
+  options: [
+    { name: 'keep-last', value: 'number', meaning: 'Keep the newest so many of each session.' },
+    { name: 'keep-hourly', value: 'number', meaning: 'Keep the newest of each of the last so many hours.' },
+    { name: 'keep-daily', value: 'number', meaning: 'Keep the newest of each of the last so many days.' },
+    { name: 'max-age', value: 'duration', meaning: 'Remove those that are older: 90s, 12h, 7d, 2w.' },
+    { name: 'max-bytes', value: 'size', meaning: 'Remove the oldest until a session takes no more: 500MB, 2GiB.' },
+    { name: 'labelled-too', meaning: 'Remove those with a label as well, which otherwise stay.' },
+    { name: 'keep-agents', value: 'number', meaning: 'Keep the newest so many of each agent; without it all.' },
+    { name: 'dry-run', short: 'n', meaning: 'Only say what would go, and why.' },
+  ],
+  isDestructive: true,
+  notes: [
+    'Without a rule, what was set for each session with setRetention() is in force, and what has expired goes. The newest ' +
+      'checkpoint of a session always stays, and so do pinned ones.',
+  ],
+  examples: ['waymark prune --keep-last 20 --dry-run', 'waymark prune nightly --keep-daily 7 --max-age 30d --yes'],
+  run,
+}
+
+async function run(call) {
+  const retention = retentionOf(call.options)
+  const agents = call.options['keep-agents']
+  const limit = agents === undefined ? {} : { maxCheckpointsPerAgent: wholeNumber('--keep-agents', agents) }
+  const store = await call.store(limit)
+  const id = await sessionOf(store, call.words.session)
+  const rules = retention ? { retention } : {}
+  const whole = 'what was removed is gone, the rest is as it was. The next prune goes on from there.'
+  const plan = await call.work({ title: 'Looking', whole: 'nothing was changed.', isQuiet: true }, (watch) =>
+    store.prune(id, { ...rules, ...watch, dryRun: true }),
+  )
+  if (call.options['dry-run'] || plan.removed.length === 0) return report(plan, call)
+  const lines = [`${sentence(plan)} will be removed; ${plan.kept} stay.`, ...plan.removed.slice(0, SHOWN).map(reasonOf)]
+  if (plan.removed.length > SHOWN) lines.push(`  and ${plan.removed.length - SHOWN} more; --dry-run shows them all`)
+  if (!(await call.mayGoOn(lines, 'Remove them for good?'))) return call.declined()
+  const result = await call.work({ title: 'Pruning', whole }, (watch) => store.prune(id, { ...rules, ...watch }))
+  return report(result, call)
+}
+
+async function sessionOf(store, word) {
+  if (word === undefined) return undefined
+  const { sessionId } = require('../references.js')
+  return sessionId(store, word)
+}
+
+/** The rules on the command line, or `undefined` if there are none. */
+function retentionOf(options) {
+  const readers = {
+    'keep-last': ['keepLast', wholeNumber],
+    'keep-hourly': ['keepHourly', wholeNumber],
+    'keep-daily': ['keepDaily', wholeNumber],
+    'max-age': ['maxAgeMs', durationMs],
+    'max-bytes': ['maxBytes', sizeBytes],
+  }
+  const given = Object.entries(readers).filter(([name]) => options[name] !== undefined)
+  const retention = Object.fromEntries(
+    given.map(([name, [member, read]]) => [member, read(`--${name}`, options[name])]),
+  )
+  if (given.length > 0) return options['labelled-too'] ? { ...retention, keepLabelled: false } : retention
+  if (!options['labelled-too']) return undefined
+  const { wrongUse } = require('../complaint.js')
+  throw wrongUse('--labelled-too goes with a rule, such as --keep-last 20. See waymark prune --help.')
+}
+
+function sentence({ removed, freedBytes }) {
+  const sessions = new Set(removed.map(({ sessionId }) => sessionId)).size
+  return `${count(removed.length, 'checkpoint')} of ${count(sessions, 'session')} (${bytes(freedBytes)})`
+}
+
+function nameOf({ sessionId, agentId, checkpointId }) {
+  return [sessionId, agentId, checkpointId].filter((part) => part !== undefined).join('/')
+}
+
+function reasonOf(entry) {
+  return `  ${nameOf(entry)}: ${entry.reason}`
+}
+
+function report(result, { options }) {
+  return {
+    exitCode: result.failed.length > 0 ? FAILED : DONE,
+    json: result,
+    text(terminal) {
+      const { removed, kept, failed, dryRun } = result
+      const lines = dryRun && options['dry-run'] && removed.length > 0 ? planTable(removed, terminal) : []
+      if (removed.length === 0) lines.push(nothing(kept, options))
+      else
+        lines.push(`${sentence(result)} ${dryRun ? 'would go' : 'removed'}; ${kept} ${kept === 1 ? 'stays' : 'stay'}.`)
+      return [
+        ...lines,
+        ...failed.map((entry) => terminal.paint(`${nameOf(entry) || 'The store'}: ${plainWords(entry.error)}`, 'red')),
+      ]
+    },
+  }
+}
+
+/** Without a rule nothing may be in force: then somebody wonders why nothing goes. */
+function nothing(kept, options) {
+  const stays = `${count(kept, 'checkpoint')} ${kept === 1 ? 'stays' : 'stay'}`
+  const hasRule = retentionOf(options) !== undefined || options['keep-agents'] !== undefined
+  return `Nothing to remove; ${stays}.${hasRule ? '' : ' A rule such as --keep-last 20 would say what goes.'}`
+}
+
+function planTable(removed, terminal) {
+  const { table } = require('../terminal/table.js')
+  const columns = [
+    { title: 'CHECKPOINT', least: 20 },
+    { title: 'MADE', right: true },
+    { title: 'SIZE', right: true },
+    { title: 'REASON', least: 12 },
+  ]
+  const rows = removed.map((entry) => [nameOf(entry), ago(entry.timestamp), bytes(entry.sizeBytes), entry.reason])
+  return table(columns, rows, terminal)
+}

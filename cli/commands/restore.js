@@ -1,0 +1,50 @@
+// Makes a session what one of its checkpoints says.
+
+'use strict'
+
+const {
+  RESET_OPTIONS,
+  outcome,
+  present,
+  promised,
+  resetsOf,
+  resetsSentence,
+  versionsToKeep,
+} = require('../replacing.js')
+
+module.exports = {
+  name: 'restore',
+  summary: 'Make a session what one of its checkpoints says.',
+  positionals: [{ name: 'session/checkpoint', meaning: 'Which one: an id, a beginning, a label, latest, latest~2.' }],
+  options: RESET_OPTIONS,
+  isDestructive: true,
+  notes: [
+    'The saved session and task tree are replaced, as one step; one earlier version of both is kept. Checkpoints stay as they are.',
+  ],
+  examples: ['waymark restore nightly/before-tests', 'waymark restore nightly/latest~1 --reset-failed --yes'],
+  run,
+}
+
+async function run(call) {
+  const { checkpoint, read } = require('../references.js')
+  const { unownedSession } = require('../owner.js')
+  const { succeeded } = require('../results.js')
+  const store = await call.store()
+  const { sessionId, checkpointId } = await checkpoint(store, call.words['session/checkpoint'])
+  await unownedSession(store, sessionId)
+  const resets = resetsOf(call.options)
+  const lines = [
+    promised(await read(store, { sessionId, checkpointId })),
+    await present(store, sessionId),
+    ...resetsSentence(resets),
+  ]
+  if (!(await call.mayGoOn(lines, 'Restore it?'))) return call.declined()
+  const keepPrevious = await versionsToKeep(store, sessionId)
+  const writer = await call.store({ keepPrevious })
+  const options = { ...resets, validateChecksum: true }
+  const result = succeeded(await writer.restoreCheckpoint(sessionId, checkpointId, options))
+  return {
+    json: { ...result, checkpointId },
+    text: (terminal) => outcome(terminal, result, checkpointId),
+  }
+}

@@ -1,0 +1,82 @@
+// Whether everything that is stored is whole.
+
+'use strict'
+
+const { DONE, FAILED } = require('../complaint.js')
+const { eachOf } = require('../work.js')
+const { line } = require('../terminal/lines.js')
+const { count } = require('../terminal/units.js')
+
+module.exports = {
+  name: 'verify',
+  summary: 'Whether everything is whole, of a session or of all: reads and checks every byte.',
+  positionals: [
+    { name: 'session', optional: true, meaning: 'This one alone. A single word that begins like a location is one.' },
+  ],
+  options: [],
+  notes: ['Exits with 1 if anything is damaged. Nothing is changed.'],
+  examples: ['waymark verify', 'waymark verify nightly', 'waymark verify sqlite:./store.db --json'],
+  run,
+}
+
+async function run(call) {
+  const store = await call.store()
+  const ids = await sessionsOf(store, call.words.session)
+  const whole = 'verify only reads. The next one begins anew.'
+  const sessions = await call.work({ title: 'Verifying', whole }, ({ onProgress, signal }) =>
+    eachOf(ids, 'Verifying', onProgress, (id, told) => store.verifySession(id, { onProgress: told, signal })),
+  )
+  const isWhole = sessions.every((session) => session.whole)
+  return {
+    exitCode: isWhole ? DONE : FAILED,
+    json: { location: store.getBaseDir(), whole: isWhole, sessions },
+    text: (terminal) => [
+      ...sessions.flatMap((session) => linesOf(terminal, session)),
+      ids.length === 0 ? `No sessions in ${terminal.paint(store.getBaseDir())}.` : conclusion(sessions),
+    ],
+  }
+}
+
+async function sessionsOf(store, word) {
+  if (word === undefined) return (await store.sessionsInfo()).map(({ id }) => id)
+  const { sessionId } = require('../references.js')
+  return [await sessionId(store, word)]
+}
+
+function linesOf(terminal, { sessionId, whole, checkpoints, agentCheckpoints, files }) {
+  const facts = [
+    count(checkpoints.length, 'checkpoint'),
+    agentCheckpoints.length > 0 ? `${agentCheckpoints.length} of agents` : '',
+    count(files.length, 'document'),
+  ]
+  const style = whole ? 'green' : 'red'
+  const damaged = [...checkpoints, ...agentCheckpoints, ...files].filter((item) => !item.whole)
+  return [
+    line(terminal, [
+      [`${terminal.glyphs[whole ? 'completed' : 'failed']} ${sessionId}`, style],
+      [`  ${facts.filter(Boolean).join(', ')}`],
+      [whole ? '' : `: ${damaged.length} damaged`, style],
+    ]),
+    ...damaged.map((item) => line(terminal, [[`    ${nameOf(item)}: ${item.error.replace(/^.* is damaged: /, '')}`]])),
+  ]
+}
+
+/** What is damaged, without the path of the store, which would leave no room for what is wrong. */
+function nameOf({ id, agentId, path }) {
+  if (id !== undefined) return agentId === undefined ? id : `${agentId}/${id}`
+  return path.split(/[/\\]/).at(-1)
+}
+
+function conclusion(sessions) {
+  const damaged = sessions.filter(({ whole }) => !whole)
+  if (damaged.length === 0) return `${count(sessions.length, 'session')}, all whole.`
+  return `${damaged.length} of ${count(sessions.length, 'session')} damaged. ${nextStep(damaged[0])}`
+}
+
+/** What is older than a whole checkpoint is in nobody's way. */
+function nextStep({ sessionId, checkpoints, files }) {
+  const isInTheWay = checkpoints[0]?.whole === false || files.some(({ whole }) => !whole)
+  if (isInTheWay) return `waymark recover ${sessionId} restores its newest checkpoint that is whole.`
+  const old = checkpoints.find(({ whole }) => !whole)
+  return old ? `waymark rm ${sessionId}/${old.id} removes one that nothing can be done with.` : ''
+}

@@ -1,0 +1,73 @@
+// A history as `git log --graph` draws it: newest first, each entry in a lane, lanes that join where two have one parent.
+
+'use strict'
+
+const COLOURS = ['cyan', 'green', 'magenta', 'blue', 'yellow', 'red']
+
+/**
+ * The rows of a history. An entry has a `key` and may have the `parent` that it grew from; the parent comes later, or the lane
+ * ends: stored data may name one that is gone, or even one that is newer. A row is `{ pieces, entry?, isParentGone? }`, where
+ * pieces are `[text, style]`; one without an entry only joins lanes.
+ */
+function graphOf(entries, glyphs, signOf) {
+  const places = new Map(entries.map(({ key }, index) => [key, index]))
+  /** For each lane the key that it leads down to, or nothing. */
+  const lanes = []
+  const rows = []
+  for (const [index, entry] of entries.entries()) {
+    const waiting = lanesOf(lanes, entry.key)
+    const own = waiting[0] ?? freeLane(lanes)
+    if (waiting.length > 1) {
+      rows.push({ pieces: joint(lanes, waiting, glyphs) })
+      for (const lane of waiting.slice(1)) lanes[lane] = undefined
+    }
+    const goesOn = places.get(entry.parent) > index
+    lanes[own] = entry.key
+    rows.push({
+      pieces: lanes.map((key, lane) => [sign(key, lane), COLOURS[lane % COLOURS.length]]),
+      entry,
+      isParentGone: entry.parent !== undefined && !goesOn,
+    })
+    lanes[own] = goesOn ? entry.parent : undefined
+    while (lanes.length > 0 && lanes.at(-1) === undefined) lanes.pop()
+
+    function sign(key, lane) {
+      const text = lane === own ? signOf(entry) : key === undefined ? ' ' : glyphs.vertical
+      return lane === lanes.length - 1 ? text : `${text} `
+    }
+  }
+  return rows
+}
+
+function lanesOf(lanes, key) {
+  return [...lanes.keys()].filter((lane) => lanes[lane] === key)
+}
+
+function freeLane(lanes) {
+  const free = lanes.indexOf(undefined)
+  if (free >= 0) return free
+  lanes.push(undefined)
+  return lanes.length - 1
+}
+
+/** The row in which the lanes that wait for one entry come together in the first of them. */
+function joint(lanes, waiting, glyphs) {
+  const first = waiting[0]
+  const last = waiting.at(-1)
+  return [...lanes.keys()].map((lane) => {
+    const colour = COLOURS[lane % COLOURS.length]
+    const isBetween = lane >= first && lane < last
+    const gap = lane === lanes.length - 1 ? '' : isBetween ? glyphs.horizontal : ' '
+    return [shape(lane) + gap, colour]
+  })
+
+  function shape(lane) {
+    if (lane === first) return glyphs.branch
+    if (lane === last) return glyphs.corner
+    if (lane < first || lane > last) return lanes[lane] === undefined ? ' ' : glyphs.vertical
+    if (waiting.includes(lane)) return glyphs.up
+    return lanes[lane] === undefined ? glyphs.horizontal : glyphs.cross
+  }
+}
+
+module.exports = { graphOf }
