@@ -5,9 +5,8 @@ import { before, describe, it } from 'node:test'
 
 import { waymark } from './support/command.mjs'
 import { everythingOf } from './support/filled.mjs'
-import { OWNER, SESSIONS, copyOf, livedInStore } from './support/lived-in.mjs'
+import { OWNER, SESSIONS, contentsOf, copyOf, livedInStore } from './support/lived-in.mjs'
 import { WIDTHS, assertFits, assertNoEscapes, documentIn } from './support/looks.mjs'
-import { snapshotOf } from './support/snapshot.mjs'
 import { openStore, scratchDirectory } from './support/stores.mjs'
 import { noTerminal, seenOf } from './support/terminal.mjs'
 
@@ -195,7 +194,7 @@ describe('a command that adds something', () => {
 
   it('does not touch what somebody else owns, and says who', async () => {
     const place = copyOf(location)
-    const untouched = snapshotOf(place)
+    const untouched = contentsOf(place)
     for (const args of [
       ['label', 'owned/latest', 'mine'],
       ['pin', 'owned/latest'],
@@ -204,7 +203,7 @@ describe('a command that adds something', () => {
       assert.deepEqual([outcome.code, outcome.stdout], [1, ''], args.join(' '))
       assert.ok(outcome.stderr.includes(OWNER), outcome.stderr)
     }
-    assert.deepEqual(snapshotOf(place), untouched)
+    assert.deepEqual(contentsOf(place), untouched)
   })
 
   it('says how far it is in plain lines where there is no terminal, and few of them', async () => {

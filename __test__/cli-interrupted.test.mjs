@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { before, describe, it } from 'node:test'
+import { afterEach, before, describe, it } from 'node:test'
 
-import { outcomeOf, startWaymark, waymark } from './support/command.mjs'
+import { endWhatIsLeft, outcomeOf, startWaymark, waymark } from './support/command.mjs'
 import { heavy, many, squeezed } from './support/bulky.mjs'
 import { assertFits, documentIn } from './support/looks.mjs'
 import { openStore, scratchDirectory } from './support/stores.mjs'
@@ -32,6 +32,8 @@ describe('Ctrl-C in the middle', { skip: noTerminal }, () => {
     squeezedStore = await squeezed()
     manyStore = await many()
   })
+
+  afterEach(endWhatIsLeft)
 
   /** Runs a command until it shows how far it is, or until something else tells that it works, and stops it there. */
   const stopped = async (args, { columns = 80, when } = {}) => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import { before, describe, it } from 'node:test'
+import { afterEach, before, describe, it } from 'node:test'
 
-import { outcomeOf, startWaymark } from './support/command.mjs'
+import { endWhatIsLeft, outcomeOf, startWaymark } from './support/command.mjs'
 import { copyOf, livedInStore } from './support/lived-in.mjs'
 import { WIDTHS, assertFits, assertPlain } from './support/looks.mjs'
 import { makeSession, makeTask } from './support/sessions.mjs'
@@ -17,6 +17,8 @@ describe('watch', () => {
   before(async () => {
     original = (await livedInStore()).location
   })
+
+  afterEach(endWhatIsLeft)
 
   /** Somebody who goes on working while somebody else watches. */
   const workOn = async (location, id, status = 'in_progress') => {

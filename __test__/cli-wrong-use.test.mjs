@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
 import { waymark } from './support/command.mjs'
-import { livedInStore } from './support/lived-in.mjs'
+import { contentsOf, livedInStore } from './support/lived-in.mjs'
 import { assertRefused } from './support/looks.mjs'
 import { snapshotOf } from './support/snapshot.mjs'
 import { scratchDirectory } from './support/stores.mjs'
@@ -36,12 +36,12 @@ describe('wrong use', () => {
 
   before(async () => {
     ;({ location, ids } = await livedInStore())
-    snapshot = snapshotOf(location)
+    snapshot = contentsOf(location)
   })
 
   const refused = async (args, what, options) => {
     assertRefused(await waymark([...args, '--store', location]), what, options)
-    assert.deepEqual(snapshotOf(location), snapshot, 'nothing has changed')
+    assert.deepEqual(contentsOf(location), snapshot, 'nothing has changed')
   }
 
   it('is to ask for a command that there is not, and those that are near are named', async () => {
@@ -160,7 +160,7 @@ describe('wrong use', () => {
     await refused(['watch', '--interval', 'never'], /never/)
     await refused(['convert', 'brotli', 'nightly-build', '--yes'], /brotli/, { next: /zstd/ })
     await refused(['ls', '--json=yes'], /--json/)
-    await refused(['fork', 'nightly-build/green', 'a/../b'], /a\/\.\.\/b/)
+    await refused(['fork', 'nightly-build/green', 'a/../b'], /a\/\.\.\/b/, { next: /another id/ })
     await refused(['label', 'nightly-build/green', ''], /label/i)
   })
 

@@ -39,13 +39,29 @@ export function outcomeOf(child) {
   })
 }
 
+const running = new Set()
+
+/** Remembers a child until it has ended. */
+export function remember(child) {
+  running.add(child)
+  child.once('close', () => running.delete(child))
+  return child
+}
+
+/** Ends what a test that failed has left behind: for `afterEach`. */
+export function endWhatIsLeft() {
+  for (const child of running) child.kill('SIGKILL')
+}
+
 /** Starts `waymark` with these arguments, without a terminal and without anything to read. */
-export function startWaymark(args, { env = {}, cwd = home, nodeArgs = [] } = {}) {
-  return spawn(process.execPath, [...nodeArgs, COMMAND, ...args], {
-    cwd,
-    env: environment(env),
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
+export function startWaymark(args, { env = {}, cwd = home } = {}) {
+  return remember(
+    spawn(process.execPath, [COMMAND, ...args], {
+      cwd,
+      env: environment(env),
+      stdio: ['ignore', 'pipe', 'pipe'],
+    }),
+  )
 }
 
 /** Runs it to its end: `code`, `signal`, `stdout` and `stderr`. */

@@ -4,6 +4,7 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 
 import { makeAgent, makeSession, makeTask } from './sessions.mjs'
+import { snapshotOf } from './snapshot.mjs'
 import { CheckpointStore, OPTIONS, checkpointOf, openStore, places, scratchDirectory } from './stores.mjs'
 
 export const ENCODINGS = ['json', 'gzip', 'zstd', 'delta']
@@ -225,4 +226,11 @@ export function copyOf(location) {
   const copy = join(scratchDirectory(), basename(location))
   cpSync(location, copy, { recursive: true, verbatimSymlinks: true })
   return copy
+}
+
+/** Everything in a store, but for what its users lock each other out with. */
+export function contentsOf(location) {
+  const { '.leases/': leases, ...sessions } = snapshotOf(location)
+  const owners = Object.entries(leases ?? {}).filter(([name]) => !name.startsWith('.lock'))
+  return { ...sessions, owners: Object.fromEntries(owners) }
 }

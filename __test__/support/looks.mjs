@@ -32,7 +32,9 @@ export function assertNoEscapes({ stdout, stderr }) {
 
 /** No line was too wide, nothing but the command's own colours and movements got to the terminal, and it gave all back. */
 export function assertFits({ raw, text, wrapped, isCursorHidden, isAlternate }) {
-  assert.deepEqual(wrapped, [], text)
+  // A word that is longer than a line, such as a path, cannot be helped.
+  const broken = wrapped.filter((line) => line.trim().includes(' '))
+  assert.deepEqual(broken, [], text)
   assertPlain(raw.replaceAll(OWN_SEQUENCES, ''))
   assert.equal(isCursorHidden, false, 'the cursor is still hidden')
   assert.equal(isAlternate, false, 'the other screen is still shown')
@@ -56,7 +58,7 @@ export function assertRefused(outcome, what, { code = 2, next = /\bwaymark \w+|-
   assert.equal(stdout, '')
   assertPlain(stderr)
   const [first, ...others] = stderr.trimEnd().split('\n')
-  assert.match(first, /^waymark: [^a-z].*[.?]$/)
+  assert.match(first, /^waymark: \S.*[.?]$/)
   assert.match(first, what)
   assert.match(stderr, next, 'it says what to do next')
   for (const line of others) assert.match(line, /^ {2}\S/, 'what else there is are candidates')

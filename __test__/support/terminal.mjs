@@ -5,7 +5,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import unicode from '@xterm/addon-unicode11'
 import xterm from '@xterm/headless'
 
-import { COMMAND, environment } from './command.mjs'
+import { COMMAND, environment, remember } from './command.mjs'
 
 /** Far beyond what anything takes: a test that fails should not hang. */
 const PATIENCE_MS = 60_000
@@ -42,11 +42,13 @@ class Session {
     this.#screen.loadAddon(new unicode.Unicode11Addon())
     this.#screen.unicode.activeVersion = '11'
     const command = `stty sane cols ${columns} rows ${rows} && exec ${words.map(quoted).join(' ')}`
-    this.#child = spawn('script', scriptArguments(command), {
-      cwd,
-      env: environment(env),
-      stdio: ['pipe', 'pipe', 'inherit'],
-    })
+    this.#child = remember(
+      spawn('script', scriptArguments(command), {
+        cwd,
+        env: environment(env),
+        stdio: ['pipe', 'pipe', 'inherit'],
+      }),
+    )
     // A terminal answers when it is asked where the cursor is, and the like.
     this.#screen.onData((answer) => this.type(answer))
     this.#child.stdin.on('error', () => {})
