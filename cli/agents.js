@@ -2,6 +2,7 @@
 
 'use strict'
 
+const { shownOf } = require('./state.js')
 const { table } = require('./terminal/table.js')
 const { bytes, passed } = require('./terminal/units.js')
 
@@ -32,11 +33,11 @@ function agentTable(lists, terminal) {
       agentId,
       info.id,
       passed(info.timestamp),
-      info.iteration,
+      shownOf(info.iteration),
       { text: info.status, style: styleOf(info.status) },
       { text: info.label, style: 'cyan' },
       info.messageCount,
-      info.tokensUsed,
+      shownOf(info.tokensUsed),
       bytes(info.sizeBytes),
       info.encoding,
     ])

@@ -90,7 +90,8 @@ function assigned(spec, given, options) {
     throw wrongUse(`${spec.name} does not know what to do with ${JSON.stringify(rest[0])}. ${seeHelp(spec)}`)
   }
   if (words.location !== undefined && options.store !== undefined) {
-    throw wrongUse(`${spec.name} was given two places, ${words.location} and ${options.store}: leave one out.`)
+    // Not in full: a place may have a password in it.
+    throw wrongUse(`${spec.name} was given two places, a last word and --store: leave one out. ${seeHelp(spec)}`)
   }
   return words
 }

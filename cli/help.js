@@ -33,7 +33,7 @@ function overview() {
     ),
     '',
     ...NOTES.flatMap((note) => wrapped(note, WIDTH).concat('')),
-    'waymark <command> --help shows options and examples, waymark --version the version.',
+    'waymark <command> --help shows words, options and examples.',
   ])
 }
 
@@ -44,9 +44,9 @@ function helpOf(spec) {
   const common = commonOptionsOf(spec).map(optionRow)
   const width = Math.max(...[...words, ...own, ...common].map(([name]) => name.length))
   return text([
-    `waymark ${spec.name}: ${spec.summary}`,
+    ...wrapped(`waymark ${spec.name}: ${spec.summary}`, WIDTH),
     '',
-    `Usage: waymark ${usageOf(spec)} [options]`,
+    ...wrapped(`Usage: waymark ${usageOf(spec)} [options]`, WIDTH),
     ...section('Words:', words, width),
     ...section('Options:', [...own, ...common], width),
     ...(spec.notes ?? []).flatMap((note) => [''].concat(wrapped(note, WIDTH))),

@@ -2,7 +2,7 @@
 
 'use strict'
 
-const { countsOf, membersOf, tasksOf, textOf } = require('./state.js')
+const { countsOf, membersOf, shownOf, tasksOf, textOf } = require('./state.js')
 const { flow, line } = require('./terminal/lines.js')
 const { signOf, styleOf } = require('./terminal/status.js')
 const { ago, bytes, count, duration, moment } = require('./terminal/units.js')
@@ -147,11 +147,11 @@ function agentLines(terminal, { agentStates }, { siblings = Infinity }) {
     .slice(0, siblings)
     .map(({ id, role, state, currentTaskId, completedTasks, failedTasks, lastActivityAt }) => [
       id,
-      role,
-      { text: state, style: styleOf(state) },
-      currentTaskId,
-      completedTasks,
-      { text: failedTasks, style: failedTasks > 0 ? 'red' : undefined },
+      shownOf(role),
+      { text: shownOf(state), style: styleOf(state) },
+      shownOf(currentTaskId),
+      shownOf(completedTasks),
+      { text: shownOf(failedTasks), style: failedTasks > 0 ? 'red' : undefined },
       lastActivityAt ? ago(lastActivityAt) : '',
     ])
   return [...table(columns, rows, terminal), ...more(terminal, agents.length - rows.length, 'agent')]

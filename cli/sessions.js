@@ -46,7 +46,7 @@ function sessionTable(infos, terminal) {
   ]
   const rows = infos.map((info) => [
     info.id,
-    info.name === info.id ? '' : info.name,
+    typeof info.name === 'string' && info.name !== info.id ? info.name : '',
     info.damaged ? { text: 'damaged', style: 'red' } : { text: info.status, style: styleOf(info.status) },
     taskBar(terminal, isNarrow ? 6 : 16, info.tasks),
     String(info.checkpointCount),

@@ -35,4 +35,9 @@ function textOf(value) {
   return typeof value === 'string' ? value : undefined
 }
 
-module.exports = { countsOf, membersOf, stateOf, tasksOf, textOf }
+/** What a table may show of a member: a text or a number. An object would be taken for a cell. */
+function shownOf(value) {
+  return typeof value === 'string' || typeof value === 'number' ? value : ''
+}
+
+module.exports = { countsOf, membersOf, shownOf, stateOf, tasksOf, textOf }

@@ -16,6 +16,11 @@ const KILL_AT = 0.5
 const base = mkdtempSync(join(tmpdir(), 'waymark-demo-'))
 const screen = openScreen(process.stdout)
 process.on('exit', () => rmSync(base, { recursive: true, force: true }))
+process.stdout.on('error', (error) => {
+  // A reader that has seen enough, such as `head`, is no failure.
+  if (error.code !== 'EPIPE') throw error
+  process.exit(0)
+})
 for (const signal of ['SIGINT', 'SIGTERM']) {
   process.on(signal, () => {
     screen.close()

@@ -6,7 +6,7 @@ const { DONE, FAILED } = require('../complaint.js')
 const { membersOf, textOf } = require('../state.js')
 const { line, section } = require('../terminal/lines.js')
 const { styleOf } = require('../terminal/status.js')
-const { ago, count } = require('../terminal/units.js')
+const { ago, count, moment } = require('../terminal/units.js')
 
 const SHOWN = 40
 const LONGEST_VALUE = 40
@@ -61,7 +61,7 @@ function linesOf(terminal, diff, old, young, atMost) {
   const shorten = (all) => firstOf(terminal, all, atMost)
   return [
     ...lines,
-    line(terminal, [[summary(diff)]]),
+    summary(diff),
     ...section(terminal, 'Tasks', [
       ...moves(terminal, tasks.changed),
       ...shorten([
@@ -125,11 +125,7 @@ function moves(terminal, changes) {
     counts.set(move, { number: number + 1, style: styleOf(status.to) })
   }
   if (counts.size === 0) return []
-  const pieces = [...counts].flatMap(([move, { number, style }], index) => [
-    [index > 0 ? ', ' : '  '],
-    [`${number} ${move}`, style],
-  ])
-  return [line(terminal, pieces)]
+  return [`  ${[...counts].map(([move, { number, style }]) => terminal.paint(`${number} ${move}`, style)).join(', ')}`]
 }
 
 function changedTask(terminal, { id, members, status }) {
@@ -162,7 +158,9 @@ function changed(terminal, id, pieces) {
 function values(terminal, members, old, young) {
   return members.flatMap((member) => {
     const name = member === '' ? '' : `${member} `
-    const [from, to] = [brief(old[member]), brief(young[member])]
+    const [from, to] = [old, young].map(({ [member]: value }) =>
+      isMoment(member, value) ? moment(value) : brief(value),
+    )
     return [
       [`  ${name}`],
       // What looks alike when it is shortened is not worth showing twice.
@@ -171,11 +169,14 @@ function values(terminal, members, old, young) {
   })
 }
 
+/** Times are epoch milliseconds, which nobody can read. */
+function isMoment(member, value) {
+  return member.endsWith('At') && typeof value === 'number'
+}
+
 function sessionLines(terminal, members, old, young) {
   const [before, after] = [membersOf(old), membersOf(young)]
-  return members.map((member) =>
-    changed(terminal, member, values(terminal, [''], { '': before[member] }, { '': after[member] })),
-  )
+  return members.map((member) => line(terminal, [['~', 'yellow'], ...values(terminal, [member], before, after)]))
 }
 
 function promptOf(task) {

@@ -20,7 +20,7 @@ module.exports = {
     },
   ],
   options: [
-    { name: 'limit', short: 'n', value: 'number', meaning: 'So many checkpoints at most, the newest first.' },
+    { name: 'limit', short: 'n', value: 'number', meaning: 'So many lines at most; of checkpoints, the newest.' },
     { name: 'quick', short: 'q', meaning: 'Do not read checkpoints to find out whether they are whole.' },
     { name: 'agents', short: 'a', meaning: 'Show the checkpoints of the agents of the session instead.' },
   ],
@@ -81,7 +81,7 @@ async function verdictsOn(call, store, session, listed) {
   const readable = listed.filter(({ info }) => info)
   const verdicts = new Map()
   const total = readable.length
-  await call.work({ title: 'Checking', isQuiet: true }, async ({ onProgress, signal }) => {
+  await call.work({ title: 'Checking', whole: 'ls only reads.', isQuiet: true }, async ({ onProgress, signal }) => {
     let next = 0
     let read = 0
     const worker = async () => {

@@ -20,6 +20,7 @@ function graphOf(entries, glyphs, signOf) {
     if (waiting.length > 1) {
       rows.push({ pieces: joint(lanes, waiting, glyphs) })
       for (const lane of waiting.slice(1)) lanes[lane] = undefined
+      trim(lanes)
     }
     const goesOn = places.get(entry.parent) > index
     lanes[own] = entry.key
@@ -29,7 +30,7 @@ function graphOf(entries, glyphs, signOf) {
       isParentGone: entry.parent !== undefined && !goesOn,
     })
     lanes[own] = goesOn ? entry.parent : undefined
-    while (lanes.length > 0 && lanes.at(-1) === undefined) lanes.pop()
+    trim(lanes)
 
     function sign(key, lane) {
       const text = lane === own ? signOf(entry) : key === undefined ? ' ' : glyphs.vertical
@@ -37,6 +38,10 @@ function graphOf(entries, glyphs, signOf) {
     }
   }
   return rows
+}
+
+function trim(lanes) {
+  while (lanes.length > 0 && lanes.at(-1) === undefined) lanes.pop()
 }
 
 function lanesOf(lanes, key) {

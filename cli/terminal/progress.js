@@ -9,6 +9,7 @@ const { clip, widthOf } = require('./width.js')
 const BAR_WIDTH = 24
 /** What is over before anybody could have read it is not drawn at all. */
 const PATIENCE_MS = 150
+const REDRAW_EVERY_MS = 50
 const LINE_EVERY_MS = 1000
 const PHASES = { check: ', checking' }
 
@@ -25,7 +26,7 @@ class Bar {
   #terminal
   #title
   #began = performance.now()
-  #isDrawn = false
+  #drawnAt = -Infinity
 
   constructor(terminal, title) {
     this.#terminal = terminal
@@ -33,7 +34,9 @@ class Bar {
   }
 
   show(state) {
-    if (performance.now() - this.#began < PATIENCE_MS) return
+    const now = performance.now()
+    if (now - this.#began < PATIENCE_MS || now - this.#drawnAt < REDRAW_EVERY_MS) return
+    this.#drawnAt = now
     const { stream, columns, glyphs } = this.#terminal
     const { text, painted } = bar(this.#terminal, BAR_WIDTH, state.total, [{ value: state.done, style: 'green' }])
     // The last column stays free: some terminals wrap when it is written to.
@@ -44,11 +47,10 @@ class Bar {
         ? `\r\u001b[2K${clip(words, columns - 1, glyphs.ellipsis)}`
         : `\r\u001b[2K${painted} ${clip(words, room, glyphs.ellipsis)}`,
     )
-    this.#isDrawn = true
   }
 
   end() {
-    if (this.#isDrawn) this.#terminal.stream.write('\r\u001b[2K')
+    if (this.#drawnAt > 0) this.#terminal.stream.write('\r\u001b[2K')
   }
 }
 

@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { describe, it } from 'node:test'
+
+import { reference, withReference } from '../scripts/command-reference.mjs'
+
+const require = createRequire(import.meta.url)
+const { optionsOf, read, usageOf } = require('../cli/arguments.js')
+const { allCommands, commandOf } = require('../cli/commands.js')
+const { helpOf, overview } = require('../cli/help.js')
+const { nearest } = require('../cli/near.js')
+const { durationMs, sizeBytes, wholeNumber } = require('../cli/quantities.js')
+const { ago, bytes, duration } = require('../cli/terminal/units.js')
+
+describe('numbers on a command line', () => {
+  it('have units that people use', () => {
+    const spans = {
+      '250ms': 250,
+      '90s': 90_000,
+      '5m': 300_000,
+      '5min': 300_000,
+      '12h': 43_200_000,
+      '7d': 604_800_000,
+      '2w': 1_209_600_000,
+    }
+    for (const [text, ms] of Object.entries(spans)) assert.equal(durationMs('--max-age', text), ms, text)
+    const sizes = { 100: 100, '500MB': 5e8, '1.5 gb': 1.5e9, '2GiB': 2 ** 31, '10k': 10_000, 0: 0 }
+    for (const [text, size] of Object.entries(sizes)) assert.equal(sizeBytes('--max-bytes', text), size, text)
+    assert.equal(wholeNumber('--limit', '10'), 10)
+  })
+
+  it('that mean nothing are refused', () => {
+    for (const text of ['', '7', 'd', '7x', '-7d', '1e3d', '7constructor']) {
+      assert.throws(() => durationMs('--max-age', text), { exitCode: 2, message: /such as 90s/ }, text)
+    }
+    for (const text of ['', 'MB', '5XB', '1e30', '99999999TB'])
+      assert.throws(() => sizeBytes('--max-bytes', text), { exitCode: 2 })
+    for (const text of ['', '1.5', '-1', 'x', '99999999999999999'])
+      assert.throws(() => wholeNumber('-n', text), { exitCode: 2 })
+  })
+})
+
+describe('numbers that are shown', () => {
+  it('are short', () => {
+    const sizes = {
+      0: '0 B',
+      999: '999 B',
+      1000: '1.0 kB',
+      9949: '9.9 kB',
+      9950: '10 kB',
+      999_499: '999 kB',
+      999_500: '1.0 MB',
+      1.2e9: '1.2 GB',
+    }
+    for (const [size, text] of Object.entries(sizes)) assert.equal(bytes(Number(size)), text)
+    assert.deepEqual([0, 999, 1000, 59_999, 60_000, 7_200_000, 1e9].map(duration), [
+      '0 ms',
+      '999 ms',
+      '1 s',
+      '59 s',
+      '1 min',
+      '2 h',
+      '11 d',
+    ])
+  })
+
+  it('say how long ago, or how soon', () => {
+    assert.equal(ago(1000, 181_000), '3 min ago')
+    assert.equal(ago(181_000, 1000), 'in 3 min')
+    assert.equal(ago(1000, 1500), 'now')
+    assert.equal(ago(Number.NaN), '?')
+  })
+})
+
+describe('names that somebody may have meant', () => {
+  it('differ by a letter or two', () => {
+    assert.deepEqual(nearest('lables', ['label', 'ls', 'labels']), ['labels', 'label'])
+    assert.deepEqual(nearest('hsow', ['show', 'stats']), ['show'])
+    assert.deepEqual(nearest('x', ['nightly']), [])
+  })
+})
+
+describe('the words of a command line', () => {
+  const words = (name, ...argv) => read(commandOf(name), argv).words
+
+  it('get their places by their number, and a single one by its looks', () => {
+    assert.deepEqual(words('ls'), {})
+    assert.deepEqual(words('ls', 'nightly'), { session: 'nightly' })
+    assert.deepEqual(words('ls', './nightly'), { location: './nightly' })
+    assert.deepEqual(words('ls', './nightly', 'x'), { session: './nightly', location: 'x' })
+    assert.deepEqual(words('show', 'a/b', 'x'), { 'session[/checkpoint]': 'a/b', location: 'x' })
+    assert.deepEqual(words('convert', 'zstd', '/x'), { encoding: 'zstd', location: '/x' })
+    assert.deepEqual(words('export', 'a', './f', './s'), { session: 'a', file: './f', location: './s' })
+    assert.deepEqual(words('copy', 'a', 'b'), { from: 'a', to: 'b' })
+  })
+
+  it('leave no place for a label that is taken away', () => {
+    assert.deepEqual(words('label', 'a/b', 'x', './s'), { 'session/checkpoint': 'a/b', label: 'x', location: './s' })
+    assert.deepEqual(words('label', 'a/b', '--remove', 's'), { 'session/checkpoint': 'a/b', location: 's' })
+  })
+
+  it('that are too few, too many or unknown are refused, with the help to read', () => {
+    assert.throws(() => words('show'), { exitCode: 2, message: /needs a session.*See waymark show --help\./ })
+    assert.throws(() => words('ls', 'a', 'b', 'c'), { exitCode: 2, message: /what to do with "c"/ })
+    assert.throws(() => words('ls', '--jsn'), { exitCode: 2, message: /no option --jsn\. Did you mean --json\?/ })
+    assert.throws(() => words('ls', '--limit'), { exitCode: 2, message: /--limit/ })
+    assert.throws(() => words('ls', '--json=x'), { exitCode: 2, message: /--json/ })
+    assert.throws(() => words('ls', 'a', './x', '-s', './y'), { exitCode: 2, message: /two places/ })
+  })
+})
+
+describe('help', () => {
+  for (const spec of allCommands()) {
+    it(`of ${spec.name} names its words and options, has an example, and fits 80 columns`, () => {
+      const help = helpOf(spec)
+      assert.ok(help.includes(`Usage: waymark ${usageOf(spec)}`))
+      for (const { name, meaning } of optionsOf(spec)) {
+        assert.ok(help.includes(`--${name}`), name)
+        assert.match(meaning, /^[A-Z].*\.$/)
+      }
+      assert.ok(spec.examples.length > 0 && spec.examples.every((example) => help.includes(`\n  ${example}\n`)))
+      for (const example of spec.examples) assert.doesNotThrow(() => read(spec, example.split(' ').slice(2)))
+      for (const line of help.split('\n')) assert.ok(line.length <= 80, line)
+    })
+  }
+
+  it('names all commands', () => {
+    for (const { name, summary } of allCommands()) {
+      assert.match(overview(), new RegExp(`^  ${name} +${summary.slice(0, 30).replaceAll('.', String.raw`\.`)}`, 'm'))
+    }
+    for (const line of overview().split('\n')) assert.ok(line.length <= 80, line)
+  })
+
+  it('and the README say the same', () => {
+    const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
+    assert.equal(readme, withReference(readme), 'npm run readme')
+    for (const { summary } of allCommands()) assert.ok(reference().includes(summary))
+  })
+})

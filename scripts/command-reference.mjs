@@ -1,0 +1,55 @@
+// The commands as the README lists them, from what they say of themselves: `npm run readme` writes it.
+//
+//   node scripts/command-reference.mjs [--check]
+
+import { readFileSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
+
+const require = createRequire(import.meta.url)
+const { commonOptionsOf, usageOf } = require('../cli/arguments.js')
+const { allCommands } = require('../cli/commands.js')
+
+const README = fileURLToPath(new URL('../README.md', import.meta.url))
+const BEGIN = '<!-- commands: npm run readme writes what is between these lines -->'
+const END = '<!-- end of commands -->'
+
+/** A table of all commands. */
+export function reference() {
+  const commands = allCommands()
+  const rows = commands.map(
+    (spec) => `| \`waymark ${usageOf(spec)}\` | ${[spec.summary, ...details(spec)].join(' ')} |`,
+  )
+  return ['| command | |', '|---|---|', ...rows].join('\n')
+}
+
+function details(spec) {
+  const options = spec.options.concat(commonOptionsOf(spec).filter(({ name }) => name === 'yes'))
+  return options.map(({ name, short, value, meaning }) => {
+    const spelt = `\`--${name}${value ? ` <${value}>` : ''}\`${short ? `, \`-${short}\`` : ''}`
+    return `<br>${spelt}: ${meaning}`
+  })
+}
+
+/** A README with the table as it should be. */
+export function withReference(readme) {
+  const [before, rest] = cut(readme, BEGIN)
+  const [, after] = cut(rest, END)
+  return `${before}${BEGIN}\n\n${reference()}\n\n${END}${after}`
+}
+
+function cut(text, marker) {
+  const at = text.indexOf(marker)
+  if (at < 0) throw new Error(`The README has no line ${marker}`)
+  return [text.slice(0, at), text.slice(at + marker.length)]
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const readme = readFileSync(README, 'utf8')
+  const wanted = withReference(readme)
+  if (!process.argv.includes('--check')) writeFileSync(README, wanted)
+  else if (readme !== wanted) {
+    console.error('The README lists other commands than there are: npm run readme')
+    process.exitCode = 1
+  }
+}
