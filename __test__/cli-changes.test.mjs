@@ -3,14 +3,14 @@ import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
-import { waymark } from './support/command.mjs'
+import { AT_ONCE, waymark } from './support/command.mjs'
 import { everythingOf } from './support/filled.mjs'
 import { OWNER, SESSIONS, contentsOf, copyOf, livedInStore } from './support/lived-in.mjs'
 import { WIDTHS, assertFits, assertNoEscapes, documentIn } from './support/looks.mjs'
 import { openStore, scratchDirectory } from './support/stores.mjs'
 import { noTerminal, seenOf } from './support/terminal.mjs'
 
-describe('a command that adds something', () => {
+describe('a command that adds something', AT_ONCE, () => {
   let location
   let ids
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import { afterEach, before, describe, it } from 'node:test'
+import { after, before, describe, it } from 'node:test'
 
-import { endWhatIsLeft, waymark } from './support/command.mjs'
+import { AT_ONCE, endWhatIsLeft, waymark } from './support/command.mjs'
 import { OWNER, contentsOf, copyOf, livedInStore } from './support/lived-in.mjs'
 import { assertFits, assertNoEscapes, assertRefused, documentIn } from './support/looks.mjs'
 import { openStore } from './support/stores.mjs'
@@ -10,7 +10,7 @@ import { CTRL_C, ENTER, noTerminal, openWaymark } from './support/terminal.mjs'
 const statusesIn = async (store, session) =>
   Object.fromEntries(Object.values(await store.loadTaskTree(session)).map(({ id, status }) => [id, status]))
 
-describe('a command that takes something away', () => {
+describe('a command that takes something away', AT_ONCE, () => {
   let location
   let ids
   let untouched
@@ -20,7 +20,7 @@ describe('a command that takes something away', () => {
     untouched = contentsOf(location)
   })
 
-  afterEach(endWhatIsLeft)
+  after(endWhatIsLeft)
 
   /** What each is called with, what it must announce, and how to see that it was done. */
   const COMMANDS = {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, readFileSync, renameSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
-import { COMMAND, environment, waymark } from './support/command.mjs'
+import { AT_ONCE, COMMAND, environment, waymark } from './support/command.mjs'
 import { copyOf, livedInStore } from './support/lived-in.mjs'
 import { WIDTHS, assertFits, assertNoEscapes, assertPlain } from './support/looks.mjs'
 import { makeSession, makeTask } from './support/sessions.mjs'
@@ -30,7 +30,7 @@ function examplesIn(help) {
     .map((line) => line.trim().replace(/^\$ /, ''))
 }
 
-describe('the help of the command', () => {
+describe('the help of the command', AT_ONCE, () => {
   const helps = {}
 
   before(async () => {
@@ -108,11 +108,7 @@ describe('the help of the command', () => {
 /** The store that the examples speak of, in the default place, in `./sessions` and in `sqlite:./store.db`. */
 async function worldOfExamples() {
   const home = scratchDirectory()
-  mkdirSync(join(home, '.meshseeks'))
-  const { location } = await livedInStore()
-  renameSync(location, join(home, '.meshseeks', 'sessions'))
   const store = await openStore(join(home, '.meshseeks', 'sessions'))
-  // `nightly` alone is what the examples call their session.
   for (const id of ['nightly', 'nightly-by-hand']) {
     const session = makeSession(id, { taskTree: { t: makeTask('t'), u: makeTask('u', { status: 'failed' }) } })
     for (const label of ['begun', 'before-tests', undefined, undefined, undefined]) {
@@ -143,7 +139,7 @@ const PREPARED = {
 /** Examples that end only when somebody ends them, need a server, or are tested as a whole elsewhere. */
 const isElsewhere = (example) => /\b(watch|demo|postgres:)/.test(example)
 
-describe('every example in the help', () => {
+describe('every example in the help', AT_ONCE, () => {
   let world
 
   before(async () => {

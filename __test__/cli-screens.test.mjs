@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { before, describe, it } from 'node:test'
+import { after, before, describe, it } from 'node:test'
 
 import { outcomeOf, startWaymark, waymark } from './support/command.mjs'
 import { ENCODINGS, OWNER, SESSIONS, contentsOf, livedInStore } from './support/lived-in.mjs'
@@ -18,6 +18,8 @@ describe('what the command shows', () => {
     ;({ location, ids } = await livedInStore())
     snapshot = contentsOf(location)
   })
+
+  after(() => assert.deepEqual(contentsOf(location), snapshot, 'nothing has changed'))
 
   const linesOf = ({ stdout }) => stdout.trimEnd().split('\n')
 
@@ -143,10 +145,6 @@ describe('what the command shows', () => {
       })
     })
   }
-
-  it('changes nothing', () => {
-    assert.deepEqual(contentsOf(location), snapshot)
-  })
 
   it('is coloured on a terminal', { skip: noTerminal }, async () => {
     for (const args of [['ls'], ['show', 'nightly-build'], ['log', 'nightly-build'], ['verify', 'broken']]) {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { before, describe, it } from 'node:test'
+import { after, before, describe, it } from 'node:test'
 
-import { waymark } from './support/command.mjs'
+import { AT_ONCE, waymark } from './support/command.mjs'
 import { contentsOf, livedInStore } from './support/lived-in.mjs'
 import { assertRefused } from './support/looks.mjs'
 import { snapshotOf } from './support/snapshot.mjs'
@@ -29,7 +29,7 @@ const ON_A_STORE = {
   rm: ['s', '--yes'],
 }
 
-describe('wrong use', () => {
+describe('wrong use', AT_ONCE, () => {
   let location
   let ids
   let snapshot
@@ -39,9 +39,10 @@ describe('wrong use', () => {
     snapshot = contentsOf(location)
   })
 
+  after(() => assert.deepEqual(contentsOf(location), snapshot, 'nothing has changed'))
+
   const refused = async (args, what, options) => {
     assertRefused(await waymark([...args, '--store', location]), what, options)
-    assert.deepEqual(contentsOf(location), snapshot, 'nothing has changed')
   }
 
   it('is to ask for a command that there is not, and those that are near are named', async () => {
@@ -161,7 +162,7 @@ describe('wrong use', () => {
     await refused(['convert', 'brotli', 'nightly-build', '--yes'], /brotli/, { next: /zstd/ })
     await refused(['ls', '--json=yes'], /--json/)
     await refused(['fork', 'nightly-build/green', 'a/../b'], /a\/\.\.\/b/, { next: /another id/ })
-    await refused(['label', 'nightly-build/green', ''], /label/i)
+    await refused(['label', 'nightly-build/green', ''], /label/i, { next: /1 to 200 bytes/ })
   })
 
   it('is to write over what is there', async () => {

@@ -25,6 +25,9 @@ export function environment(overrides = {}) {
   return { ...env, ...overrides }
 }
 
+/** How many tests of a suite run at once, where none disturbs another: most of the time they wait for processes. */
+export const AT_ONCE = { concurrency: 4 }
+
 /** Collects what a child prints until it has ended. */
 export function outcomeOf(child) {
   const printed = { stdout: '', stderr: '' }
@@ -48,7 +51,7 @@ export function remember(child) {
   return child
 }
 
-/** Ends what a test that failed has left behind: for `afterEach`. */
+/** Ends what a test that failed has left behind: for `after`. */
 export function endWhatIsLeft() {
   for (const child of running) child.kill('SIGKILL')
 }

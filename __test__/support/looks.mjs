@@ -50,7 +50,7 @@ export function documentIn({ stdout, stderr }) {
 
 /**
  * It was refused as wrong use: one line that says what is wrong and what to do next, and nothing for a program to read.
- * Candidates may stand below it.
+ * Candidates, or what would have been done, may stand below it.
  */
 export function assertRefused(outcome, what, { code = 2, next = /\bwaymark \w+|--\w+/ } = {}) {
   const { stdout, stderr } = outcome
@@ -61,5 +61,5 @@ export function assertRefused(outcome, what, { code = 2, next = /\bwaymark \w+|-
   assert.match(first, /^waymark: \S.*[.?]$/)
   assert.match(first, what)
   assert.match(stderr, next, 'it says what to do next')
-  for (const line of others) assert.match(line, /^ {2}\S/, 'what else there is are candidates')
+  for (const line of others) assert.match(line, /^ {2,}\S/, 'what else there is stands below')
 }
