@@ -22,11 +22,11 @@ async function filled(location, id, count, overrides, options) {
 /** 240 MB as they are: long to read and to write. */
 export const heavy = () => filled(scratchDirectory(), 'heavy', 60, { description: noise(4_000_000) })
 
-/** Some kilobytes that are 400 MB: long to look into. */
+/** Some kilobytes that are 320 MB: long to look into. */
 export const squeezed = () =>
-  filled(scratchDirectory(), 'squeezed', 25, { description: 'x'.repeat(16_000_000) }, { encoding: 'zstd' })
+  filled(scratchDirectory(), 'squeezed', 20, { description: 'x'.repeat(16_000_000) }, { encoding: 'zstd' })
 
-export const MANY = 5000
+export const MANY = 3000
 
 /** Thousands of small ones, as the original store wrote them: long to go through. */
 export async function many() {
