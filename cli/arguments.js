@@ -62,7 +62,7 @@ function parsed(spec, argv) {
     }
     const { didYouMean } = require('./near.js')
     const names = options.map(({ name }) => `--${name}`)
-    throw wrongUse(`${spec.name} has no option ${word}.${didYouMean(word, names)} ${seeHelp(spec)}`)
+    throw wrongUse(`The command ${spec.name} has no option ${word}.${didYouMean(word, names)} ${seeHelp(spec)}`)
   }
 }
 
@@ -72,7 +72,7 @@ function assigned(spec, given, options) {
   const required = positionals.filter(({ optional }) => !optional)
   if (given.length < required.length) {
     const { name } = required[given.length]
-    throw wrongUse(`${spec.name} needs a ${name}: waymark ${usageOf(spec)}. ${seeHelp(spec)}`)
+    throw wrongUse(`The command ${spec.name} needs a ${name}: waymark ${usageOf(spec)}. ${seeHelp(spec)}`)
   }
   const words = Object.fromEntries(required.map(({ name }, index) => [name, given[index]]))
   let rest = given.slice(required.length)
@@ -87,11 +87,15 @@ function assigned(spec, given, options) {
     rest = rest.slice(1)
   }
   if (rest.length > 0) {
-    throw wrongUse(`${spec.name} does not know what to do with ${JSON.stringify(rest[0])}. ${seeHelp(spec)}`)
+    throw wrongUse(
+      `The command ${spec.name} does not know what to do with ${JSON.stringify(rest[0])}. ${seeHelp(spec)}`,
+    )
   }
   if (words.location !== undefined && options.store !== undefined) {
     // Not in full: a place may have a password in it.
-    throw wrongUse(`${spec.name} was given two places, a last word and --store: leave one out. ${seeHelp(spec)}`)
+    throw wrongUse(
+      `The command ${spec.name} was given two places, a last word and --store: leave one out. ${seeHelp(spec)}`,
+    )
   }
   return words
 }

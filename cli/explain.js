@@ -54,4 +54,9 @@ function sentence(text) {
   return /[.!?…]$/.test(text) ? text : `${text}.`
 }
 
-module.exports = { explain, plainWords }
+/** Why something is damaged, without the path, which would leave no room for it. */
+function reasonOf(error) {
+  return error.replace(/^.* is damaged: /s, '')
+}
+
+module.exports = { explain, plainWords, reasonOf }

@@ -38,9 +38,11 @@ async function run(command, argv) {
   const { Call } = require('./call.js')
   const call = new Call(command, asked)
   try {
-    const { exitCode = DONE, json, text } = await command.run(call)
+    const { exitCode = DONE, json, text, troubles = [] } = await command.run(call)
     if (call.options.json && json !== undefined) say(documentOf(json))
     if (!call.options.json && text) say(shown(text(call.out), call.out))
+    // What could not be done, beside what was.
+    if (troubles.length > 0) complainOf(troubles.map((trouble) => `waymark: ${trouble}`))
     return exitCode
   } catch (error) {
     throw require('./explain.js').explain(error, command.advice)
@@ -75,14 +77,13 @@ function unknown(word) {
 /** Tells people what went wrong; the exit code tells programs. */
 function complain(error) {
   const complaint = error instanceof Complaint ? error : require('./explain.js').explain(error)
+  complainOf([`waymark: ${complaint.message}`, ...complaint.details.map((line) => `  ${line}`)])
+  return complaint.exitCode
+}
+
+function complainOf(lines) {
   const stream = standard('stderr')
   const terminal = terminalOf(stream)
-  const lines = [`waymark: ${complaint.message}`, ...complaint.details.map((line) => `  ${line}`)]
-  stream.write(
-    shown(
-      lines.map((line) => terminal.paint(line)),
-      terminal,
-    ),
-  )
-  return complaint.exitCode
+  const harmless = lines.map((line) => terminal.paint(line))
+  stream.write(shown(harmless, terminal))
 }

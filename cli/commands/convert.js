@@ -3,6 +3,8 @@
 'use strict'
 
 const { DONE, FAILED, wrongUse } = require('../complaint.js')
+const { reasonOf } = require('../explain.js')
+const { line } = require('../terminal/lines.js')
 const { eachOf } = require('../work.js')
 const { bytes, count } = require('../terminal/units.js')
 
@@ -45,12 +47,10 @@ async function run(call) {
   return {
     exitCode: isSkipped ? FAILED : DONE,
     json: { encoding, sessions: results, owned },
+    troubles: owned.map(({ sessionId, owner }) => `Session ${sessionId} belongs to ${owner}, and was left as it is.`),
     text: (terminal) => [
       ...(results.length === 0 ? [`Nothing to convert to ${encoding}.`] : []),
       ...results.flatMap((result) => linesOf(terminal, result)),
-      ...owned.map(({ sessionId, owner }) =>
-        terminal.paint(`${sessionId} belongs to ${owner}, and was left as it is.`, 'yellow'),
-      ),
     ],
   }
 }
@@ -92,6 +92,6 @@ function linesOf(terminal, { sessionId, converted, unchanged, skipped, bytesBefo
   const facts = `${converted} converted, ${unchanged} unchanged, ${bytes(bytesBefore)} ${terminal.glyphs.arrow} ${bytes(bytesAfter)}`
   return [
     `${terminal.paint(sessionId, 'bold')}: ${facts}`,
-    ...skipped.map(({ id, error }) => terminal.paint(`  left as it is: ${id}: ${error}`, 'red')),
+    ...skipped.map(({ id, error }) => line(terminal, [[`  left as it is: ${id}: ${reasonOf(error)}`, 'red']])),
   ]
 }

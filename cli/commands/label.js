@@ -27,7 +27,7 @@ async function run(call) {
   const { succeeded } = require('../results.js')
   const { unique, remove } = call.options
   const label = remove ? null : call.words.label
-  if (label === undefined) throw wrongUse('label needs a label, or --remove. See waymark label --help.')
+  if (label === undefined) throw wrongUse('The command label needs a label, or --remove. See waymark label --help.')
   const store = await call.store()
   const { sessionId, checkpointId, info } = await checkpoint(store, call.words['session/checkpoint'])
   succeeded(await store.labelCheckpoint(sessionId, checkpointId, label, unique ? { unique } : undefined))

@@ -103,7 +103,7 @@ function wordsOf({ info, damaged, fork, sessionId: owner }, sessionId, isParentG
       [`  ${whose}${damaged}`, 'red'],
       ['  damaged', 'red'],
     ]
-  const { id, timestamp, trigger, label, pinned, description, taskCount, sizeBytes } = info
+  const { id, timestamp, trigger, label, parent, pinned, description, taskCount, sizeBytes } = info
   return [
     [`  ${whose}`, 'green'],
     [id, 'yellow'],
@@ -111,7 +111,8 @@ function wordsOf({ info, damaged, fork, sessionId: owner }, sessionId, isParentG
     [`  ${ago(timestamp)}  ${trigger}`],
     [`  ${count(taskCount, 'task')}, ${bytes(sizeBytes)}`, 'dim'],
     [pinned ? '  pinned' : '', 'magenta'],
-    [isParentGone ? '  its parent is gone' : '', 'dim'],
+    // What a fork grew from is another session's.
+    [isParentGone && parent !== undefined ? '  its parent is gone' : '', 'dim'],
     [description === undefined ? '' : `  ${description}`],
   ]
 }

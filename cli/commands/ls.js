@@ -148,12 +148,13 @@ function stateCell({ whole, pinned }) {
 }
 
 function damageReport(entries, terminal) {
+  const { reasonOf } = require('../explain.js')
   const { line } = require('../terminal/lines.js')
   const damaged = entries.filter(({ whole }) => whole === false)
   return [
     `${count(damaged.length, 'checkpoint')} damaged; waymark recover restores the newest that is whole.`,
     // The path would leave no room for what is wrong; waymark verify has both.
-    ...damaged.map(({ id, error }) => line(terminal, [[`  ${id}: ${error.replace(/^.* is damaged: /, '')}`]])),
+    ...damaged.map(({ id, error }) => line(terminal, [[`  ${id}: ${reasonOf(error)}`]])),
   ]
 }
 

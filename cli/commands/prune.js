@@ -46,6 +46,7 @@ async function run(call) {
     store.prune(id, { ...rules, ...watch, dryRun: true }),
   )
   if (call.options['dry-run'] || plan.removed.length === 0) return report(plan, call)
+  if (id !== undefined) await require('../owner.js').unownedSession(store, id)
   const lines = [`${sentence(plan)} will be removed; ${plan.kept} stay.`, ...plan.removed.slice(0, SHOWN).map(reasonOf)]
   if (plan.removed.length > SHOWN) lines.push(`  and ${plan.removed.length - SHOWN} more; --dry-run shows them all`)
   if (!(await call.mayGoOn(lines, 'Remove them for good?'))) return call.declined()
@@ -91,20 +92,25 @@ function reasonOf(entry) {
   return `  ${nameOf(entry)}: ${entry.reason}`
 }
 
+function troubleOf(entry) {
+  const next = entry.code.startsWith('WAYMARK_LEASE')
+    ? 'Stop that process, or wait until its lease is over.'
+    : 'The next prune tries again.'
+  return `${nameOf(entry) || 'The store'} stayed: ${plainWords(entry.error)}. ${next}`
+}
+
 function report(result, { options }) {
   return {
     exitCode: result.failed.length > 0 ? FAILED : DONE,
     json: result,
+    troubles: result.failed.map(troubleOf),
     text(terminal) {
-      const { removed, kept, failed, dryRun } = result
+      const { removed, kept, dryRun } = result
       const lines = dryRun && options['dry-run'] && removed.length > 0 ? planTable(removed, terminal) : []
       if (removed.length === 0) lines.push(nothing(kept, options))
       else
         lines.push(`${sentence(result)} ${dryRun ? 'would go' : 'removed'}; ${kept} ${kept === 1 ? 'stays' : 'stay'}.`)
-      return [
-        ...lines,
-        ...failed.map((entry) => terminal.paint(`${nameOf(entry) || 'The store'}: ${plainWords(entry.error)}`, 'red')),
-      ]
+      return lines
     },
   }
 }

@@ -12,6 +12,8 @@ const {
   versionsToKeep,
 } = require('../replacing.js')
 
+const { reasonOf } = require('../explain.js')
+
 module.exports = {
   name: 'recover',
   summary: 'Make a session what its newest whole checkpoint says, and name those that are damaged.',
@@ -41,7 +43,8 @@ async function run(call) {
   const quarantine = call.options.quarantine === true
   const lines = [
     ...damaged.map(
-      ({ id, error }) => `Checkpoint ${id} is damaged, and ${quarantine ? 'moved aside' : 'passed over'}: ${error}`,
+      ({ id, error }) =>
+        `Checkpoint ${id} is damaged, and ${quarantine ? 'moved aside' : 'passed over'}: ${reasonOf(error)}`,
     ),
     promised(checkpoint),
     await present(store, sessionId),
@@ -56,10 +59,15 @@ async function run(call) {
     text: (terminal) => [
       ...outcome(terminal, result, result.checkpointId),
       ...result.passedOver.map(({ id, movedTo }) =>
-        terminal.paint(`  passed over ${id}${movedTo ? `, now ${movedTo}` : ''}`, 'red'),
+        terminal.paint(`  passed over ${id}${movedTo ? `, now ${belowSession(movedTo)}` : ''}`, 'red'),
       ),
     ],
   }
+}
+
+/** Where in the session it is: `damaged/` and its name. */
+function belowSession(path) {
+  return path.split(/[/\\]/).slice(-2).join('/')
 }
 
 /** What a recovery would find, without changing anything: the newest checkpoint that is whole, and newer ones that are not. */
@@ -81,6 +89,6 @@ async function newestWhole(store, sessionId, checkpoints) {
   const why = damaged.length === 0 ? 'has no checkpoints' : 'has no checkpoint that is whole'
   throw failure(
     `Session ${sessionId} ${why}: there is nothing to recover it from.`,
-    damaged.map(({ id, error }) => `${id}: ${error}`),
+    damaged.map(({ id, error }) => `${id}: ${reasonOf(error)}`),
   )
 }

@@ -3,6 +3,7 @@
 'use strict'
 
 const { DONE, FAILED } = require('../complaint.js')
+const { reasonOf } = require('../explain.js')
 const { eachOf } = require('../work.js')
 const { line } = require('../terminal/lines.js')
 const { count } = require('../terminal/units.js')
@@ -57,7 +58,7 @@ function linesOf(terminal, { sessionId, whole, checkpoints, agentCheckpoints, fi
       [`  ${facts.filter(Boolean).join(', ')}`],
       [whole ? '' : `: ${damaged.length} damaged`, style],
     ]),
-    ...damaged.map((item) => line(terminal, [[`    ${nameOf(item)}: ${item.error.replace(/^.* is damaged: /, '')}`]])),
+    ...damaged.map((item) => line(terminal, [[`    ${nameOf(item)}: ${reasonOf(item.error)}`]])),
   ]
 }
 

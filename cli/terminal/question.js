@@ -10,7 +10,7 @@ const { foldedAll } = require('./lines.js')
 async function ask({ spec, err }, lines, question) {
   if (!process.stdin.isTTY || !err.isTerminal) {
     throw wrongUse(
-      `${spec.name} asks before it changes anything, and there is no terminal to ask on: add --yes. Nothing was changed.`,
+      `There is no terminal to ask on, and ${spec.name} asks before it changes anything: add --yes. Nothing was changed.`,
       lines,
     )
   }
