@@ -206,6 +206,28 @@ describe('a command that adds something', AT_ONCE, () => {
     assert.deepEqual(contentsOf(place), untouched)
   })
 
+  it('says how far long work is where there is no terminal, unless it is asked for a document', async () => {
+    const directory = scratchDirectory()
+    const file = join(directory, 'build.waymark')
+    const place = copyOf(location)
+    for (const args of [
+      ['verify', 'nightly-build'],
+      ['export', 'nightly-build', file],
+      ['import', file, '--as', 'imported'],
+      ['convert', 'gzip', 'nightly-build', '--yes'],
+      ['prune', 'nightly-build', '--keep-last', '2', '--yes'],
+    ]) {
+      const outcome = await waymark([...args, '--store', place])
+      assert.equal(outcome.code, 0, outcome.stderr)
+      assert.match(outcome.stderr, /\b(\d+) of \1\b/, args.join(' '))
+      assertNoEscapes(outcome)
+    }
+    const copied = await waymark(['copy', place, join(directory, 'copy')])
+    assert.match(copied.stderr, /\b(\d+) of \1\b/)
+    const silent = await waymark(['verify', 'nightly-build', '--store', place, '--json'])
+    assert.equal(silent.stderr, '')
+  })
+
   it('says how far it is in plain lines where there is no terminal, and few of them', async () => {
     const outcome = await waymark(['copy', location, join(scratchDirectory(), 'copy')])
     const lines = outcome.stderr.split('\n').filter(Boolean)

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
 
-import { outcomeOf, startWaymark, waymark } from './support/command.mjs'
+import { COMMAND, environment, outcomeOf, startWaymark, waymark } from './support/command.mjs'
 import { ENCODINGS, OWNER, SESSIONS, contentsOf, livedInStore } from './support/lived-in.mjs'
 import { COLOURED, STYLED, WIDTHS, assertFits, assertNoEscapes, assertPlain, documentIn } from './support/looks.mjs'
 import { noTerminal, seenOf } from './support/terminal.mjs'
@@ -327,6 +328,21 @@ describe('what the command shows', () => {
   })
 
   describe('to a reader that goes away', () => {
+    const noShell = process.platform === 'win32' && 'Windows has no bash'
+
+    it('is no error in a pipeline, however much there was to come', { skip: noShell }, () => {
+      for (const args of [['ls'], ['show', 'nightly-build', '--json']]) {
+        const line = `set -o pipefail; "$0" "$@" | head -1`
+        const { status, stdout, stderr } = spawnSync(
+          'bash',
+          ['-c', line, process.execPath, COMMAND, ...args, '--store', location],
+          { env: environment(), encoding: 'utf8' },
+        )
+        assert.deepEqual([status, stderr], [0, ''])
+        assert.equal(stdout.split('\n').length, 2)
+      }
+    })
+
     for (const args of [['ls'], ['show', 'nightly-build', '--all'], ['show', 'nightly-build', '--json'], ['--help']]) {
       it(`is no error: ${args.join(' ')}`, async () => {
         const child = startWaymark(args[0] === '--help' ? args : [...args, location])

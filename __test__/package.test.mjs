@@ -84,7 +84,7 @@ describe('the package', () => {
     const project = scratchDirectory()
     writeFileSync(join(project, 'package.json'), JSON.stringify({ name: 'scratch', version: '1.0.0' }))
     run('npm', ['install', '--offline', '--silent', packed.main.tarball, packed.platform.tarball], project)
-    const waymark = (...args) => run('npx', ['--offline', '--no', 'waymark', ...args], project)
+    const waymark = (...args) => run('npx', ['waymark', ...args], project)
 
     const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
     assert.equal(waymark('--version'), `${version}\n`)
