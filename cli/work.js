@@ -14,12 +14,17 @@ async function watched(call, { title, whole, isQuiet = false }, perform) {
   const isSilent = !call.err.isTerminal && (isQuiet || call.options.json)
   const progress = isSilent ? undefined : progressOn(call.err, title)
   const controller = new AbortController()
-  const stop = () => controller.abort()
+  const stop = () => {
+    // The terminal has written `^C` where the next line begins.
+    progress?.clear()
+    controller.abort()
+  }
   for (const name of SIGNALS) process.on(name, stop)
   try {
     return await perform({ onProgress: (state) => progress?.show(state), signal: controller.signal })
   } catch (error) {
-    if (!controller.signal.aborted) throw error
+    // What failed for another reason at that moment is no order that was followed.
+    if (!controller.signal.aborted || error.name !== 'AbortError') throw error
     throw Object.assign(new Error('stopped', { cause: error }), { code: 'ABORT_ERR', whole })
   } finally {
     for (const name of SIGNALS) process.off(name, stop)

@@ -49,8 +49,12 @@ class Bar {
     )
   }
 
+  clear() {
+    this.#terminal.stream.write('\r\u001b[2K')
+  }
+
   end() {
-    if (this.#drawnAt > 0) this.#terminal.stream.write('\r\u001b[2K')
+    if (this.#drawnAt > 0) this.clear()
   }
 }
 
@@ -70,6 +74,8 @@ class Lines {
     this.#last = state
     if (performance.now() - this.#toldAt >= LINE_EVERY_MS) this.#tell(state)
   }
+
+  clear() {}
 
   /** The last word is told, however quick it was. */
   end() {
