@@ -30,14 +30,15 @@ function examplesIn(help) {
     .map((line) => line.trim().replace(/^\$ /, ''))
 }
 
+/** What each command says of itself. */
+const helps = {}
+
+before(async () => {
+  const outcomes = await Promise.all(COMMANDS.map((name) => waymark([name, '--help'], { env: WITHOUT_ADDON })))
+  for (const [at, name] of COMMANDS.entries()) helps[name] = outcomes[at]
+})
+
 describe('the help of the command', AT_ONCE, () => {
-  const helps = {}
-
-  before(async () => {
-    const outcomes = await Promise.all(COMMANDS.map((name) => waymark([name, '--help'], { env: WITHOUT_ADDON })))
-    for (const [at, name] of COMMANDS.entries()) helps[name] = outcomes[at]
-  })
-
   it('lists every command, with a line about each', async () => {
     const outcome = await waymark(['--help'], { env: WITHOUT_ADDON })
     assert.deepEqual([outcome.code, outcome.stderr], [0, ''])
@@ -144,8 +145,7 @@ describe('every example in the help', AT_ONCE, () => {
 
   for (const name of COMMANDS) {
     it(`of ${name} runs as it is written`, async () => {
-      const { stdout } = await waymark([name, '--help'])
-      for (const example of examplesIn(stdout).filter((line) => !isElsewhere(line))) {
+      for (const example of examplesIn(helps[name].stdout).filter((line) => !isElsewhere(line))) {
         const home = copyOf(world)
         const options = { cwd: home, env: { HOME: home, USERPROFILE: home } }
         for (const args of PREPARED[name] ?? []) {

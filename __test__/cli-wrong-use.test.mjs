@@ -64,20 +64,27 @@ describe('wrong use', AT_ONCE, () => {
   for (const [name, args] of Object.entries(ON_A_STORE)) {
     it(`is to give ${name} an option that it does not have`, async () => {
       await refused([name, ...args, '--frobnicate'], /--frobnicate/, { next: new RegExp(`waymark ${name} --help`) })
-      await refused([name, ...args, '--jsn'], /--jsn.*--json/, { next: new RegExp(`waymark ${name} --help`) })
     })
 
     it(`is to point ${name} to a place where no store is, and none is made`, async () => {
       const nowhere = scratchDirectory()
-      const outcomes = await Promise.all(
-        [join(nowhere, 'absent'), `sqlite:${join(nowhere, 'absent.db')}`].map((place) =>
-          waymark([name, ...args, '--store', place], { cwd: nowhere }),
-        ),
-      )
-      for (const outcome of outcomes) assertRefused(outcome, /no store at .*absent/, { next: /Check|Name/ })
+      const outcome = await waymark([name, ...args, '--store', join(nowhere, 'absent')], { cwd: nowhere })
+      assertRefused(outcome, /no store at .*absent/, { next: /Check|Name/ })
       assert.deepEqual(readdirSync(nowhere), [])
     })
   }
+
+  it('is to misspell an option, and the one that is near is named', async () => {
+    await refused(['ls', '--jsn'], /--jsn.*--json/, { next: /waymark ls --help/ })
+    await refused(['prune', '--keep-lst', '3'], /--keep-lst.*--keep-last/, { next: /waymark prune --help/ })
+  })
+
+  it('is to point to a database that is not there, and none is made', async () => {
+    const nowhere = scratchDirectory()
+    const outcome = await waymark(['ls', `sqlite:${join(nowhere, 'absent.db')}`])
+    assertRefused(outcome, /no store at .*absent/, { next: /Check|Name/ })
+    assert.deepEqual(readdirSync(nowhere), [])
+  })
 
   it('is to look at the default place before there is one, and none is made', async () => {
     const home = scratchDirectory()
