@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 
-import { AT_ONCE, endWhatIsLeft, waymark } from './support/command.mjs'
+import { AT_ONCE, COMMAND, endWhatIsLeft, waymark } from './support/command.mjs'
 import { OWNER, contentsOf, copyOf, livedInStore } from './support/lived-in.mjs'
 import { assertFits, assertNoEscapes, assertRefused, documentIn } from './support/looks.mjs'
 import { openStore } from './support/stores.mjs'
-import { CTRL_C, ENTER, noTerminal, openWaymark } from './support/terminal.mjs'
+import { CTRL_C, ENTER, noTerminal, openTerminal, openWaymark } from './support/terminal.mjs'
 
 const statusesIn = async (store, session) =>
   Object.fromEntries(Object.values(await store.loadTaskTree(session)).map(({ id, status }) => [id, status]))
@@ -147,6 +147,19 @@ describe('a command that takes something away', AT_ONCE, () => {
       })
     })
   }
+
+  it(
+    'refuses where a question could be asked but nobody can answer, or the other way round',
+    { skip: noTerminal },
+    async () => {
+      for (const line of ['echo y | "$0" "$@"', '"$0" "$@" 2> /dev/null']) {
+        const copy = copyOf(location)
+        const terminal = openTerminal(['sh', '-c', line, process.execPath, COMMAND, 'rm', 'migration', copy])
+        assert.equal(await terminal.ended, 2, terminal.text)
+        assert.deepEqual(contentsOf(copy), untouched)
+      }
+    },
+  )
 
   it('takes nothing, something else and the end of the input for a no', { skip: noTerminal }, async () => {
     for (const keys of [ENTER, `perhaps${ENTER}`, '\u0004']) {

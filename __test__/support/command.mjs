@@ -12,6 +12,9 @@ const { bin } = JSON.parse(readFileSync(new URL('package.json', ROOT), 'utf8'))
 /** The file that `npx waymark` runs. */
 export const COMMAND = fileURLToPath(new URL(bin?.waymark ?? 'cli/main.js', ROOT))
 
+/** Far beyond what anything takes: a test that fails should not hang. */
+const PATIENCE_MS = 60_000
+
 /** What would change what is printed, if whoever runs the tests has set it. */
 const MEDDLERS =
   'CI COLORTERM COLUMNS FORCE_COLOR LC_ALL LC_CTYPE LINES NODE_DISABLE_COLORS NODE_OPTIONS NODE_TEST_CONTEXT NO_COLOR TMUX WAYMARK_STORE'
@@ -63,6 +66,8 @@ export function startWaymark(args, { env = {}, cwd = home } = {}) {
       cwd,
       env: environment(env),
       stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: PATIENCE_MS,
+      killSignal: 'SIGKILL',
     }),
   )
 }
