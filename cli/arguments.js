@@ -14,7 +14,6 @@ const STORE = {
   meaning: 'The store, instead of the last word or WAYMARK_STORE.',
 }
 const YES = { name: 'yes', short: 'y', meaning: 'Do not ask.' }
-const JSON_OPTION = { name: 'json', meaning: 'One JSON document instead of text.' }
 const HELP = { name: 'help', short: 'h', meaning: 'This text.' }
 
 const LOCATION = {
@@ -34,7 +33,12 @@ function optionsOf(spec) {
 }
 
 function commonOptionsOf(spec) {
-  return [...(spec.hasNoStore ? [] : [STORE]), ...(spec.isDestructive ? [YES] : []), spec.json ?? JSON_OPTION, HELP]
+  return [...(spec.hasNoStore ? [] : [STORE]), ...(spec.isDestructive ? [YES] : []), jsonOptionOf(spec), HELP]
+}
+
+/** A command says what its document is, unless it writes something else than one. */
+function jsonOptionOf({ json, document }) {
+  return json ?? { name: 'json', meaning: `One JSON document instead of text: ${document}.` }
 }
 
 /** Reads a command line: `{ words, options }`, each by its name. */

@@ -24,7 +24,7 @@ export function reference() {
 }
 
 function details(spec) {
-  const options = spec.options.concat(commonOptionsOf(spec).filter(({ name }) => name === 'yes'))
+  const options = spec.options.concat(commonOptionsOf(spec).filter(({ name }) => name === 'yes' || name === 'json'))
   return options.map(({ name, short, value, meaning }) => {
     const spelt = `\`--${name}${value ? ` <${value}>` : ''}\`${short ? `, \`-${short}\`` : ''}`
     return `<br>${spelt}: ${meaning}`

@@ -50,6 +50,7 @@ module.exports = {
     'For bash, put this into ~/.bashrc: source <(waymark completion bash). For zsh, put this into ~/.zshrc, after compinit: ' +
       'source <(waymark completion zsh). For fish: waymark completion fish > ~/.config/fish/completions/waymark.fish.',
   ],
+  document: '{ shell, script }',
   examples: ['waymark completion bash'],
   run,
 }

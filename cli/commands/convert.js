@@ -22,6 +22,7 @@ module.exports = {
   notes: [
     'Nothing else about them changes, and each is whole at every instant. What is damaged is left as it is (exit 1).',
   ],
+  document: '{ encoding, sessions, owned }, each session as convert() gives it',
   examples: ['waymark convert delta', 'waymark convert zstd nightly --yes'],
   run,
 }

@@ -21,6 +21,7 @@ module.exports = {
     'Sessions that the other store has already are replaced where they differ: it asks before that. A copy that was interrupted ' +
       'goes on when it is called again.',
   ],
+  document: 'what copyTo() gives, and from and to',
   examples: [
     'waymark copy ./sessions sqlite:./store.db',
     'waymark copy ./sessions postgres://db/agents --session nightly',

@@ -14,6 +14,7 @@ module.exports = {
   options: [],
   hasNoStore: true,
   notes: ['It works in a temporary directory, takes about ten seconds, and leaves nothing behind.'],
+  document: '{ finished, printed }',
   examples: ['waymark demo'],
   run,
 }

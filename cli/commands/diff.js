@@ -20,6 +20,7 @@ module.exports = {
   ],
   options: [{ name: 'all', short: 'a', meaning: `All changes, not the first ${SHOWN} of each kind.` }],
   notes: ['Exits with 1 if they differ, with 0 if they do not.'],
+  document: 'what diffCheckpoints() gives',
   examples: ['waymark diff nightly/latest~1 latest', 'waymark diff nightly/before-tests nightly-by-hand/latest'],
   run,
 }

@@ -13,6 +13,7 @@ module.exports = {
   ],
   options: [],
   advice: { WAYMARK_EXISTS: 'Choose another file, or remove that one first.' },
+  document: 'what exportSession() gives',
   examples: ['waymark export nightly nightly.zst', 'waymark export nightly ~/nightly.zst sqlite:./store.db'],
   run,
 }

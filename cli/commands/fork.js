@@ -17,6 +17,7 @@ module.exports = {
     WAYMARK_EXISTS: 'Choose another id for the new session.',
     WAYMARK_INVALID_ID: 'Choose another id for the new session.',
   },
+  document: 'what forkSession() gives',
   examples: ['waymark fork nightly/before-tests nightly-by-hand --reset-failed'],
   run,
 }

@@ -14,6 +14,7 @@ module.exports = {
   options: [{ name: 'as', value: 'session', meaning: 'Another id for the session.' }],
   notes: ['A session that exists is never overwritten. A store that does not exist yet is made.'],
   advice: { WAYMARK_EXISTS: 'Give it another id with --as, or remove that one first.' },
+  document: 'what importSession() gives',
   examples: ['waymark import nightly.zst', 'waymark import nightly.zst sqlite:./store.db --as nightly-2'],
   run,
 }

@@ -18,6 +18,7 @@ module.exports = {
   /** The words that an option leaves no place for. */
   isWithout: ({ remove }) => (remove ? ['label'] : []),
   advice: { WAYMARK_EXISTS: 'Choose another label, or remove that one first.' },
+  document: '{ sessionId, checkpointId, label, previous }',
   examples: ['waymark label nightly/latest before-tests', 'waymark label nightly/before-tests --remove'],
   run,
 }

@@ -15,6 +15,7 @@ module.exports = {
     { name: 'limit', short: 'n', value: 'number', meaning: 'So many checkpoints at most.' },
     { name: 'forks', short: 'f', meaning: 'Draw the checkpoints of the forked sessions too, not only their names.' },
   ],
+  document: 'what history() gives; with --forks also forks, the same of each forked session',
   examples: ['waymark log nightly', 'waymark log nightly --forks ./sessions'],
   run,
 }

@@ -24,6 +24,8 @@ module.exports = {
     { name: 'quick', short: 'q', meaning: 'Do not read checkpoints to find out whether they are whole.' },
     { name: 'agents', short: 'a', meaning: 'Show the checkpoints of the agents of the session instead.' },
   ],
+  document:
+    '{ location, sessions } as sessionsInfo() gives them, status and tasks filled in from the newest checkpoint where the session was never saved; of a session { sessionId, total, checkpoints } as listCheckpointInfo() gives them, each with whole, and error and code if it is not; with --agents { sessionId, agents }',
   examples: ['waymark ls', 'waymark ls ./sessions', 'waymark ls nightly', 'waymark ls nightly --limit 10 --json'],
   run,
 }

@@ -7,6 +7,7 @@ module.exports = {
   summary: 'Keep a checkpoint, whatever retention says; with --off no longer.',
   positionals: [{ name: 'session/checkpoint', meaning: 'Which one: an id, a beginning, a label, latest, latest~2.' }],
   options: [{ name: 'off', meaning: 'Let retention have it again.' }],
+  document: '{ sessionId, checkpointId, pinned }',
   examples: ['waymark pin nightly/before-tests', 'waymark pin nightly/before-tests --off'],
   run,
 }

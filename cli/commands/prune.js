@@ -30,6 +30,7 @@ module.exports = {
     'Without a rule, what was set for each session with setRetention() is in force, and what has expired goes. The newest ' +
       'checkpoint of a session always stays, and so do pinned ones.',
   ],
+  document: 'what prune() gives',
   examples: ['waymark prune --keep-last 20 --dry-run', 'waymark prune nightly --keep-daily 7 --max-age 30d --yes'],
   run,
 }

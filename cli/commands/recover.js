@@ -27,6 +27,7 @@ module.exports = {
   ],
   isDestructive: true,
   notes: ['The saved session and task tree are replaced, as one step; one earlier version of both is kept.'],
+  document: 'what recoverSession() gives',
   examples: ['waymark recover nightly', 'waymark recover nightly --reset-in-progress --quarantine --yes'],
   run,
 }

@@ -21,6 +21,7 @@ module.exports = {
   notes: [
     'The saved session and task tree are replaced, as one step; one earlier version of both is kept. Checkpoints stay as they are.',
   ],
+  document: 'what restoreCheckpoint() gives, and checkpointId',
   examples: ['waymark restore nightly/before-tests', 'waymark restore nightly/latest~1 --reset-failed --yes'],
   run,
 }

@@ -13,6 +13,7 @@ module.exports = {
   ],
   options: [],
   isDestructive: true,
+  document: '{ sessionId, checkpointId?, checkpoints, sizeBytes }',
   examples: ['waymark rm nightly', 'waymark rm nightly/latest~3 --yes'],
   run,
 }

@@ -29,6 +29,8 @@ module.exports = {
     { name: 'all', short: 'a', meaning: 'All tasks, agents and errors: nothing is folded.' },
     { name: 'saved', meaning: 'The session as it was last saved or restored, instead of a checkpoint.' },
   ],
+  document:
+    'the checkpoint as getCheckpoint() gives it; { session, taskTree } with --saved or where there is no checkpoint; { sessionId, agents } where only agents stored anything',
   examples: [
     'waymark show nightly',
     'waymark show nightly/latest~2 --depth 5',

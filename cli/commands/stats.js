@@ -26,6 +26,7 @@ module.exports = {
     'The kinds are the encodings of checkpoints, all checkpoints of agents, and the rest: documents, results, and what deltas ' +
       'share. Growth counts the checkpoints that are still there, by the time when they were made.',
   ],
+  document: '{ location, total, sessions, growth }',
   examples: ['waymark stats', 'waymark stats nightly --json'],
   run,
 }

@@ -16,6 +16,7 @@ module.exports = {
   ],
   options: [],
   notes: ['Exits with 1 if anything is damaged. Nothing is changed.'],
+  document: '{ location, whole, sessions }, each session as verifySession() gives it',
   examples: ['waymark verify', 'waymark verify nightly', 'waymark verify sqlite:./store.db --json'],
   run,
 }
