@@ -8,7 +8,7 @@ import xterm from '@xterm/headless'
 import { COMMAND, environment, remember } from './command.mjs'
 
 /** Far beyond what anything takes: a test that fails should not hang. */
-const PATIENCE_MS = 60_000
+const PATIENCE_MS = 30_000
 
 export const CTRL_C = '\u0003'
 export const ENTER = '\r'
@@ -57,9 +57,11 @@ class Session {
       this.#raw += text
       this.#screen.write(text, () => this.#look())
     })
+    const limit = setTimeout(() => this.kill(), 2 * PATIENCE_MS).unref()
     this.ended = new Promise((resolve, reject) => {
       this.#child.once('error', reject)
       this.#child.once('close', (code) => {
+        clearTimeout(limit)
         this.#screen.write('', () => {
           this.#isOver = true
           this.#look()
