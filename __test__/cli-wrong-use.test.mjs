@@ -180,12 +180,12 @@ describe('wrong use', AT_ONCE, () => {
     const exportedOnce = snapshotOf(directory)
     await refused(['export', 'nightly-report', file], /build\.waymark/, { next: /another/ })
     assert.deepEqual(snapshotOf(directory), exportedOnce)
-    await refused(['import', file], /nightly-build/, { next: /--as|another/ })
+    await refused(['import', file], /nightly-build/, { next: /--as|another/, isLongWork: true })
     await refused(['fork', 'nightly-build/green', 'what-if'], /what-if/, { next: /another/ })
   })
 
   it('is to import what is not there, or no archive', async () => {
-    await refused(['import', join(scratchDirectory(), 'absent.waymark')], /absent\.waymark/, { next: /./ })
+    await refused(['import', join(scratchDirectory(), 'absent.waymark')], /absent\.waymark/, { next: /waymark export/ })
     const outcome = await waymark(['import', join(location, 'owned', 'session.json'), '--store', location])
     assert.equal(outcome.code, 1, outcome.stderr)
     assert.equal(outcome.stdout, '')
