@@ -3,7 +3,8 @@ import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
-import { AT_ONCE, waymark } from './support/command.mjs'
+import { MANY, many } from './support/bulky.mjs'
+import { AT_ONCE, outcomeOf, startWaymark, waymark } from './support/command.mjs'
 import { everythingOf } from './support/filled.mjs'
 import { OWNER, SESSIONS, contentsOf, copyOf, livedInStore } from './support/lived-in.mjs'
 import { WIDTHS, assertFits, assertNoEscapes, documentIn } from './support/looks.mjs'
@@ -168,6 +169,17 @@ describe('a command that adds something', AT_ONCE, () => {
       readdirSync(to).filter((name) => !name.startsWith('.')),
       ['nightly-report'],
     )
+  })
+
+  it('copies to the end when nobody listens any more', async () => {
+    const target = scratchDirectory()
+    const child = startWaymark(['copy', await many(), target])
+    child.stdout.destroy()
+    child.stderr.destroy()
+    assert.equal((await outcomeOf(child)).code, 0)
+    const store = await openStore(target)
+    assert.equal((await store.sessionInfo('many')).checkpointCount, MANY)
+    await store.close()
   })
 
   it('does not make the place that it should copy from', async () => {

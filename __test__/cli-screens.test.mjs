@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 
 import { COMMAND, environment, outcomeOf, startWaymark, waymark } from './support/command.mjs'
@@ -351,6 +352,25 @@ describe('what the command shows', () => {
         assert.deepEqual({ code, signal, stderr }, { code: 0, signal: null, stderr: '' })
       })
     }
+
+    it('leaves the answer what it is', async () => {
+      for (const args of [['verify'], ['diff', 'nightly-build/green', 'latest']]) {
+        const child = startWaymark([...args, '--store', location])
+        child.stdout.destroy()
+        child.stderr.destroy()
+        assert.equal((await outcomeOf(child)).code, 1)
+      }
+    })
+  })
+
+  it('says in a sentence that a disk is full', { skip: !existsSync('/dev/full') && 'there is no /dev/full' }, () => {
+    const { status, stderr } = spawnSync(
+      'sh',
+      ['-c', '"$0" "$@" > /dev/full', process.execPath, COMMAND, 'ls', location],
+      { env: environment(), encoding: 'utf8' },
+    )
+    assert.deepEqual([status, stderr.split('\n').length], [1, 2], stderr)
+    assert.match(stderr, /^waymark: .*no space left on device/)
   })
 })
 

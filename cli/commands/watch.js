@@ -56,11 +56,14 @@ function endOfWatching(hasKeys) {
   }
   const readsKeys = hasKeys && stdin.isTTY
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(name, stop)
+  // Nobody reads it any more.
+  process.stdout.on('error', stop)
   if (readsKeys) stdin.setRawMode(true).setEncoding('utf8').on('data', onKey)
   return {
     signal: controller.signal,
     close() {
       for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.off(name, stop)
+      process.stdout.off('error', stop)
       if (readsKeys) stdin.off('data', onKey).setRawMode(false).pause()
     },
   }

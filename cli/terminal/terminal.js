@@ -2,7 +2,11 @@
 
 'use strict'
 
+const { FAILED } = require('../complaint.js')
+
 const { clean } = require('./width.js')
+
+let isOutputMissed = false
 
 const STYLES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, blue: 34, magenta: 35, cyan: 36 }
 
@@ -58,19 +62,21 @@ const ASCII = {
   dot: '-',
 }
 
-/**
- * `stdout` or `stderr`, made when somebody needs it, which takes its time. A reader that has seen enough, such as `head`, is no
- * error.
- */
+/** `stdout` or `stderr`, made when somebody needs it, which takes its time. What cannot be written does not stop the work. */
 function standard(name) {
   const stream = process[name]
-  if (!stream.listeners('error').includes(endQuietly)) stream.on('error', endQuietly)
+  const onError = name === 'stdout' ? missOutput : () => {}
+  if (stream.listenerCount('error') === 0) stream.on('error', onError)
   return stream
 }
 
-function endQuietly(error) {
-  if (error.code !== 'EPIPE') throw error
-  process.exit(0)
+/** A reader that has seen enough, such as `head`, is no error; a disk that is full is one, whatever else came of the work. */
+function missOutput({ code, message }) {
+  if (code === 'EPIPE' || isOutputMissed) return
+  isOutputMissed = true
+  const reason = /^\w+: ([^,]*)/.exec(message)?.[1] ?? message
+  standard('stderr').write(`waymark: The output could not be written: ${reason}. The command went on to its end.\n`)
+  process.once('exit', () => (process.exitCode ||= FAILED))
 }
 
 function terminalOf(stream, env = process.env) {
