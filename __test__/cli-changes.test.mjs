@@ -8,6 +8,7 @@ import { AT_ONCE, outcomeOf, startWaymark, waymark } from './support/command.mjs
 import { everythingOf } from './support/filled.mjs'
 import { OWNER, SESSIONS, contentsOf, copyOf, livedInStore } from './support/lived-in.mjs'
 import { WIDTHS, assertFits, assertNoEscapes, documentIn } from './support/looks.mjs'
+import { makeSession } from './support/sessions.mjs'
 import { openStore, scratchDirectory } from './support/stores.mjs'
 import { noTerminal, seenOf } from './support/terminal.mjs'
 
@@ -179,6 +180,18 @@ describe('a command that adds something', AT_ONCE, () => {
     assert.equal((await outcomeOf(child)).code, 0)
     const store = await openStore(target)
     assert.equal((await store.sessionInfo('many')).checkpointCount, MANY)
+    await store.close()
+  })
+
+  it('copies nothing over a session that somebody owns, nor anything else before that', async () => {
+    const target = scratchDirectory()
+    const store = await openStore(target)
+    await store.saveSession(makeSession('nightly-build'))
+    await store.acquireSession('nightly-build', { owner: OWNER, ttlMs: 60_000 })
+    const outcome = await waymark(['copy', location, target, '--yes'])
+    assert.deepEqual([outcome.code, outcome.stdout], [1, ''])
+    assert.ok(outcome.stderr.includes(OWNER), outcome.stderr)
+    assert.deepEqual(await store.listSessions(), ['nightly-build'])
     await store.close()
   })
 

@@ -4,7 +4,8 @@ import { after, before, describe, it } from 'node:test'
 import { AT_ONCE, COMMAND, endWhatIsLeft, waymark } from './support/command.mjs'
 import { OWNER, contentsOf, copyOf, livedInStore } from './support/lived-in.mjs'
 import { assertFits, assertNoEscapes, assertRefused, documentIn } from './support/looks.mjs'
-import { openStore } from './support/stores.mjs'
+import { makeSession } from './support/sessions.mjs'
+import { checkpointOf, openStore, scratchDirectory } from './support/stores.mjs'
 import { CTRL_C, ENTER, noTerminal, openTerminal, openWaymark } from './support/terminal.mjs'
 
 const statusesIn = async (store, session) =>
@@ -210,7 +211,7 @@ describe('a command that takes something away', AT_ONCE, () => {
     const copy = copyOf(location)
     const outcome = await waymark(['restore', 'broken/damaged', '--yes', '--store', copy])
     assert.deepEqual([outcome.code, outcome.stdout], [1, ''])
-    assert.match(outcome.stderr, /waymark recover/)
+    assert.match(outcome.stderr, /waymark verify/)
     assert.deepEqual(contentsOf(copy), untouched)
   })
 
@@ -229,6 +230,47 @@ describe('a command that takes something away', AT_ONCE, () => {
       [ids.build[1], ids.build[3]],
     )
     assert.deepEqual(contentsOf(copy), untouched)
+  })
+
+  it('removes what it announced and nothing else, whatever came meanwhile', { skip: noTerminal }, async () => {
+    const place = scratchDirectory()
+    const store = await openStore(place)
+    const session = makeSession('live')
+    const made = async () => (await checkpointOf(store, session)).checkpointId
+    const old = []
+    while (old.length < 6) old.push(await made())
+    const terminal = openWaymark(['prune', 'live', '--keep-last', '2', place])
+    await terminal.shows(/4 checkpoints of 1 session.*will be removed; 2 stay/s)
+    await store.pinCheckpoint('live', old[1])
+    await store.labelCheckpoint('live', old[2], 'wanted')
+    const young = [await made(), await made(), await made()]
+    terminal.type(`y${ENTER}`)
+    assert.equal(await terminal.ended, 0, terminal.text)
+    assert.match(terminal.text, /2 checkpoints of 1 session.*removed/)
+    const { checkpoints } = await store.listCheckpointInfo('live')
+    assert.deepEqual(checkpoints.map(({ id }) => id).toReversed(), [old[1], old[2], old[4], old[5], ...young])
+    await store.close()
+  })
+
+  it('prunes all sessions but those that somebody owns, and says so once each', async () => {
+    const copy = copyOf(location)
+    for (const [options, code] of [
+      [['--dry-run'], 0],
+      [['--yes'], 1],
+    ]) {
+      const args = ['prune', '--keep-last', '1', '--labelled-too', ...options, '--json', copy]
+      const outcome = await waymark(args)
+      assert.equal(outcome.code, code, outcome.stderr)
+      const { removed, owned } = documentIn(outcome)
+      assert.ok(removed.length > 0 && removed.every(({ sessionId }) => sessionId !== 'owned'))
+      assert.deepEqual(
+        owned.map(({ sessionId, owner }) => [sessionId, owner]),
+        [['owned', OWNER]],
+      )
+      assert.equal(outcome.stderr.split(OWNER).length, 2, outcome.stderr)
+    }
+    const refused = await waymark(['prune', 'owned', '--keep-last', '1', '--dry-run', copy])
+    assert.deepEqual([refused.code, refused.stdout], [1, ''])
   })
 
   it('takes ages and sizes as people write them', async () => {

@@ -37,7 +37,7 @@ describe('what the command shows', () => {
     },
     'the checkpoints of a damaged session': {
       args: () => ['ls', 'broken'],
-      has: () => [...ids.broken.map(begun), /damaged/, /whole/, /waymark recover/, /not valid JSON/],
+      has: () => [...ids.broken.map(begun), /damaged/, /whole/, /waymark verify/, /not valid JSON/],
     },
     'the checkpoints of agents': {
       args: () => ['ls', 'nightly-build', '--agents'],
@@ -314,7 +314,7 @@ describe('what the command shows', () => {
   it('shows a damaged checkpoint by saying that it is', async () => {
     const outcome = await waymark(['show', 'broken/damaged', location])
     assert.deepEqual([outcome.code, outcome.stdout], [1, ''])
-    assert.match(outcome.stderr, /^waymark: .*damaged.*waymark (verify|recover)/)
+    assert.match(outcome.stderr, /^waymark: .*damaged.*waymark show broken\/latest~1 /)
   })
 
   it('says what changed for people: a task and its status before and after', async () => {

@@ -2,6 +2,7 @@
 
 'use strict'
 
+const { conditionOf } = require('./damage.js')
 const { shownOf } = require('./state.js')
 const { table } = require('./terminal/table.js')
 const { bytes, passed } = require('./terminal/units.js')
@@ -41,7 +42,18 @@ function agentTable(lists, terminal) {
       bytes(info.sizeBytes),
       info.encoding,
     ])
-    const others = damaged.map(({ id }) => [agentId, id, '', '', { text: 'damaged', style: 'red' }, '', '', '', '', ''])
+    const others = damaged.map((item) => [
+      agentId,
+      item.id,
+      '',
+      '',
+      { text: conditionOf(item), style: 'red' },
+      '',
+      '',
+      '',
+      '',
+      '',
+    ])
     return whole.concat(others)
   })
   return table(columns, rows, terminal)

@@ -37,10 +37,17 @@ class Call {
   }
 
   async storeAt(location, options) {
-    const { openStore } = require('./location.js')
-    const store = await openStore(location, options)
+    const { notOpened, openStore } = require('./location.js')
+    const store = await openStore(location, options).catch((error) => {
+      throw notOpened(error, location, this.words)
+    })
     this.#stores.push(store)
     return store
+  }
+
+  /** The store that was opened first, if any was. */
+  get opened() {
+    return this.#stores[0]
   }
 
   /** Asks whether to go on, unless `--yes` said so; `lines` tell what would happen. */

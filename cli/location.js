@@ -2,7 +2,9 @@
 
 'use strict'
 
-const { wrongUse } = require('./complaint.js')
+const { failure, wrongUse } = require('./complaint.js')
+
+const CHECK_SPELLING = 'Check the spelling: a place is a directory, sqlite:<file> or postgres://….'
 
 const PATH = /^(?:[/\\]|\.{1,2}(?:[/\\]|$)|~(?:[/\\]|$)|[A-Za-z]:[/\\])/
 /** Of the form that the class takes, or of one that it will say it does not take: no session has a slash. */
@@ -19,20 +21,31 @@ async function openStore(location, { create = false, ...options } = {}) {
   // What others keep is not for this command to limit: the defaults of the class would.
   const limits = { maxCheckpointsPerSession: Infinity, maxCheckpointsPerAgent: Infinity }
   const store = new CheckpointStore(location, { ...limits, ...options, mustExist: !create })
-  try {
-    await store.initialize()
-  } catch (error) {
-    throw error.code === 'WAYMARK_NOT_FOUND' ? absent(error, location) : error
-  }
+  await store.initialize()
   return store
 }
 
-function absent({ message }, location) {
-  const next =
-    location === undefined
-      ? 'Name one as the last word, with --store, or in WAYMARK_STORE.'
-      : 'Check the spelling: a place is a directory, sqlite:<file> or postgres://….'
-  return wrongUse(`${message}. ${next}`)
+/** What to say of a place that could not be opened; `words` are those that it was named with, or was not. */
+function notOpened(error, location, words) {
+  const { code, message } = error
+  if (code === 'WAYMARK_NOT_FOUND') return wrongUse(`${message}. ${nextPlace(location, words)}`)
+  if (code === 'WAYMARK_CORRUPT') return failure(`${message}. ${CHECK_SPELLING}`)
+  if (/SQLITE_READONLY|readonly database/.test(message)) {
+    return failure(
+      `${message}. A database is looked at by those who may write to it; a copy of the file can be looked at.`,
+    )
+  }
+  return error
 }
 
-module.exports = { isLocation, openStore }
+function nextPlace(location, { location: last, ...words }) {
+  const { existsSync } = require('node:fs')
+  const { quoted } = require('./command-line.js')
+  const others = Object.values(words)
+  if (last !== undefined && others.some(isLocation)) return 'The location comes last.'
+  const place = location === undefined && others.find((word) => existsSync(word))
+  if (place) return `If you mean the place, write ${quoted(`./${place}`)}.`
+  return location === undefined ? 'Name one as the last word, with --store, or in WAYMARK_STORE.' : CHECK_SPELLING
+}
+
+module.exports = { isLocation, notOpened, openStore }

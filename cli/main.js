@@ -45,7 +45,7 @@ async function run(command, argv) {
     if (troubles.length > 0) complainOf(troubles.map((trouble) => `waymark: ${trouble}`))
     return exitCode
   } catch (error) {
-    throw require('./explain.js').explain(error, command.advice)
+    throw require('./explain.js').explain(error, command.advice, call.opened)
   } finally {
     await call.close()
   }

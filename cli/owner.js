@@ -15,6 +15,16 @@ function refuseIfOwned({ id, lease }) {
   )
 }
 
+/** Those of several sessions that somebody owns. */
+function ownedAmong(infos) {
+  return infos.filter(({ lease }) => lease && lease.expiresAt > Date.now())
+}
+
+/** What is said of one that was left out. */
+function leftAlone({ id, lease }) {
+  return `Session ${id} belongs to ${lease.owner} for another ${duration(lease.expiresAt - Date.now())}, and was left as it is.`
+}
+
 /** What is known of a session, which must be nobody's. */
 async function unownedSession(store, sessionId) {
   const info = (await store.sessionInfo(sessionId)) ?? { id: sessionId }
@@ -22,4 +32,4 @@ async function unownedSession(store, sessionId) {
   return info
 }
 
-module.exports = { refuseIfOwned, unownedSession }
+module.exports = { leftAlone, ownedAmong, refuseIfOwned, unownedSession }

@@ -2,10 +2,13 @@
 
 'use strict'
 
+const { commandLine, quoted } = require('./command-line.js')
 const { failure, wrongUse } = require('./complaint.js')
 
 const LATEST = /^latest(?:~(\d{1,15}))?$/
 const SHOWN = 5
+/** Ids have their time in them. */
+const OWN_ID = /^cp-([0-9a-z]{8})-/
 
 /** `session/ref` in its two parts; `ref` is `undefined` if there is none. A label may have slashes of its own. */
 function split(word) {
@@ -47,28 +50,44 @@ function unknownSession(store, word, ids) {
   const { existsSync } = require('node:fs')
   const { session, ref } = split(word)
   if (ref !== undefined && ids.includes(session))
-    return `${quote(word)} is a checkpoint, and a session is wanted here: write ${session}.`
+    return `${quote(word)} is a checkpoint, and a session is wanted here: write ${quoted(session)}.`
   const sentence = `There is no session ${quote(word)} in ${store.getBaseDir()}.`
   if (isLocation(word)) return `${sentence} The session comes first, the location last.`
-  if (word !== '' && existsSync(word)) return `${sentence} If you mean the place, write ./${word}.`
-  return `${sentence}${didYouMean(word, ids)} waymark ls lists the sessions.`
+  if (word !== '' && existsSync(word)) return `${sentence} If you mean the place, write ${quoted(`./${word}`)}.`
+  return `${sentence}${didYouMean(word, ids)} ${commandLine(store, 'ls')} lists the sessions.`
 }
 
 /** All checkpoints of a session, newest first: `{ id, info }`, or `{ id, damaged }` if nothing can be found out about one. */
 async function checkpointsOf(store, session) {
   const { checkpoints, damaged } = await store.listCheckpointInfo(session)
-  const readable = checkpoints.map((info) => ({ id: info.id, info }))
-  const rest = damaged.map((entry) => ({ id: entry.id, damaged: entry }))
-  // Ids are made in order of time, and equally long: those of damaged ones find their place among the others.
-  return rest.length === 0 ? readable : [...readable, ...rest].toSorted((a, b) => (a.id < b.id ? 1 : -1))
+  const rest = damaged.map((entry) => ({ id: entry.id, damaged: entry })).toSorted((a, b) => timeOf(b) - timeOf(a))
+  const all = []
+  // The store's order stays as it is: it is not that of the ids, since somebody may have put files there.
+  for (const info of checkpoints) {
+    const next = { id: info.id, info }
+    while (rest.length > 0 && isNewer(rest[0], next)) all.push(rest.shift())
+    all.push(next)
+  }
+  return [...all, ...rest]
+}
+
+function isNewer(a, b) {
+  const difference = timeOf(a) - timeOf(b)
+  return difference === 0 ? a.id > b.id : difference > 0
+}
+
+/** When a checkpoint was made, for its place among others; what nobody knows the time of comes last. */
+function timeOf({ id, info, damaged }) {
+  const [, time] = OWN_ID.exec(id) ?? []
+  return (info ?? damaged)?.timestamp ?? (time === undefined ? 0 : Number.parseInt(time, 36))
 }
 
 /** The checkpoint that `ref` means among those of a session, as `checkpointsOf()` gives them. */
-function pick(checkpoints, ref, session) {
+function pick(checkpoints, ref, session, store) {
   const exact = checkpoints.find(({ id }) => id === ref)
   if (exact) return exact
   const latest = LATEST.exec(ref)
-  if (latest) return latestBut(checkpoints, Number(latest[1] ?? 0), session)
+  if (latest) return latestBut(checkpoints, Number(latest[1] ?? 0), session, store)
   // As the store does: of several that have a label, the newest.
   const labelled = checkpoints.find(({ info }) => info?.label === ref)
   if (labelled) return labelled
@@ -82,21 +101,23 @@ function pick(checkpoints, ref, session) {
   }
   const { didYouMean } = require('./near.js')
   const names = checkpoints.flatMap(({ id, info }) => (info?.label ? [info.label, id] : [id]))
-  throw wrongUse(`Session ${session} has no checkpoint ${quote(ref)}.${didYouMean(ref, names)} ${listsThem(session)}`)
+  throw wrongUse(
+    `Session ${session} has no checkpoint ${quote(ref)}.${didYouMean(ref, names)} ${listsThem(store, session)}`,
+  )
 }
 
-function latestBut(checkpoints, back, session) {
+function latestBut(checkpoints, back, session, store) {
   if (back < checkpoints.length) return checkpoints[back]
   const { count } = require('./terminal/units.js')
   const has = checkpoints.length === 0 ? 'no checkpoints' : `only ${count(checkpoints.length, 'checkpoint')}`
-  throw wrongUse(`Session ${session} has ${has}. ${listsThem(session)}`)
+  throw wrongUse(`Session ${session} has ${has}. ${listsThem(store, session)}`)
 }
 
 /** The checkpoint itself. */
 async function read(store, { sessionId: session, checkpointId }) {
   const stored = await store.getCheckpoint(session, checkpointId)
   if (stored) return stored
-  throw failure(`Checkpoint ${session}/${checkpointId} went away meanwhile. ${listsThem(session)}`)
+  throw failure(`Checkpoint ${session}/${checkpointId} went away meanwhile. ${listsThem(store, session)}`)
 }
 
 /** A word that must name a checkpoint: `{ sessionId, checkpointId, info?, damaged? }`. */
@@ -104,7 +125,7 @@ async function checkpoint(store, word, { session: fallback } = {}) {
   const { session, ref } = split(word)
   if (ref === undefined && fallback === undefined) {
     throw wrongUse(
-      `${quote(word)} names no checkpoint: write ${word}/latest, or an id or a label after the slash. ${listsThem(word)}`,
+      `${quote(word)} names no checkpoint: write ${quoted(`${word}/latest`)}, or an id or a label after the slash. ${listsThem(store, word)}`,
     )
   }
   const id = ref === undefined ? fallback : await sessionId(store, session)
@@ -112,7 +133,7 @@ async function checkpoint(store, word, { session: fallback } = {}) {
 }
 
 async function found(store, session, ref) {
-  const { id, ...rest } = pick(await checkpointsOf(store, session), ref, session)
+  const { id, ...rest } = pick(await checkpointsOf(store, session), ref, session, store)
   return { sessionId: session, checkpointId: id, ...rest }
 }
 
@@ -121,12 +142,12 @@ function few(names) {
   return left > 0 ? [...names.slice(0, SHOWN), `and ${left} more`] : names
 }
 
-function listsThem(session) {
-  return `waymark ls ${session} lists them.`
+function listsThem(store, session) {
+  return `${commandLine(store, 'ls', [session])} lists them.`
 }
 
 function quote(word) {
   return JSON.stringify(word)
 }
 
-module.exports = { checkpoint, checkpointsOf, found, infosOf, pick, read, sessionId, split }
+module.exports = { checkpoint, checkpointsOf, found, infosOf, pick, read, sessionId, split, timeOf }

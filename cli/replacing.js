@@ -47,9 +47,9 @@ async function present(store, sessionId) {
 }
 
 /** What a checkpoint would bring back, in a sentence. */
-function promised(checkpoint) {
+function promised(id, checkpoint) {
   const { status = 'without a status', tasks } = stateOf(checkpoint)
-  const { id, timestamp, trigger, sizeBytes } = checkpoint
+  const { timestamp, trigger, sizeBytes } = checkpoint
   return `Checkpoint ${id} (${trigger}, ${ago(timestamp)}, ${bytes(sizeBytes)}) comes back: ${status}, with ${tasksDone(tasks)}.`
 }
 

@@ -3,7 +3,8 @@
 'use strict'
 
 const { DONE, FAILED, wrongUse } = require('../complaint.js')
-const { reasonOf } = require('../explain.js')
+const { reasonOf } = require('../damage.js')
+const { leftAlone, ownedAmong, refuseIfOwned } = require('../owner.js')
 const { line } = require('../terminal/lines.js')
 const { eachOf } = require('../work.js')
 const { bytes, count } = require('../terminal/units.js')
@@ -46,8 +47,8 @@ async function run(call) {
   const isSkipped = owned.length > 0 || results.some(({ skipped }) => skipped.length > 0)
   return {
     exitCode: isSkipped ? FAILED : DONE,
-    json: { encoding, sessions: results, owned },
-    troubles: owned.map(({ sessionId, owner }) => `Session ${sessionId} belongs to ${owner}, and was left as it is.`),
+    json: { encoding, sessions: results, owned: owned.map(({ id, lease }) => ({ sessionId: id, ...lease })) },
+    troubles: owned.map(leftAlone),
     text: (terminal) => [
       ...(results.length === 0 ? [`Nothing to convert to ${encoding}.`] : []),
       ...results.flatMap((result) => linesOf(terminal, result)),
@@ -60,18 +61,14 @@ async function run(call) {
  * that somebody owns are left out.
  */
 async function candidates(store, word, encoding) {
-  const { refuseIfOwned } = require('../owner.js')
   const { infosOf, sessionId } = require('../references.js')
   const wanted = word === undefined ? undefined : await sessionId(store, word)
   const infos = await infosOf(store, wanted)
+  if (wanted !== undefined) infos.forEach(refuseIfOwned)
+  const owned = ownedAmong(infos)
   const sessions = []
-  const owned = []
   for (const info of infos) {
-    if (wanted !== undefined) refuseIfOwned(info)
-    if (info.lease && info.lease.expiresAt > Date.now()) {
-      owned.push({ sessionId: info.id, ...info.lease })
-      continue
-    }
+    if (owned.includes(info)) continue
     const lists = [await store.listCheckpointInfo(info.id)]
     for (const agentId of await store.listAgents(info.id)) lists.push(await store.agent(info.id, agentId).info())
     const others = lists.flatMap(({ checkpoints }) => checkpoints).filter((each) => each.encoding !== encoding)

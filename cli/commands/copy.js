@@ -3,6 +3,7 @@
 'use strict'
 
 const { wrongUse } = require('../complaint.js')
+const { refuseIfOwned } = require('../owner.js')
 const { bytes, count } = require('../terminal/units.js')
 
 const SHOWN = 10
@@ -20,6 +21,10 @@ module.exports = {
     'Sessions that the other store has already are replaced where they differ: it asks before that. A copy that was interrupted ' +
       'goes on when it is called again.',
   ],
+  advice: {
+    WAYMARK_LEASE_LOST:
+      'What was copied before stays: stop that process, or wait until its lease is over, and copy again.',
+  },
   document: 'what copyTo() gives, and from and to',
   examples: [
     'waymark copy ./sessions sqlite:./store.db',
@@ -57,12 +62,19 @@ async function wantedSession(store, word) {
 
 /** What to say of sessions that are in both places; nothing if there are none. */
 async function overlap(from, to, sessionId) {
-  const there = new Set((await to.sessionsInfo()).map(({ id }) => id))
-  if (there.size === 0) return []
+  const there = await to.sessionsInfo()
+  if (there.length === 0) return []
   const ids = sessionId === undefined ? (await from.sessionsInfo()).map(({ id }) => id) : [sessionId]
-  const both = ids.filter((id) => there.has(id))
+  const wanted = new Set(ids)
+  const both = there.filter(({ id }) => wanted.has(id))
   if (both.length === 0) return []
-  const names = both.slice(0, SHOWN).join(', ') + (both.length > SHOWN ? ` and ${both.length - SHOWN} more` : '')
+  // The store would, but only after it has copied others.
+  both.forEach(refuseIfOwned)
+  const names =
+    both
+      .slice(0, SHOWN)
+      .map(({ id }) => id)
+      .join(', ') + (both.length > SHOWN ? ` and ${both.length - SHOWN} more` : '')
   return [
     `${count(both.length, 'session')} of ${ids.length} will be replaced in ${to.getBaseDir()} where they differ: ${names}.`,
   ]

@@ -2,6 +2,9 @@
 
 'use strict'
 
+const { statSync } = require('node:fs')
+
+const { wrongUse } = require('../complaint.js')
 const { bytes, count } = require('../terminal/units.js')
 
 module.exports = {
@@ -19,12 +22,14 @@ module.exports = {
 
 async function run(call) {
   const { sessionId } = require('../references.js')
+  const { file } = call.words
+  if (isDirectory(file)) {
+    throw wrongUse(`${file} is a directory: the file to write comes after the session, and before the location.`)
+  }
   const store = await call.store()
   const id = await sessionId(store, call.words.session)
   const whole = 'the store is as it was, and there is no file.'
-  const result = await call.work({ title: `Exporting ${id}`, whole }, (watch) =>
-    store.exportSession(id, call.words.file, watch),
-  )
+  const result = await call.work({ title: `Exporting ${id}`, whole }, (watch) => store.exportSession(id, file, watch))
   return {
     json: result,
     text: (terminal) => [
@@ -32,4 +37,8 @@ async function run(call) {
         `${count(result.documents, 'document')}, ${bytes(result.bytes)} in ${bytes(result.sizeBytes)}.`,
     ],
   }
+}
+
+function isDirectory(path) {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
 }

@@ -12,7 +12,12 @@ module.exports = {
   positionals: [{ name: 'file', meaning: 'The file. All of it is checked before anything of it is to be seen.' }],
   options: [{ name: 'as', value: 'session', meaning: 'Another id for the session.' }],
   notes: ['A session that exists is never overwritten. A store that does not exist yet is made.'],
-  advice: { WAYMARK_EXISTS: 'Give it another id with --as, or remove that one first.' },
+  advice: {
+    WAYMARK_EXISTS: 'Give it another id with --as, or remove that one first.',
+    WAYMARK_INVALID_ID: 'Choose another id for --as.',
+    WAYMARK_CORRUPT: 'Nothing came in: it takes a file as waymark export writes it.',
+    WAYMARK_CHECKSUM_MISMATCH: 'Nothing came in: export it again, or take another copy of the file.',
+  },
   document: 'what importSession() gives',
   examples: ['waymark import nightly.zst', 'waymark import nightly.zst sqlite:./store.db --as nightly-2'],
   run,

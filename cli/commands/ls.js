@@ -3,7 +3,7 @@
 'use strict'
 
 const { table } = require('../terminal/table.js')
-const { bytes, count, moment, passed } = require('../terminal/units.js')
+const { bytes, moment, passed } = require('../terminal/units.js')
 
 const CHECKED_AT_ONCE = 8
 /** A list with all that is known of checkpoints takes up about so many columns. */
@@ -71,7 +71,7 @@ async function checkpoints(call, store, id, limit) {
       if (entries.length === 0) return [`Session ${terminal.paint(id)} has no checkpoints.`]
       const lines = checkpointTable(entries, all, terminal)
       if (listed.length < all.length) lines.push(terminal.paint(`${listed.length} of ${all.length} checkpoints`, 'dim'))
-      if (isDamaged) lines.push('', ...damageReport(entries, terminal))
+      if (isDamaged) lines.push('', ...damageReport(store, id, entries, terminal))
       return lines
     },
   }
@@ -142,18 +142,21 @@ function checkpointTable(entries, all, terminal) {
   return table(columns, rows, terminal)
 }
 
-function stateCell({ whole, pinned }) {
+function stateCell({ whole, pinned, code }) {
   const pin = pinned ? ', pinned' : ''
   if (whole === undefined) return { text: pinned ? 'pinned' : '' }
-  return whole ? { text: `whole${pin}`, style: 'green' } : { text: `damaged${pin}`, style: 'red' }
+  if (whole) return { text: `whole${pin}`, style: 'green' }
+  const { conditionOf } = require('../damage.js')
+  return { text: `${conditionOf({ code })}${pin}`, style: 'red' }
 }
 
-function damageReport(entries, terminal) {
-  const { reasonOf } = require('../explain.js')
+function damageReport(store, session, entries, terminal) {
+  const { commandLine } = require('../command-line.js')
+  const { reasonOf, tally } = require('../damage.js')
   const { line } = require('../terminal/lines.js')
   const damaged = entries.filter(({ whole }) => whole === false)
   return [
-    `${count(damaged.length, 'checkpoint')} damaged; waymark recover restores the newest that is whole.`,
+    terminal.paint(`${tally(damaged)}; ${commandLine(store, 'verify', [session])} says what helps.`),
     // The path would leave no room for what is wrong; waymark verify has both.
     ...damaged.map(({ id, error }) => line(terminal, [[`  ${id}: ${reasonOf(error)}`]])),
   ]

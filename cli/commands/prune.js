@@ -5,6 +5,7 @@
 const { DONE, FAILED } = require('../complaint.js')
 const { durationMs, sizeBytes, wholeNumber } = require('../quantities.js')
 const { plainWords } = require('../explain.js')
+const { leftAlone, ownedAmong, unownedSession } = require('../owner.js')
 const { ago, bytes, count } = require('../terminal/units.js')
 
 const SHOWN = 10
@@ -29,7 +30,7 @@ module.exports = {
     'Without a rule, what was set for each session with setRetention() is in force, and what has expired goes. The newest ' +
       'checkpoint of a session always stays, and so do pinned ones.',
   ],
-  document: 'what prune() gives',
+  document: 'what prune() gives, and owned: the sessions that were left alone',
   examples: ['waymark prune --keep-last 20 --dry-run', 'waymark prune nightly --keep-daily 7 --max-age 30d --yes'],
   run,
 }
@@ -42,16 +43,34 @@ async function run(call) {
   const id = await sessionOf(store, call.words.session)
   const rules = retention ? { retention } : {}
   const whole = 'what was removed is gone, the rest is as it was. The next prune goes on from there.'
-  const plan = await call.work({ title: 'Looking', whole: 'nothing was changed.', isQuiet: true }, (watch) =>
+  if (id !== undefined) await unownedSession(store, id)
+  const planned = await call.work({ title: 'Looking', whole: 'nothing was changed.', isQuiet: true }, (watch) =>
     store.prune(id, { ...rules, ...watch, dryRun: true }),
   )
-  if (call.options['dry-run'] || plan.removed.length === 0) return report(plan, call)
-  if (id !== undefined) await require('../owner.js').unownedSession(store, id)
-  const lines = [`${sentence(plan)} will be removed; ${plan.kept} stay.`, ...plan.removed.slice(0, SHOWN).map(reasonOf)]
+  const { plan, owned } = await withoutOwned(store, planned)
+  const isDryRun = call.options['dry-run'] === true
+  if (isDryRun || plan.removed.length === 0) return report({ ...plan, dryRun: isDryRun }, owned, call)
+  const lines = [`${sentence(plan)} will be removed; ${staying(plan)}.`, ...plan.removed.slice(0, SHOWN).map(reasonOf)]
   if (plan.removed.length > SHOWN) lines.push(`  and ${plan.removed.length - SHOWN} more; --dry-run shows them all`)
+  lines.push(...owned.map(leftAlone))
+  const { marksOf, removeAnnounced } = require('../removal.js')
+  const marks = call.options.yes ? undefined : await marksOf(store, plan)
   if (!(await call.mayGoOn(lines, 'Remove them for good?'))) return call.declined()
-  const result = await call.work({ title: 'Pruning', whole }, (watch) => store.prune(id, { ...rules, ...watch }))
-  return report(result, call)
+  const result = await call.work({ title: 'Pruning', whole }, (watch) =>
+    marks ? removeAnnounced(store, plan, marks, watch) : store.prune(id, { ...rules, ...watch }),
+  )
+  return report(result, owned, call)
+}
+
+/** What would be removed of sessions that nobody owns, and the owned ones of which something would go. */
+async function withoutOwned(store, planned) {
+  const infos = planned.removed.length > 0 ? ownedAmong(await store.sessionsInfo()) : []
+  const owned = infos.filter(({ id }) => planned.removed.some(({ sessionId }) => sessionId === id))
+  const ids = new Set(owned.map(({ id }) => id))
+  const removed = planned.removed.filter(({ sessionId }) => !ids.has(sessionId))
+  const freedBytes = removed.reduce((sum, entry) => sum + entry.sizeBytes, 0)
+  const kept = planned.kept + planned.removed.length - removed.length
+  return { plan: { ...planned, removed, freedBytes, kept }, owned }
 }
 
 async function sessionOf(store, word) {
@@ -84,6 +103,10 @@ function sentence({ removed, freedBytes }) {
   return `${count(removed.length, 'checkpoint')} of ${count(sessions, 'session')} (${bytes(freedBytes)})`
 }
 
+function staying({ kept }) {
+  return `${kept} ${kept === 1 ? 'stays' : 'stay'}`
+}
+
 function nameOf({ sessionId, agentId, checkpointId }) {
   return [sessionId, agentId, checkpointId].filter((part) => part !== undefined).join('/')
 }
@@ -92,34 +115,47 @@ function reasonOf(entry) {
   return `  ${nameOf(entry)}: ${entry.reason}`
 }
 
-function troubleOf(entry) {
-  const next = entry.code.startsWith('WAYMARK_LEASE')
-    ? 'Stop that process, or wait until its lease is over.'
-    : 'The next prune tries again.'
-  return `${nameOf(entry) || 'The store'} stayed: ${plainWords(entry.error)}. ${next}`
+/** What could not be removed: a line for each session, however many checkpoints it concerns. */
+function troublesOf(failed, owned) {
+  const isOwned = new Set(owned.map(({ id }) => id))
+  const groups = new Map()
+  for (const entry of failed) {
+    if (isOwned.has(entry.sessionId)) continue
+    const group = groups.get(entry.sessionId) ?? []
+    groups.set(entry.sessionId, group.concat(entry))
+  }
+  return [...owned.map(leftAlone), ...[...groups.values()].map(troubleOf)]
 }
 
-function report(result, { options }) {
+function troubleOf([first, ...others]) {
+  const next = first.code.startsWith('WAYMARK_LEASE')
+    ? 'Stop that process, or wait until its lease is over.'
+    : 'The next prune tries again.'
+  const more = others.length > 0 ? ` and ${others.length} more of that session` : ''
+  return `${nameOf(first) || 'The store'}${more} stayed: ${plainWords(first.error)}. ${next}`
+}
+
+function report(result, owned, { options }) {
+  // A dry run has said what it was asked for.
+  const isLacking = result.failed.length > 0 || (owned.length > 0 && !result.dryRun)
   return {
-    exitCode: result.failed.length > 0 ? FAILED : DONE,
-    json: result,
-    troubles: result.failed.map(troubleOf),
+    exitCode: isLacking ? FAILED : DONE,
+    json: { ...result, owned: owned.map(({ id, lease }) => Object.assign({ sessionId: id }, lease)) },
+    troubles: troublesOf(result.failed, owned),
     text(terminal) {
-      const { removed, kept, dryRun } = result
-      const lines = dryRun && options['dry-run'] && removed.length > 0 ? planTable(removed, terminal) : []
-      if (removed.length === 0) lines.push(nothing(kept, options))
-      else
-        lines.push(`${sentence(result)} ${dryRun ? 'would go' : 'removed'}; ${kept} ${kept === 1 ? 'stays' : 'stay'}.`)
+      const { removed, dryRun } = result
+      const lines = dryRun && removed.length > 0 ? planTable(removed, terminal) : []
+      if (removed.length === 0) lines.push(nothing(result, options))
+      else lines.push(`${sentence(result)} ${dryRun ? 'would go' : 'removed'}; ${staying(result)}.`)
       return lines
     },
   }
 }
 
 /** Without a rule nothing may be in force: then somebody wonders why nothing goes. */
-function nothing(kept, options) {
-  const stays = `${count(kept, 'checkpoint')} ${kept === 1 ? 'stays' : 'stay'}`
+function nothing(result, options) {
   const hasRule = retentionOf(options) !== undefined || options['keep-agents'] !== undefined
-  return `Nothing to remove; ${stays}.${hasRule ? '' : ' A rule such as --keep-last 20 would say what goes.'}`
+  return `Nothing to remove; ${staying(result)}.${hasRule ? '' : ' A rule such as --keep-last 20 would say what goes.'}`
 }
 
 function planTable(removed, terminal) {

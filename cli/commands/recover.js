@@ -12,7 +12,8 @@ const {
   versionsToKeep,
 } = require('../replacing.js')
 
-const { reasonOf } = require('../explain.js')
+const { failure } = require('../complaint.js')
+const { reasonOf } = require('../damage.js')
 
 module.exports = {
   name: 'recover',
@@ -38,15 +39,18 @@ async function run(call) {
   const store = await call.store()
   const sessionId = await references.sessionId(store, call.words.session)
   await unownedSession(store, sessionId)
-  const { checkpoint, damaged } = await newestWhole(store, sessionId, await references.checkpointsOf(store, sessionId))
   const resets = resetsOf(call.options)
   const quarantine = call.options.quarantine === true
+  const plan = await store.recoverSession(sessionId, { ...resets, quarantine, dryRun: true })
+  refuseIfNothing(sessionId, plan)
+  const { checkpointId } = succeeded(plan)
+  const checkpoint = await references.read(store, { sessionId, checkpointId })
   const lines = [
-    ...damaged.map(
+    ...plan.passedOver.map(
       ({ id, error }) =>
         `Checkpoint ${id} is damaged, and ${quarantine ? 'moved aside' : 'passed over'}: ${reasonOf(error)}`,
     ),
-    promised(checkpoint),
+    promised(checkpointId, checkpoint),
     await present(store, sessionId),
     ...resetsSentence(resets),
   ]
@@ -70,25 +74,12 @@ function belowSession(path) {
   return path.split(/[/\\]/).slice(-2).join('/')
 }
 
-/** What a recovery would find, without changing anything: the newest checkpoint that is whole, and newer ones that are not. */
-async function newestWhole(store, sessionId, checkpoints) {
-  const damaged = []
-  for (const { id, damaged: unreadable } of checkpoints) {
-    if (unreadable) {
-      damaged.push(unreadable)
-      continue
-    }
-    try {
-      const checkpoint = await store.getCheckpoint(sessionId, id)
-      if (checkpoint) return { checkpoint, damaged }
-    } catch (error) {
-      damaged.push({ id, error: error.message })
-    }
-  }
-  const { failure } = require('../complaint.js')
-  const why = damaged.length === 0 ? 'has no checkpoints' : 'has no checkpoint that is whole'
+/** There are no checkpoints, or only damaged ones. What cannot be read is an error of its own: it may be whole. */
+function refuseIfNothing(sessionId, { code, passedOver }) {
+  if (code !== 'WAYMARK_NOT_FOUND') return
+  const why = passedOver.length === 0 ? 'has no checkpoints' : 'has no checkpoint that is whole'
   throw failure(
     `Session ${sessionId} ${why}: there is nothing to recover it from.`,
-    damaged.map(({ id, error }) => `${id}: ${reasonOf(error)}`),
+    passedOver.map(({ id, error }) => `${id}: ${reasonOf(error)}`),
   )
 }

@@ -34,7 +34,7 @@ async function run(call) {
   await unownedSession(store, sessionId)
   const resets = resetsOf(call.options)
   const lines = [
-    promised(await read(store, { sessionId, checkpointId })),
+    promised(checkpointId, await read(store, { sessionId, checkpointId })),
     await present(store, sessionId),
     ...resetsSentence(resets),
   ]

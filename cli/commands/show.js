@@ -2,6 +2,9 @@
 
 'use strict'
 
+const { commandLine } = require('../command-line.js')
+const { failure } = require('../complaint.js')
+const { isDamaged } = require('../damage.js')
 const { section } = require('../terminal/lines.js')
 const { agentLines, errorLines, header, metricLines, treeLines } = require('../portrait.js')
 
@@ -85,10 +88,21 @@ async function wanted(call, store) {
   if (call.options.saved || (ref === undefined && checkpoints.length === 0)) {
     return saved(store, sessionId, checkpoints.length > 0)
   }
-  const { id, info } = references.pick(checkpoints, ref ?? 'latest', sessionId)
-  const raw = await references.read(store, { sessionId, checkpointId: id })
+  const { id, info } = references.pick(checkpoints, ref ?? 'latest', sessionId, store)
   const back = checkpoints.findIndex((checkpoint) => checkpoint.id === id)
-  return { sessionId, raw, info, back, ...raw }
+  const raw = await references.read(store, { sessionId, checkpointId: id }).catch((error) => {
+    throw withOlder(error, store, sessionId, checkpoints, back)
+  })
+  // A state that was imported or copied knows itself by another name.
+  return { ...raw, id, sessionId, raw, info, back }
+}
+
+/** Whoever wants to see what happened is helped by the one before, and need not restore anything. */
+function withOlder(error, store, sessionId, checkpoints, back) {
+  const older = checkpoints.findIndex(({ info }, index) => index > back && info)
+  if (!isDamaged(error) || older < 0) return error
+  const next = commandLine(store, 'show', [`${sessionId}/latest~${older}`])
+  return failure(`${error.message}. ${next} shows the one before it.`)
 }
 
 async function saved(store, sessionId, hasCheckpoints) {

@@ -3,7 +3,7 @@
 'use strict'
 
 const { DONE, FAILED } = require('../complaint.js')
-const { reasonOf } = require('../explain.js')
+const { reasonOf, remediesFor, tally } = require('../damage.js')
 const { eachOf } = require('../work.js')
 const { line } = require('../terminal/lines.js')
 const { count } = require('../terminal/units.js')
@@ -14,7 +14,7 @@ module.exports = {
     { name: 'session', optional: true, meaning: 'This one alone. A single word that begins like a location is one.' },
   ],
   options: [],
-  notes: ['Exits with 1 if anything is damaged. Nothing is changed.'],
+  notes: ['Exits with 1 if anything is damaged or unreadable. Nothing is changed.'],
   document: '{ location, whole, sessions }, each session as verifySession() gives it',
   examples: ['waymark verify', 'waymark verify nightly', 'waymark verify sqlite:./store.db --json'],
   run,
@@ -32,7 +32,7 @@ async function run(call) {
     exitCode: isWhole ? DONE : FAILED,
     json: { location: store.getBaseDir(), whole: isWhole, sessions },
     text: (terminal) => [
-      ...sessions.flatMap((session) => linesOf(terminal, session)),
+      ...sessions.flatMap((session) => linesOf(terminal, store, session)),
       ids.length === 0 ? `No sessions in ${terminal.paint(store.getBaseDir())}.` : conclusion(sessions),
     ],
   }
@@ -44,7 +44,8 @@ async function sessionsOf(store, word) {
   return [await sessionId(store, word)]
 }
 
-function linesOf(terminal, { sessionId, whole, checkpoints, agentCheckpoints, files }) {
+function linesOf(terminal, store, verification) {
+  const { sessionId, whole, checkpoints, agentCheckpoints, files } = verification
   const facts = [
     count(checkpoints.length, 'checkpoint'),
     agentCheckpoints.length > 0 ? `${agentCheckpoints.length} of agents` : '',
@@ -56,9 +57,10 @@ function linesOf(terminal, { sessionId, whole, checkpoints, agentCheckpoints, fi
     line(terminal, [
       [`${terminal.glyphs[whole ? 'completed' : 'failed']} ${sessionId}`, style],
       [`  ${facts.filter(Boolean).join(', ')}`],
-      [whole ? '' : `: ${damaged.length} damaged`, style],
+      [whole ? '' : `: ${tally(damaged)}`, style],
     ]),
     ...damaged.map((item) => line(terminal, [[`    ${nameOf(item)}: ${reasonOf(item.error)}`]])),
+    ...(whole ? [] : remediesFor(store, verification).map((remedy) => `    ${terminal.paint(remedy)}`)),
   ]
 }
 
@@ -69,15 +71,7 @@ function nameOf({ id, agentId, path }) {
 }
 
 function conclusion(sessions) {
-  const damaged = sessions.filter(({ whole }) => !whole)
-  if (damaged.length === 0) return `${count(sessions.length, 'session')}, all whole.`
-  return `${damaged.length} of ${count(sessions.length, 'session')} damaged. ${nextStep(damaged[0])}`
-}
-
-/** What is older than a whole checkpoint is in nobody's way. */
-function nextStep({ sessionId, checkpoints, files }) {
-  const isInTheWay = checkpoints[0]?.whole === false || files.some(({ whole }) => !whole)
-  if (isInTheWay) return `waymark recover ${sessionId} restores its newest checkpoint that is whole.`
-  const old = checkpoints.find(({ whole }) => !whole)
-  return old ? `waymark rm ${sessionId}/${old.id} removes one that nothing can be done with.` : ''
+  const damaged = sessions.filter(({ whole }) => !whole).length
+  if (damaged === 0) return `${count(sessions.length, 'session')}, all whole.`
+  return `${damaged} of ${count(sessions.length, 'session')} ${damaged === 1 ? 'is' : 'are'} not whole.`
 }

@@ -197,9 +197,9 @@ function sessionLines(store, session, terminal) {
     if (newest !== undefined && read?.id !== newest) {
       // One that is damaged leaves what was read before.
       const raw = await store.getCheckpoint(session, newest).catch(() => undefined)
-      if (raw) read = { ...raw, back: 0, info: checkpoints.find(({ id }) => id === newest) }
+      if (raw) read = { ...raw, id: newest, back: 0, info: checkpoints.find(({ id }) => id === newest) }
     }
-    const state = { sessionId: session, ...read }
+    const state = { ...read, sessionId: session }
     return () => {
       const isSmall = (terminal.stream.rows || 24) < 40
       const recent = section(

@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { chmodSync, copyFileSync, truncateSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { before, describe, it } from 'node:test'
+
+import { AT_ONCE, COMMAND, environment, waymark } from './support/command.mjs'
+import { contentsOf, copyOf } from './support/lived-in.mjs'
+import { documentIn } from './support/looks.mjs'
+import { makeSession, makeTree } from './support/sessions.mjs'
+import { checkpointOf, openStore, scratchDirectory } from './support/stores.mjs'
+
+/** What is done to sessions that each have a document, a task tree, a result, an agent and three checkpoints. */
+const DAMAGES = {
+  'all bad': ({ paths }) => paths.forEach((path) => truncateSync(path, 50)),
+  "it's newest": ({ paths }) => truncateSync(paths[2], 50),
+  '-oldest': ({ paths }) => truncateSync(paths[0], 50),
+  'the result': ({ folder }) => writeFileSync(join(folder, 'results', 'task-0.json'), '{'),
+  'the tree': ({ folder }) => writeFileSync(join(folder, 'task-tree.json'), '{'),
+  'of an agent': ({ agent }) => truncateSync(agent, 50),
+}
+
+describe('what is damaged', AT_ONCE, () => {
+  let location
+  const ids = {}
+  const paths = {}
+
+  before(async () => {
+    location = scratchDirectory()
+    const store = await openStore(location)
+    for (const id of [...Object.keys(DAMAGES), 'foreign']) {
+      const session = makeSession(id)
+      await store.saveSession(session)
+      await store.saveTaskTree(id, makeTree())
+      await store.saveTaskResult(id, 'task-0', { ok: true })
+      const made = [
+        await checkpointOf(store, session),
+        await checkpointOf(store, session),
+        await checkpointOf(store, session),
+      ]
+      const { path } = await store.agent(id, 'writer').save({ iteration: 1 })
+      await store.agent(id, 'writer').save({ iteration: 2 })
+      ids[id] = made.map(({ checkpointId }) => checkpointId)
+      paths[id] = made.map((each) => each.path)
+      DAMAGES[id]?.({ folder: join(location, id), paths: paths[id], agent: path })
+    }
+    await store.close()
+  })
+
+  /** Types what was advised, as it stands. */
+  const typed = (line, cwd) =>
+    spawnSync('bash', ['-c', `waymark() { "$NODE" "$COMMAND" "$@"; }; ${line}`], {
+      cwd,
+      env: environment({ NODE: process.execPath, COMMAND }),
+      encoding: 'utf8',
+    })
+
+  for (const [id, verb] of Object.entries({
+    "it's newest": 'recover',
+    '-oldest': 'rm',
+    'the tree': 'recover',
+    'of an agent': undefined,
+    'the result': undefined,
+    'all bad': undefined,
+  })) {
+    it(`has advice with it that helps, and none that does not: ${id}`, async () => {
+      const copy = copyOf(location)
+      const args = ['verify', '--store', copy, '--', id]
+      const { code, stdout } = await waymark(args)
+      assert.equal(code, 1)
+      const [, advised] = /^ +(waymark .*) (?:restores|removes) /m.exec(stdout) ?? []
+      assert.equal(advised?.split(' ')[1], verb, stdout)
+      if (verb === undefined) {
+        assert.match(stdout, /from a copy|nothing has to be done/)
+        return
+      }
+      const { status, stderr } = typed(
+        `${advised.replace(' -- ', ' --yes -- ')}${advised.includes(' -- ') ? '' : ' --yes'}`,
+        copy,
+      )
+      assert.equal(status, 0, `${advised}: ${stderr}`)
+      assert.equal((await waymark(args)).code, 0, 'nothing is left to advise')
+    })
+  }
+
+  it('does not keep anybody from looking at what was before it', async () => {
+    const { code, stderr } = await waymark(['show', "it's newest", location])
+    assert.equal(code, 1)
+    const [, advised] = /\. (waymark show .*) shows/.exec(stderr)
+    const shown = typed(advised, location)
+    assert.equal(shown.status, 0, stderr)
+    assert.ok(shown.stdout.includes(ids["it's newest"][1]), shown.stdout)
+  })
+
+  it('changes nothing about the order of the rest, whatever its name is', async () => {
+    const copy = copyOf(location)
+    const folder = join(copy, 'foreign', 'checkpoints')
+    const [oldest, middle, newest] = ids.foreign
+    // Somebody has put a copy there, which is the newest for the store.
+    copyFileSync(join(folder, `${oldest}.json`), join(folder, 'backup.json'))
+    const listed = async () =>
+      documentIn(await waymark(['ls', 'foreign', copy, '--json'])).checkpoints.map(({ id }) => id)
+    assert.deepEqual(await listed(), ['backup', newest, middle, oldest])
+    writeFileSync(join(folder, 'junk.json'), 'junk')
+    utimesSync(join(folder, 'junk.json'), new Date(), new Date(Date.now() + 60_000))
+    assert.deepEqual(await listed(), ['junk', 'backup', newest, middle, oldest])
+    const untouched = contentsOf(copy)
+    const { stderr } = await waymark(['recover', 'foreign', copy])
+    assert.match(stderr, /Checkpoint junk is damaged.*Checkpoint backup \(.*comes back/s)
+    assert.deepEqual(contentsOf(copy), untouched)
+    assert.equal(documentIn(await waymark(['recover', 'foreign', copy, '--yes', '--json'])).checkpointId, 'backup')
+  })
+
+  it(
+    'is told apart from what may not be read',
+    { skip: process.getuid?.() !== 0 && 'only root can be somebody else' },
+    async () => {
+      const copy = copyOf(location)
+      const files = ['-R', 'a+rwX', join(copy, '..')]
+      assert.equal(spawnSync('chmod', files).status, 0)
+      chmodSync(join(copy, 'foreign', 'checkpoints', `${ids.foreign[2]}.json`), 0o600)
+      const asNobody = (args) =>
+        spawnSync(process.execPath, [COMMAND, ...args, '--store', copy], {
+          uid: 65_534,
+          env: environment(),
+          encoding: 'utf8',
+        })
+      const verified = asNobody(['verify', 'foreign'])
+      assert.equal(verified.status, 1, verified.stderr)
+      assert.match(verified.stdout, /1 unreadable.*as the user that owns it/s)
+      assert.doesNotMatch(verified.stdout, /damaged|waymark (?:recover|rm)/)
+      assert.match(asNobody(['ls', 'foreign']).stdout, /unreadable/)
+      const recovered = asNobody(['recover', 'foreign', '--yes'])
+      assert.equal(recovered.status, 1)
+      assert.match(recovered.stderr, /Permission denied.*as the user that owns it/)
+    },
+  )
+})
