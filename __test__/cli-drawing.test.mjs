@@ -161,7 +161,8 @@ describe('a task tree', () => {
 
   it('counts what a fold hides', () => {
     const [row] = rowsOf(forestOf(tasksOf(tasks)), UNICODE, { levels: 1 })
-    assert.deepEqual(row.node.inside, { total: 3, completed: 2, failed: 0, pending: 1, inProgress: 0 })
+    const { total, completed, failed, pending, inProgress, blocked } = row.node.inside
+    assert.deepEqual([total, completed, failed, pending, inProgress, blocked], [3, 2, 0, 1, 0, 0])
   })
 
   it('shows of many siblings those that people look for', () => {
@@ -170,6 +171,12 @@ describe('a task tree', () => {
       many[`t${index}`] = { parentId: 'root', status: index === 40 ? 'failed' : 'completed' }
     }
     assert.deepEqual(tree(many, { siblings: 3 }), ['root', '├─ t0', '├─ t1', '├─ t40', '└─ +47'])
+  })
+
+  it('may have more siblings than a call takes arguments', () => {
+    const many = { root: {} }
+    for (let index = 0; index < 200_000; index += 1) many[`t${index}`] = { parentId: 'root' }
+    assert.equal(rowsOf(forestOf(tasksOf(many)), UNICODE).length, 200_001)
   })
 
   it('of any shape shows each task once', () => {

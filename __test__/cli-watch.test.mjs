@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import { mkdirSync, renameSync, rmSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
 
 import { AT_ONCE, endWhatIsLeft, outcomeOf, startWaymark } from './support/command.mjs'
 import { copyOf, livedInStore } from './support/lived-in.mjs'
@@ -84,6 +86,42 @@ describe('watch', AT_ONCE, () => {
     terminal.type(CTRL_C)
     await terminal.ended
     assertFits(terminal)
+  })
+
+  it('has room for the tasks, whatever else there is to be seen', { skip: noTerminal }, async () => {
+    const terminal = openWaymark(['watch', 'nightly-build', original, ...QUICKLY])
+    await terminal.shows(/139\/401/)
+    assert.match(terminal.text, /^Tasks\n.*root/m)
+    assert.doesNotMatch(terminal.text, /^(?:Last checkpoints|Errors|Agents)\n*$(?![^])/m, 'no title over nothing')
+    terminal.type(CTRL_C)
+    await terminal.ended
+  })
+
+  it('only prints lines on a terminal that cannot redraw', { skip: noTerminal }, async () => {
+    const location = copyOf(original)
+    const terminal = openWaymark(['watch', location, ...QUICKLY], { env: { TERM: 'dumb' } })
+    await terminal.shows(/Watching/)
+    const id = await workOn(location, 'newcomer')
+    await terminal.shows(new RegExp(id))
+    terminal.type(CTRL_C)
+    await terminal.ended
+    assertPlain(terminal.raw.replaceAll('\r', ''))
+  })
+
+  it('takes a place that was away for a moment for no news', async () => {
+    const location = copyOf(original)
+    const child = startWaymark(['watch', location, ...QUICKLY])
+    const outcome = outcomeOf(child)
+    const printed = await watching(child, location)
+    renameSync(location, `${location}-away`)
+    mkdirSync(location)
+    await setTimeout(400)
+    rmSync(location, { recursive: true })
+    renameSync(`${location}-away`, location)
+    const id = await workOn(location, 'back')
+    await until(() => printed().includes(id))
+    child.kill('SIGINT')
+    assert.doesNotMatch((await outcome).stdout, /nightly-build/)
   })
 
   it('prints a line for each new checkpoint in a pipe, and ends with a signal', async () => {

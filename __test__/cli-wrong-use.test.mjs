@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
@@ -170,6 +170,24 @@ describe('wrong use', AT_ONCE, () => {
     await refused(['ls', '--json=yes'], /--json/)
     await refused(['fork', 'nightly-build/green', 'a/../b'], /a\/\.\.\/b/, { next: /another id/ })
     await refused(['label', 'nightly-build/green', ''], /label/i, { next: /1 to 200 bytes/ })
+  })
+
+  it('is to give a label that could never be used', async () => {
+    await refused(['label', 'nightly-build/green', 'latest'], /latest/, { next: /another label/ })
+    await refused(['label', 'nightly-build/green', 'latest~3'], /latest~3/, { next: /another label/ })
+  })
+
+  it('is to forget what goes where, and that is said', async () => {
+    await refused(['show', '-x'], /no option -x/, { next: /behind --/ })
+    await refused(['prune', '--max-age', '0s', '--yes'], /--max-age is a duration/)
+    await refused(['export', 'nightly-build', location], /is a directory/, { next: /before the location/ })
+    const nowhere = scratchDirectory()
+    const at = (...args) => waymark(args, { cwd: nowhere, env: { HOME: nowhere, USERPROFILE: nowhere } })
+    mkdirSync(join(nowhere, 'my sessions'))
+    assertRefused(await at('ls', 'my sessions'), /no store/, { next: /write '\.\/my sessions'/ })
+    assertRefused(await at('ls', location, 'nightly-build'), /no store/, { next: /location comes last/ })
+    assertRefused(await at('import', nowhere, './new'), /is a directory/, { next: /file comes first/ })
+    assert.deepEqual(readdirSync(nowhere), ['my sessions'])
   })
 
   it('is to write over what is there', async () => {

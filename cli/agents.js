@@ -2,6 +2,7 @@
 
 'use strict'
 
+const { commandLine } = require('./command-line.js')
 const { conditionOf } = require('./damage.js')
 const { shownOf } = require('./state.js')
 const { table } = require('./terminal/table.js')
@@ -13,6 +14,14 @@ async function listsOf(store, session, limit) {
   return Promise.all(
     ids.map(async (agentId) => Object.assign({ agentId }, await store.agent(session, agentId).info({ limit }))),
   )
+}
+
+/** That a session has no checkpoints of its own, and where those of its agents are. */
+async function noneBut(store, session) {
+  const agents = await store.listAgents(session)
+  const next =
+    agents.length > 0 ? ` ${commandLine(store, 'ls', [session], ['--agents'])} lists those of its agents.` : ''
+  return `Session ${session} has no checkpoints${next ? ' of its own' : ''}.${next}`
 }
 
 function agentTable(lists, terminal) {
@@ -59,4 +68,4 @@ function agentTable(lists, terminal) {
   return table(columns, rows, terminal)
 }
 
-module.exports = { agentTable, listsOf }
+module.exports = { agentTable, listsOf, noneBut }

@@ -60,13 +60,18 @@ function parsed(spec, argv) {
   } catch (error) {
     if (!error.code?.startsWith('ERR_PARSE_ARGS_')) throw error
     const [, word = ''] = /'(-[^'\s,]*)/.exec(error.message) ?? []
+    if (error.message.includes('argument is ambiguous')) {
+      throw wrongUse(`What comes after ${word} begins with a dash, and is no value for it. ${seeHelp(spec)}`)
+    }
     if (error.code !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
       const [sentence] = error.message.split(/\.\s/)
       throw wrongUse(`${sentence.replace(/\.?$/, '.')} ${seeHelp(spec)}`)
     }
     const { didYouMean } = require('./near.js')
     const names = options.map(({ name }) => `--${name}`)
-    throw wrongUse(`The command ${spec.name} has no option ${word}.${didYouMean(word, names)} ${seeHelp(spec)}`)
+    const hint =
+      didYouMean(word, names) || (spec.positionals.length > 0 ? ' A name that begins with a dash goes behind --.' : '')
+    throw wrongUse(`The command ${spec.name} has no option ${word}.${hint} ${seeHelp(spec)}`)
   }
 }
 

@@ -5,6 +5,9 @@
 const { FAILED } = require('./complaint.js')
 const { standard, terminalOf } = require('./terminal/terminal.js')
 
+/** A server that does not answer is tried for a while: somebody who looks wants to know why nothing happens. */
+const PATIENCE_MS = 2000
+
 class Call {
   #stores = []
   #out
@@ -38,11 +41,19 @@ class Call {
 
   async storeAt(location, options) {
     const { notOpened, openStore } = require('./location.js')
-    const store = await openStore(location, options).catch((error) => {
+    const waiting = setTimeout(
+      () => this.err.isTerminal && this.err.stream.write('Waiting for the store …\n'),
+      PATIENCE_MS,
+    )
+    try {
+      const store = await openStore(location, options)
+      this.#stores.push(store)
+      return store
+    } catch (error) {
       throw notOpened(error, location, this.words)
-    })
-    this.#stores.push(store)
-    return store
+    } finally {
+      clearTimeout(waiting)
+    }
   }
 
   /** The store that was opened first, if any was. */

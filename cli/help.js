@@ -13,7 +13,7 @@ const NOTES = [
     'postgres://…. Without any of them it is ~/.meshseeks/sessions. A single word is taken for a location if it begins ' +
     'like one: with /, ./, ../, ~/, a drive letter or a scheme; otherwise it is a session.',
   'A session is an id, or a unique beginning of one. A checkpoint is <session>/<checkpoint>, where the second part is an ' +
-    'id, a unique beginning of one, a label, latest, or latest~2 for the second before that.',
+    'id, a unique beginning of one, a label, latest, or latest~2 for the second before that. A name that begins with a dash goes behind --: waymark show -- -x.',
   'Exit codes: 0 done; 1 damage or a difference was found, or the work failed; 2 wrong use; 130 stopped.',
 ]
 

@@ -39,7 +39,7 @@ async function run(command, argv) {
   const call = new Call(command, asked)
   try {
     const { exitCode = DONE, json, text, troubles = [] } = await command.run(call)
-    if (call.options.json && json !== undefined) say(documentOf(json))
+    if (call.options.json && json !== undefined) say(require('./document.js').documentOf(json))
     if (!call.options.json && text) say(shown(text(call.out), call.out))
     // What could not be done, beside what was.
     if (troubles.length > 0) complainOf(troubles.map((trouble) => `waymark: ${trouble}`))
@@ -49,12 +49,6 @@ async function run(command, argv) {
   } finally {
     await call.close()
   }
-}
-
-/** JSON escapes most control characters by itself; a terminal would obey the rest. */
-function documentOf(value) {
-  const text = JSON.stringify(value, null, 2)
-  return `${text.replaceAll(/[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)}\n`
 }
 
 /** Lines as they are written: a sentence that is too long for the terminal is broken between words. */

@@ -2,7 +2,7 @@
 
 'use strict'
 
-const { countsOf, membersOf, shownOf, tasksOf, textOf } = require('./state.js')
+const { countsOf, membersOf, rareOnes, shownOf, tasksOf, textOf } = require('./state.js')
 const { flow, line } = require('./terminal/lines.js')
 const { signOf, styleOf } = require('./terminal/status.js')
 const { ago, bytes, count, duration, moment } = require('./terminal/units.js')
@@ -41,11 +41,9 @@ function header(terminal, state, lease) {
     const { widthOf } = require('./terminal/width.js')
     const rest = tasksSentence(tasks)
     const fits = 12 + widthOf(barCell.text) + rest.length <= terminal.columns
-    lines.push(
-      fits
-        ? `${terminal.paint('tasks'.padEnd(12), 'dim')}${barCell.painted}${rest}`
-        : line(terminal, [['tasks'.padEnd(12), 'dim'], [barCell.text + rest]]),
-    )
+    const first = `${terminal.paint('tasks'.padEnd(12), 'dim')}${barCell.painted}`
+    if (fits) lines.push(first + rest)
+    else lines.push(first, line(terminal, [[' '.repeat(11) + rest]]))
   }
   return lines
 }
@@ -81,13 +79,16 @@ function forkSentence(from) {
   return sessionId && checkpointId ? `${sessionId}/${checkpointId}` : ''
 }
 
-function tasksSentence({ failed, inProgress, pending }) {
-  return [
+function tasksSentence(counts) {
+  const { failed, inProgress, pending } = counts
+  const parts = [
     ' done',
-    failed > 0 ? `, ${failed} failed` : '',
-    inProgress > 0 ? `, ${inProgress} in progress` : '',
-    pending > 0 ? `, ${pending} pending` : '',
-  ].join('')
+    failed > 0 ? `${failed} failed` : '',
+    inProgress > 0 ? `${inProgress} in progress` : '',
+    ...rareOnes(counts),
+    pending > 0 ? `${pending} pending` : '',
+  ]
+  return parts.filter(Boolean).join(', ')
 }
 
 function treeLines(terminal, { session, taskTree }, limits) {
@@ -119,11 +120,13 @@ function errorOf({ result }) {
 }
 
 /** `12 tasks: 8 done, 1 failed`. */
-function insideSentence({ total, completed, failed, inProgress }, noun) {
+function insideSentence(counts, noun) {
+  const { total, completed, failed, inProgress } = counts
   const parts = [
     completed > 0 ? `${completed} done` : '',
     failed > 0 ? `${failed} failed` : '',
     inProgress > 0 ? `${inProgress} in progress` : '',
+    ...rareOnes(counts),
   ].filter(Boolean)
   return `${count(total, noun)}${parts.length > 0 ? `: ${parts.join(', ')}` : ''}`
 }

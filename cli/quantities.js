@@ -34,17 +34,19 @@ const SIZES = {
 
 const NUMBER_AND_UNIT = /^(\d+(?:\.\d+)?)\s*([a-z]*)$/i
 
-/** A whole number, 0 or more. */
-function wholeNumber(option, text) {
+/** A whole number, 0 or more unless `least` says otherwise. */
+function wholeNumber(option, text, least = 0) {
   const number = /^\d+$/.test(text) ? Number(text) : NaN
-  if (!Number.isSafeInteger(number))
-    throw wrongUse(`${option} is a whole number such as 10; got ${JSON.stringify(text)}.`)
+  if (!Number.isSafeInteger(number) || number < least)
+    throw wrongUse(
+      `${option} is a whole number such as 10${least > 0 ? `, at least ${least}` : ''}; got ${JSON.stringify(text)}.`,
+    )
   return number
 }
 
-/** Milliseconds; the unit must be there, since nobody knows what a bare number means. */
+/** Milliseconds, at least one; the unit must be there, since nobody knows what a bare number means. */
 function durationMs(option, text) {
-  return inUnits(text, SPANS) ?? refuse(`${option} is a duration such as 90s, 12h or 7d`, text)
+  return inUnits(text, SPANS) || refuse(`${option} is a duration such as 90s, 12h or 7d`, text)
 }
 
 /** Bytes; without a unit, the number is one of bytes. */

@@ -82,6 +82,11 @@ function timeOf({ id, info, damaged }) {
   return (info ?? damaged)?.timestamp ?? (time === undefined ? 0 : Number.parseInt(time, 36))
 }
 
+/** Whether a word counts back from the newest, whatever labels there are. */
+function isLatest(ref) {
+  return LATEST.test(ref)
+}
+
 /** The checkpoint that `ref` means among those of a session, as `checkpointsOf()` gives them. */
 function pick(checkpoints, ref, session, store) {
   const exact = checkpoints.find(({ id }) => id === ref)
@@ -150,4 +155,4 @@ function quote(word) {
   return JSON.stringify(word)
 }
 
-module.exports = { checkpoint, checkpointsOf, found, infosOf, pick, read, sessionId, split, timeOf }
+module.exports = { checkpoint, checkpointsOf, found, infosOf, isLatest, pick, read, sessionId, split, timeOf }

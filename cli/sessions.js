@@ -5,29 +5,59 @@
 const { table } = require('./terminal/table.js')
 const { ago, bytes, passed } = require('./terminal/units.js')
 
-/** How many sessions without a document of their own have their newest checkpoint read, for what a list shows of it. */
-const READ_AT_MOST = 50
-
 /** A list with all that is known of sessions takes up about so many columns. */
 const WIDE_ENOUGH = 110
 
-async function sessionsOf(store, limit) {
-  const infos = (await store.sessionsInfo()).slice(0, limit)
-  await completed(store, infos)
-  return infos
+const READ_AT_ONCE = 8
+
+/** While somebody works on a session, its checkpoints say more than its document, which some save at the start only. */
+const RUNNING = new Set([undefined, 'initializing', 'active', 'resuming', 'completing'])
+
+/**
+ * What is known of sessions, as `show` would say it: `{ infos, total, unread }`. The newest checkpoints are read for that, for so
+ * long as there is time; `unread` are those that are shown as they were saved. `known` are states that were read before, by session.
+ */
+async function sessionsOf(store, { limit, patienceMs = Infinity, known = new Map() } = {}) {
+  const all = await store.sessionsInfo()
+  const infos = all.slice(0, limit)
+  const open = infos
+    .filter(({ status, tasks, newestCheckpoint }) => newestCheckpoint && (RUNNING.has(status) || !tasks?.total))
+    .toSorted((a, b) => a.newestCheckpoint.timestamp - b.newestCheckpoint.timestamp)
+  const end = performance.now() + patienceMs
+  const reader = async () => {
+    while (open.length > 0 && performance.now() < end) {
+      const info = open.pop()
+      const state = await newestState(store, info, known)
+      if (state) complete(info, state)
+    }
+  }
+  await Promise.all(Array.from({ length: READ_AT_ONCE }, reader))
+  return { infos, total: all.length, unread: open.length }
 }
 
-/** What the document of a session does not say, or was never there to say, its newest checkpoint may. */
-async function completed(store, infos) {
-  const silent = infos.filter(({ status, tasks, newestCheckpoint }) => newestCheckpoint && !(status && tasks?.total))
-  const newest = silent.toSorted((a, b) => b.newestCheckpoint.timestamp - a.newestCheckpoint.timestamp)
-  for (const info of newest.slice(0, READ_AT_MOST)) {
-    const { stateOf } = require('./state.js')
-    const checkpoint = await store.getCheckpoint(info.id, info.newestCheckpoint.id).catch(() => null)
-    if (!checkpoint) continue
-    const { name, status, tasks } = stateOf(checkpoint)
-    Object.assign(info, { name: info.name ?? name, status: info.status ?? status, tasks })
+async function newestState(store, { id, newestCheckpoint }, known) {
+  const last = known.get(id)
+  if (last?.checkpointId === newestCheckpoint.id) return last.state
+  const { stateOf } = require('./state.js')
+  const checkpoint = await store.getCheckpoint(id, newestCheckpoint.id).catch(() => null)
+  const state = checkpoint && stateOf(checkpoint)
+  known.set(id, { checkpointId: newestCheckpoint.id, state })
+  return state
+}
+
+/** Nobody wrote down which of the two is newer: the one that is further. */
+function complete(info, { name, status, tasks }) {
+  const saved = info.tasks ?? {}
+  if (RUNNING.has(info.status) && doneOf(tasks) >= doneOf(saved)) {
+    info.name ??= name
+    info.status = status ?? info.status
+    if (tasks.total > 0) info.tasks = tasks
   }
+  if (!saved.total) info.tasks = tasks
+}
+
+function doneOf({ completed = 0, failed = 0 }) {
+  return completed + failed
 }
 
 function sessionTable(infos, terminal) {

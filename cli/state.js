@@ -13,22 +13,31 @@ function tasksOf(taskTree) {
   return new Map(entries)
 }
 
-/** How many tasks there are of each kind, as `SessionInfo` counts them. */
+const MEMBERS = { completed: 'completed', failed: 'failed', in_progress: 'inProgress', pending: 'pending' }
+/** Statuses that `SessionInfo` does not count; whatever else there is, is `other`. */
+const RARE = ['blocked', 'queued', 'verifying', 'rework', 'cancelled', 'other']
+
+/** How many tasks there are of each kind: as `SessionInfo` counts them, and those that it leaves out. */
 function countsOf(tasks) {
   const counts = { total: tasks.size, completed: 0, failed: 0, pending: 0, inProgress: 0 }
+  for (const status of RARE) counts[status] = 0
   for (const { status } of tasks.values()) {
-    if (status === 'completed') counts.completed += 1
-    else if (status === 'failed') counts.failed += 1
-    else if (status === 'in_progress') counts.inProgress += 1
-    else if (status === 'pending') counts.pending += 1
+    const known = Object.hasOwn(MEMBERS, String(status)) ? MEMBERS[status] : status
+    counts[Object.hasOwn(counts, String(known)) && known !== 'total' ? known : 'other'] += 1
   }
   return counts
 }
 
-/** The name, the status and the task counts of a checkpoint. */
+/** `3 blocked`, `1 cancelled`: what nobody should have to guess from what is missing. */
+function rareOnes(counts) {
+  return RARE.filter((status) => counts[status] > 0).map((status) => `${counts[status]} ${status}`)
+}
+
+/** The name, the status and the task counts of a checkpoint, as `SessionInfo` has them. */
 function stateOf({ session, taskTree }) {
   const { name, status } = membersOf(session)
-  return { name: textOf(name), status: textOf(status), tasks: countsOf(tasksOf(taskTree)) }
+  const { total, completed, failed, pending, inProgress } = countsOf(tasksOf(taskTree))
+  return { name: textOf(name), status: textOf(status), tasks: { total, completed, failed, pending, inProgress } }
 }
 
 function textOf(value) {
@@ -40,4 +49,4 @@ function shownOf(value) {
   return typeof value === 'string' || typeof value === 'number' ? value : ''
 }
 
-module.exports = { countsOf, membersOf, shownOf, stateOf, tasksOf, textOf }
+module.exports = { countsOf, membersOf, rareOnes, shownOf, stateOf, tasksOf, textOf }

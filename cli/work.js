@@ -11,7 +11,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM']
  * is stopped. What is `isQuiet` says nothing where there is no terminal to redraw a bar on.
  */
 async function watched(call, { title, whole, isQuiet = false }, perform) {
-  const isSilent = !call.err.isTerminal && (isQuiet || call.options.json)
+  const isSilent = !call.err.canRedraw && (isQuiet || call.options.json)
   const progress = isSilent ? undefined : progressOn(call.err, title)
   const controller = new AbortController()
   const stop = () => {

@@ -2,9 +2,9 @@
 
 'use strict'
 
-const { existsSync } = require('node:fs')
+const { closeSync, openSync, statSync } = require('node:fs')
 
-const { wrongUse } = require('../complaint.js')
+const { failure, wrongUse } = require('../complaint.js')
 const { bytes, count } = require('../terminal/units.js')
 
 module.exports = {
@@ -26,8 +26,8 @@ module.exports = {
 async function run(call) {
   const { file } = call.words
   const { as } = call.options
-  // Before the store is made, which nobody wants for a file that is not there.
-  if (!file.startsWith('~') && !existsSync(file)) throw wrongUse(`There is no file ${file}. waymark export writes one.`)
+  // Before the store is made, which nobody wants for a file that is none.
+  if (!file.startsWith('~')) refuseIfNoFile(file)
   const store = await call.store({ create: true })
   const whole = 'nothing came in.'
   const result = await call.work({ title: `Importing ${file}`, whole }, (watch) =>
@@ -39,5 +39,16 @@ async function run(call) {
       `Session ${terminal.paint(result.sessionId, 'bold')} is in ${terminal.paint(store.getBaseDir())}: ` +
         `${count(result.checkpoints, 'checkpoint')}, ${count(result.documents, 'document')}, ${bytes(result.bytes)}.`,
     ],
+  }
+}
+
+function refuseIfNoFile(file) {
+  const stats = statSync(file, { throwIfNoEntry: false })
+  if (!stats) throw wrongUse(`There is no file ${file}. waymark export writes one.`)
+  if (stats.isDirectory()) throw wrongUse(`${file} is a directory: the file comes first, the location last.`)
+  try {
+    closeSync(openSync(file))
+  } catch (error) {
+    throw failure(`The file ${file} cannot be read: ${error.message}.`)
   }
 }

@@ -23,11 +23,14 @@ module.exports = {
 }
 
 async function run(call) {
-  const { checkpoint } = require('../references.js')
+  const { checkpoint, isLatest } = require('../references.js')
   const { succeeded } = require('../results.js')
   const { unique, remove } = call.options
   const label = remove ? null : call.words.label
   if (label === undefined) throw wrongUse('The command label needs a label, or --remove. See waymark label --help.')
+  if (label !== null && isLatest(label)) {
+    throw wrongUse(`${label} always counts back from the newest checkpoint: choose another label.`)
+  }
   const store = await call.store()
   const { sessionId, checkpointId, info } = await checkpoint(store, call.words['session/checkpoint'])
   succeeded(await store.labelCheckpoint(sessionId, checkpointId, label, unique ? { unique } : undefined))

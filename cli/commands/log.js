@@ -2,6 +2,7 @@
 
 'use strict'
 
+const { timeOf } = require('../references.js')
 const { line } = require('../terminal/lines.js')
 const { ago, bytes, count } = require('../terminal/units.js')
 
@@ -14,29 +15,44 @@ module.exports = {
     { name: 'limit', short: 'n', value: 'number', meaning: 'So many checkpoints at most.' },
     { name: 'forks', short: 'f', meaning: 'Draw the checkpoints of the forked sessions too, not only their names.' },
   ],
-  document: 'what history() gives; with --forks also forks, the same of each forked session',
+  document:
+    'what history() gives, no more checkpoints than --limit says, and their total; with --forks also forks, the same of each forked session',
   examples: ['waymark log nightly', 'waymark log nightly --forks ./sessions'],
   run,
 }
 
 async function run(call) {
   const { wholeNumber } = require('../quantities.js')
-  const limit = call.options.limit === undefined ? Infinity : wholeNumber('--limit', call.options.limit)
+  const limit = call.options.limit === undefined ? Infinity : wholeNumber('--limit', call.options.limit, 1)
   const store = await call.store()
   const { sessionId } = require('../references.js')
   const id = await sessionId(store, call.words.session)
-  const history = await store.history(id)
+  const history = await historyOf(store, id)
   const forks = call.options.forks ? await forkedHistories(store, history) : []
   const entries = [history, ...forks].flatMap((each) => entriesOf(each, call.options.forks))
-  const shown = newestFirst(entries).slice(0, limit)
+  const none = entries.length === 0 ? await require('../agents.js').noneBut(store, id) : ''
+  const document = limited(history, limit)
   return {
-    json: call.options.forks ? { ...history, forks } : history,
+    json: call.options.forks ? { ...document, forks: forks.map((each) => limited(each, limit)) } : document,
     text: (terminal) => [
-      ...(shown.length === 0 ? [`Session ${terminal.paint(id)} has no checkpoints.`] : drawn(shown, id, terminal)),
+      ...(none ? [terminal.paint(none)] : drawn(newestFirst(entries), limit, id, terminal)),
       ...origin(history, terminal),
-      ...(shown.length < entries.length ? [terminal.paint(`${shown.length} of ${entries.length} shown`, 'dim')] : []),
+      ...(limit < entries.length ? [terminal.paint(`${limit} of ${entries.length} shown`, 'dim')] : []),
     ],
   }
+}
+
+/** A session of which only agents stored anything has a history without anything in it. */
+function historyOf(store, sessionId) {
+  return store.history(sessionId).catch((error) => {
+    if (error.code !== 'WAYMARK_NOT_FOUND') throw error
+    return { sessionId, checkpoints: [], damaged: [] }
+  })
+}
+
+function limited(history, limit) {
+  const { checkpoints } = history
+  return { ...history, total: checkpoints.length, checkpoints: checkpoints.slice(0, limit) }
 }
 
 /** The histories of the sessions that were forked from this one, and from those. */
@@ -67,32 +83,36 @@ function entriesOf({ sessionId, forkedFrom, checkpoints, damaged }, withForks) {
     key: key(info.id),
     // The first checkpoint of a fork grows from where it was forked.
     parent: info.parent === undefined ? start : key(info.parent),
-    order: info.id,
+    time: info.timestamp,
     sessionId,
     info,
   }))
-  for (const id of damaged) entries.push({ key: key(id), order: id, sessionId, damaged: id })
+  for (const id of damaged) entries.push({ key: key(id), time: timeOf({ id }), sessionId, damaged: id })
   if (withForks) return entries
-  for (const { id, forks } of checkpoints) {
-    for (const fork of forks) entries.push({ key: `${fork}/`, parent: key(id), order: id, isFork: true, fork })
-  }
-  return entries
+  return entries.flatMap((entry) => forksOf(entry).concat(entry))
 }
 
-/** By id, which is by time; a fork stands right above where it begins. */
+/** A fork stands right above where it begins. */
+function forksOf({ key, time, info }) {
+  return (info?.forks ?? []).map((fork) => ({ key: `${fork}/`, parent: key, time, isFork: true, fork }))
+}
+
+/** Those of one time stay as they are: in the order of the store, with each fork above where it begins. */
 function newestFirst(entries) {
-  return entries.toSorted((a, b) => {
-    if (a.order === b.order) return Number(b.isFork ?? false) - Number(a.isFork ?? false)
-    return a.order < b.order ? 1 : -1
-  })
+  return entries.toSorted((a, b) => b.time - a.time)
 }
 
-function drawn(entries, sessionId, terminal) {
+/** The whole graph is laid out, however much of it is shown: what is further down is not gone. */
+function drawn(entries, limit, sessionId, terminal) {
   const { graphOf } = require('../terminal/graph.js')
   const signs = (entry) => terminal.glyphs[entry.damaged ? 'damaged' : entry.isFork ? 'fork' : 'commit']
-  return graphOf(entries, terminal.glyphs, signs).map(({ pieces, entry, isParentGone }) =>
-    line(terminal, [...pieces, ...(entry ? wordsOf(entry, sessionId, isParentGone) : [])]),
-  )
+  const rows = graphOf(entries, terminal.glyphs, signs)
+  const end = limit < entries.length ? rows.findIndex(({ entry }) => entry === entries[limit - 1]) + 1 : rows.length
+  return rows
+    .slice(0, end)
+    .map(({ pieces, entry, isParentGone }) =>
+      line(terminal, [...pieces, ...(entry ? wordsOf(entry, sessionId, isParentGone) : [])]),
+    )
 }
 
 function wordsOf({ info, damaged, fork, sessionId: owner }, sessionId, isParentGone) {

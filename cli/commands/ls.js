@@ -6,6 +6,8 @@ const { table } = require('../terminal/table.js')
 const { bytes, moment, passed } = require('../terminal/units.js')
 
 const CHECKED_AT_ONCE = 8
+/** A table that takes longer is not worth waiting for. */
+const PATIENCE_MS = 400
 /** A list with all that is known of checkpoints takes up about so many columns. */
 const WIDE_ENOUGH = 125
 
@@ -23,8 +25,9 @@ module.exports = {
     { name: 'quick', short: 'q', meaning: 'Do not read checkpoints to find out whether they are whole.' },
     { name: 'agents', short: 'a', meaning: 'Show the checkpoints of the agents of the session instead.' },
   ],
+  notes: ['Exits with 0 whatever state checkpoints are in: waymark verify answers with its exit code.'],
   document:
-    '{ location, sessions } as sessionsInfo() gives them, status and tasks filled in from the newest checkpoint where the session was never saved; of a session { sessionId, total, checkpoints } as listCheckpointInfo() gives them, each with whole, and error and code if it is not; with --agents { sessionId, agents }',
+    '{ location, total, sessions } as sessionsInfo() gives them, with status and tasks of the newest checkpoint where it is further than what was saved; of a session { sessionId, total, checkpoints } as listCheckpointInfo() gives them, each with whole, and error and code if it is not; with --agents { sessionId, agents }',
   examples: ['waymark ls', 'waymark ls ./sessions', 'waymark ls nightly', 'waymark ls nightly --limit 10 --json'],
   run,
 }
@@ -33,7 +36,7 @@ async function run(call) {
   const { session } = call.words
   const limit = limitOf(call.options)
   const store = await call.store()
-  if (session === undefined) return sessions(store, limit)
+  if (session === undefined) return sessions(call, store, limit)
   const { sessionId } = require('../references.js')
   const id = await sessionId(store, session)
   return call.options.agents ? agents(store, id, limit) : checkpoints(call, store, id, limit)
@@ -42,16 +45,22 @@ async function run(call) {
 function limitOf({ limit }) {
   if (limit === undefined) return undefined
   const { wholeNumber } = require('../quantities.js')
-  return wholeNumber('--limit', limit)
+  return wholeNumber('--limit', limit, 1)
 }
 
-async function sessions(store, limit) {
+async function sessions(call, store, limit) {
   const { sessionTable, sessionsOf } = require('../sessions.js')
-  const infos = await sessionsOf(store, limit)
+  const patienceMs = call.options.json ? Infinity : PATIENCE_MS
+  const { infos, total, unread } = await sessionsOf(store, { limit, patienceMs })
   return {
-    json: { location: store.getBaseDir(), sessions: infos },
-    text: (terminal) =>
-      infos.length === 0 ? [`No sessions in ${terminal.paint(store.getBaseDir())}.`] : sessionTable(infos, terminal),
+    json: { location: store.getBaseDir(), total, sessions: infos },
+    text(terminal) {
+      if (infos.length === 0) return [`No sessions in ${terminal.paint(store.getBaseDir())}.`]
+      const lines = sessionTable(infos, terminal)
+      if (infos.length < total) lines.push(terminal.paint(`${infos.length} of ${total} sessions`, 'dim'))
+      if (unread > 0) lines.push(`${unread} of them as they were last saved, to save time; --json reads them all.`)
+      return lines
+    },
   }
 }
 
@@ -65,10 +74,11 @@ async function checkpoints(call, store, id, limit) {
     ...wholeness(damaged ?? verdicts.get(checkpointId), damaged),
   }))
   const isDamaged = entries.some(({ whole }) => whole === false)
+  const none = all.length === 0 ? await require('../agents.js').noneBut(store, id) : ''
   return {
     json: { sessionId: id, total: all.length, checkpoints: entries },
     text(terminal) {
-      if (entries.length === 0) return [`Session ${terminal.paint(id)} has no checkpoints.`]
+      if (entries.length === 0) return [terminal.paint(none)]
       const lines = checkpointTable(entries, all, terminal)
       if (listed.length < all.length) lines.push(terminal.paint(`${listed.length} of ${all.length} checkpoints`, 'dim'))
       if (isDamaged) lines.push('', ...damageReport(store, id, entries, terminal))

@@ -38,7 +38,7 @@ async function run(call) {
   for (const info of infos) {
     const { session, checkpoints } = await measured(store, info)
     sessions.push(session)
-    made.push(...checkpoints)
+    for (const each of checkpoints) made.push(each)
   }
   const total = totalOf(sessions)
   const growth = growthOf(made)
@@ -63,7 +63,8 @@ async function measured(store, { id, sizeBytes, checkpointCount, agentCheckpoint
   for (const info of own) kinds[info.encoding] += info.sizeBytes
   const agents = []
   for (const agentId of agentCheckpointCount > 0 ? await store.listAgents(id) : []) {
-    agents.push(...(await store.agent(id, agentId).info()).checkpoints)
+    const { checkpoints } = await store.agent(id, agentId).info()
+    for (const info of checkpoints) agents.push(info)
   }
   for (const info of agents) kinds.agents += info.sizeBytes
   const known = KINDS.reduce((sum, kind) => sum + kinds[kind], 0)

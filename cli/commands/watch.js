@@ -4,10 +4,13 @@
 
 const { setTimeout: pause } = require('node:timers/promises')
 
+const { documentOf } = require('../document.js')
 const { ago, bytes, count } = require('../terminal/units.js')
 
 const DEFAULT_INTERVAL_MS = 1000
 const SHORTEST_INTERVAL_MS = 100
+/** What timers take at most. */
+const LONGEST_INTERVAL_MS = 2 ** 31 - 1
 const RECENT = 8
 /** `q`, Ctrl-C and Ctrl-D: where keys come one by one, the terminal makes no signal of them. */
 const ENDING_KEYS = ['q', 'Q', '\u0003', '\u0004']
@@ -31,13 +34,15 @@ async function run(call) {
   const store = await call.store()
   const { sessionId } = require('../references.js')
   const session = call.words.session === undefined ? undefined : await sessionId(store, call.words.session)
-  const isLive = call.out.isTerminal && !call.options.json
+  const isLive = call.out.canRedraw && !call.options.json
   const view = isLive ? liveView(call.out, store, session) : lineView(call, store, session)
   const end = endOfWatching(isLive)
   try {
     while (!end.signal.aborted) {
       await view.look()
-      await pause(Math.max(SHORTEST_INTERVAL_MS, wanted), undefined, { signal: end.signal }).catch(() => {})
+      await pause(Math.min(Math.max(SHORTEST_INTERVAL_MS, wanted), LONGEST_INTERVAL_MS), undefined, {
+        signal: end.signal,
+      }).catch(() => {})
     }
   } finally {
     view.close()
@@ -85,7 +90,9 @@ class News {
     const { infosOf } = require('../references.js')
     const infos = await infosOf(this.#store, this.#session)
     const before = this.#seen
-    this.#seen = new Map(infos.map(({ id, newestCheckpoint }) => [id, newestCheckpoint]))
+    // A place that is away for a moment, and what was in it, may come back: that is no news.
+    this.#seen = new Map(before)
+    for (const { id, newestCheckpoint } of infos) if (newestCheckpoint) this.#seen.set(id, newestCheckpoint)
     const found = []
     for (const { id, newestCheckpoint } of before ? infos : []) {
       const last = before.get(id)
@@ -93,7 +100,7 @@ class News {
       const { checkpoints } = await this.#store.listCheckpointInfo(id, last ? { since: last.timestamp } : {})
       // Ids are in the order of time, which two of one millisecond share.
       const young = checkpoints.filter((info) => !last || info.id > last.id)
-      found.push(...young.map((info) => Object.assign({ sessionId: id }, info)))
+      for (const info of young) found.push({ sessionId: id, ...info })
     }
     return { infos, found: found.toSorted((a, b) => a.timestamp - b.timestamp) }
   }
@@ -111,7 +118,7 @@ function lineView({ options, out, err }, store, session) {
         err.stream.write(`${err.paint(`Watching ${what} in ${store.getBaseDir()}`)}\n`)
         isFirst = false
       }
-      for (const info of found) out.stream.write(`${options.json ? JSON.stringify(info) : sentence(info, out)}\n`)
+      for (const info of found) out.stream.write(options.json ? documentOf(info, 0) : `${sentence(info, out)}\n`)
     },
     close() {},
   }
@@ -140,7 +147,9 @@ function liveView(terminal, store, session) {
   stream.on('resize', draw)
   // However it ends, the screen is given back.
   process.on('exit', close)
-  const gather = session === undefined ? () => storeLines(store, terminal) : sessionLines(store, session, terminal)
+  const known = new Map()
+  const gather =
+    session === undefined ? () => storeLines(store, terminal, known) : sessionLines(store, session, terminal)
   return {
     async look() {
       // A store that cannot be read for a moment is looked at again.
@@ -160,10 +169,10 @@ function title(terminal, store) {
   ])
 }
 
-async function storeLines(store, terminal) {
+async function storeLines(store, terminal, known) {
   const { section } = require('../terminal/lines.js')
   const { sessionTable, sessionsOf } = require('../sessions.js')
-  const infos = await sessionsOf(store)
+  const { infos } = await sessionsOf(store, { patienceMs: DEFAULT_INTERVAL_MS, known })
   const { checkpoints } = await store.listAllCheckpoints({ limit: RECENT })
   // Those in which something happened last come first, for a screen that is too small for all.
   const newestFirst = infos.toSorted(
@@ -210,13 +219,23 @@ function sessionLines(store, session, terminal) {
       const top = [title(terminal, store), '', ...header(terminal, state, info.lease)]
       const errors = section(terminal, 'Errors', errorLines(terminal, state, { errors: 2 }))
       const agents = section(terminal, 'Agents', agentLines(terminal, state, { siblings: isSmall ? 4 : 12 }))
-      const rest = [...recent, ...errors, ...agents]
-      const room = (terminal.stream.rows || 24) - 1 - top.length - rest.length - 2
-      const tree =
-        room < 2 ? [] : treeLines(terminal, state, { levels: 3, siblings: 8, foldsQuiet: true }).slice(0, room)
-      return [...top, ...section(terminal, 'Tasks', tree), ...rest]
+      const tree = treeLines(terminal, state, { levels: 3, siblings: 8, foldsQuiet: true })
+      const room = (terminal.stream.rows || 24) - 1 - top.length
+      return top.concat(...shared(room, section(terminal, 'Tasks', tree), [recent, errors, agents]))
     }
   }
+}
+
+/** Sections that have so many lines together: the first has a claim to half of them, and none is a title over nothing. */
+function shared(room, first, others) {
+  const wanted = others.reduce((sum, lines) => sum + lines.length, 0)
+  let left = room
+  return [first, ...others].map((lines, index) => {
+    const most = index === 0 ? Math.max(room - wanted, Math.ceil(room / 2)) : left
+    const shown = most < 3 ? [] : lines.slice(0, most)
+    left -= shown.length
+    return shown
+  })
 }
 
 function recentLine(terminal, info, withSession) {

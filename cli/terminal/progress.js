@@ -14,12 +14,13 @@ const LINE_EVERY_MS = 1000
 const PHASES = { check: ', checking' }
 
 function progressOn(terminal, title) {
-  return terminal.isTerminal ? new Bar(terminal, title) : new Lines(terminal, title)
+  return terminal.canRedraw ? new Bar(terminal, title) : new Lines(terminal, title)
 }
 
-/** `Verifying nightly: 40 of 120, 1.2 MB`. */
+/** `Verifying nightly: 40 of 120, 1.2 MB`; without the whole for as long as nobody knows it. */
 function sentence(name, { title = name, phase, done, total, bytes: size }) {
-  return `${title}${PHASES[phase] ?? ''}: ${done} of ${total}${size > 0 ? `, ${bytes(size)}` : ''}`
+  const whole = total > 0 ? ` of ${total}` : ''
+  return `${title}${PHASES[phase] ?? ''}: ${done}${whole}${size > 0 ? `, ${bytes(size)}` : ''}`
 }
 
 class Bar {
@@ -43,7 +44,7 @@ class Bar {
     const room = columns - widthOf(text) - 2
     const words = this.#terminal.paint(sentence(this.#title, state))
     stream.write(
-      room < 10
+      room < 10 || !(state.total > 0)
         ? `\r\u001b[2K${clip(words, columns - 1, glyphs.ellipsis)}`
         : `\r\u001b[2K${painted} ${clip(words, room, glyphs.ellipsis)}`,
     )

@@ -85,6 +85,8 @@ function terminalOf(stream, env = process.env) {
   return {
     stream,
     isTerminal,
+    /** Whether what was written can be written over. */
+    canRedraw: isTerminal && env.TERM !== 'dumb',
     /** How wide a line may be; what goes to a file is never shortened. */
     get columns() {
       return isTerminal ? stream.columns || 80 : Infinity

@@ -112,7 +112,8 @@ function rowsOf({ roots }, glyphs, { levels = Infinity, siblings = Infinity, fol
     rows.push({ prefix: own, node, isFolded })
     if (isFolded) continue
     const indent = isTop || depth > DEEPEST_INDENT ? prefix : `${prefix}${isLast ? ' ' : vertical}  `
-    open.push(...entriesOf(node.children, siblings, { prefix: indent, depth: depth + 1 }).toReversed())
+    const inner = entriesOf(node.children, siblings, { prefix: indent, depth: depth + 1 })
+    for (const entry of inner.toReversed()) open.push(entry)
   }
   return rows
 }
@@ -129,7 +130,8 @@ function entriesOf(nodes, siblings, where) {
 }
 
 function chosen(nodes, atMost) {
-  const isTelling = ({ task, inside }) => !SETTLED.has(task.status) || inside.failed > 0 || inside.inProgress > 0
+  const isTelling = ({ task, inside }) =>
+    !SETTLED.has(task.status) || inside.failed > 0 || inside.inProgress > 0 || inside.blocked > 0
   const telling = nodes.filter(isTelling).slice(0, atMost)
   const others = nodes.filter((node) => !isTelling(node)).slice(0, atMost - telling.length)
   const wanted = new Set([...telling, ...others])
