@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { copyFileSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { copyFileSync, mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
+import { SESSIONS, livedInStore } from './support/lived-in.mjs'
 import { scratchDirectory } from './support/stores.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
@@ -47,7 +48,15 @@ describe('the package', () => {
   })
 
   it('holds only what users need', () => {
-    assert.deepEqual(packed.main.files.toSorted(), [
+    const folders = ['cli', 'demo'].flatMap((folder) =>
+      readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => relative(ROOT, join(entry.parentPath ?? entry.path, entry.name)).replaceAll('\\', '/')),
+    )
+    assert.ok(folders.includes('cli/main.js') && folders.includes('demo/main.mjs'))
+    for (const file of folders) assert.match(file, /\.m?js$/)
+    const expected = [
+      ...folders,
       'ARCHITECTURE.md',
       'CHANGELOG.md',
       'LICENSE',
@@ -66,8 +75,28 @@ describe('the package', () => {
       'lib/signals.js',
       'lib/timer.js',
       'package.json',
-    ])
+    ]
+    assert.deepEqual(packed.main.files.toSorted(), expected.toSorted())
     assert.deepEqual(packed.platform.files.toSorted(), ['README.md', 'package.json', packed.binary])
+  })
+
+  it('brings the command along, which runs from where it is installed', async () => {
+    const project = scratchDirectory()
+    writeFileSync(join(project, 'package.json'), JSON.stringify({ name: 'scratch', version: '1.0.0' }))
+    run('npm', ['install', '--offline', '--silent', packed.main.tarball, packed.platform.tarball], project)
+    const waymark = (...args) => run('npx', ['waymark', ...args], project)
+
+    const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+    assert.equal(waymark('--version'), `${version}\n`)
+
+    const { location } = await livedInStore()
+    const listed = waymark('ls', location)
+    for (const session of SESSIONS) assert.ok(listed.includes(session), listed)
+
+    const shown = waymark('demo')
+    assert.equal(shown.includes('\u001b'), false)
+    assert.match(shown, /tasks finished +301 of 301$/m)
+    assert.match(shown, /finished, checkpointed and lost +0 tasks$/m)
   })
 
   for (const kind of ['module', 'commonjs']) {

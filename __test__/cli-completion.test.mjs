@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { before, describe, it } from 'node:test'
+
+import { COMMAND, environment, waymark } from './support/command.mjs'
+import { contentsOf, copyOf, livedInStore } from './support/lived-in.mjs'
+import { snapshotOf } from './support/snapshot.mjs'
+import { scratchDirectory } from './support/stores.mjs'
+
+const SHELLS = ['bash', 'zsh', 'fish']
+
+const isThere = (shell) => !spawnSync(shell, ['-c', 'exit 0']).error && process.platform !== 'win32'
+const unless = (shell) => !isThere(shell) && `${shell} is not installed`
+
+describe('shell completion', () => {
+  const scripts = {}
+  let directory
+  let location
+
+  before(async () => {
+    directory = scratchDirectory()
+    location = copyOf((await livedInStore()).location)
+    for (const shell of SHELLS) {
+      const { code, stdout, stderr } = await waymark(['completion', shell])
+      assert.deepEqual([code, stderr], [0, ''])
+      scripts[shell] = join(directory, `waymark.${shell}`)
+      writeFileSync(scripts[shell], stdout)
+    }
+    // The scripts call `waymark` by its name.
+    writeFileSync(join(directory, 'waymark'), `#!/bin/sh\nexec "${process.execPath}" "${COMMAND}" "$@"\n`, {
+      mode: 0o755,
+    })
+  })
+
+  const shell = (program, args, env = {}) =>
+    spawnSync(program, args, {
+      encoding: 'utf8',
+      cwd: directory,
+      env: environment({ PATH: `${directory}:${process.env.PATH}`, WAYMARK_STORE: location, ...env }),
+    })
+
+  for (const name of SHELLS) {
+    it(`is a script that ${name} can read`, { skip: unless(name) }, () => {
+      const { status, stderr } = shell(name, ['-n', scripts[name]])
+      assert.deepEqual([status, stderr], [0, ''])
+    })
+  }
+
+  /** What bash would offer for the last of these words, which the cursor stands behind. */
+  const offered = (words, env) => {
+    const program = `
+      source "$1"; shift
+      COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )); COMP_LINE="$*"; COMP_POINT=\${#COMP_LINE}
+      spec=$(complete -p waymark) || exit 9
+      [[ $spec =~ -F\\ ([^ ]+) ]] || exit 8
+      "\${BASH_REMATCH[1]}" waymark "\${COMP_WORDS[COMP_CWORD]}" "\${COMP_WORDS[COMP_CWORD-1]}"
+      printf '%s\\n' "\${COMPREPLY[@]}"`
+    const { status, stdout, stderr } = shell('bash', ['-c', program, 'bash', scripts.bash, ...words], env)
+    assert.deepEqual([status, stderr], [0, ''])
+    return stdout
+      .split('\n')
+      .map((word) => word.trim())
+      .filter(Boolean)
+  }
+
+  describe('in bash', { skip: unless('bash') }, () => {
+    it('offers the commands', () => {
+      assert.deepEqual(offered(['waymark', 're']).toSorted(), ['recover', 'restore'])
+      const all = offered(['waymark', ''])
+      for (const name of ['ls', 'show', 'verify', 'watch', 'demo', 'completion']) assert.ok(all.includes(name), name)
+    })
+
+    it('offers the options of a command, and not those of another', () => {
+      const options = offered(['waymark', 'prune', '--'])
+      for (const option of ['--keep-last', '--dry-run', '--json', '--help', '--yes'])
+        assert.ok(options.includes(option), option)
+      assert.ok(!offered(['waymark', 'ls', '--']).includes('--keep-last'))
+      assert.deepEqual(offered(['waymark', 'prune', '--dry']), ['--dry-run'])
+    })
+
+    it('offers the sessions of the store', () => {
+      const sessions = offered(['waymark', 'show', 'nightly'])
+      for (const session of ['nightly-build', 'nightly-report']) {
+        assert.ok(
+          sessions.some((word) => word.replace(/\/$/, '') === session),
+          sessions.join(' '),
+        )
+      }
+    })
+
+    it('offers the shells', () => {
+      assert.deepEqual(offered(['waymark', 'completion', '']).toSorted(), SHELLS.toSorted())
+    })
+
+    it('offers no session, and makes no store, where none is', () => {
+      const untouched = snapshotOf(directory)
+      const absent = join(directory, 'absent')
+      assert.deepEqual(offered(['waymark', 'show', 'nightly'], { WAYMARK_STORE: absent }), [])
+      assert.deepEqual(snapshotOf(directory), untouched)
+    })
+
+    it('changes nothing in the store', () => {
+      const untouched = contentsOf(location)
+      offered(['waymark', 'show', 'night'])
+      assert.deepEqual(contentsOf(location), untouched)
+    })
+  })
+})

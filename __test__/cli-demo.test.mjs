@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict'
+import { readdirSync } from 'node:fs'
+import { describe, it } from 'node:test'
+
+import { AT_ONCE, waymark } from './support/command.mjs'
+import { WIDTHS, assertFits, assertNoEscapes, documentIn } from './support/looks.mjs'
+import { scratchDirectory } from './support/stores.mjs'
+import { noTerminal, seenOf } from './support/terminal.mjs'
+
+describe('the demonstration as a command', AT_ONCE, () => {
+  it('runs to its end in a pipe, and leaves nothing behind', async () => {
+    const directory = scratchDirectory()
+    const env = { HOME: directory, USERPROFILE: directory, TMPDIR: directory, TEMP: directory, TMP: directory }
+    const outcome = await waymark(['demo'], { env })
+    assert.equal(outcome.code, 0, outcome.stderr)
+    assertNoEscapes(outcome)
+    assert.match(outcome.stdout, /finished, checkpointed and lost +0 tasks$/m)
+    // Node keeps what it has compiled there.
+    const left = readdirSync(directory).filter((name) => name !== 'node-compile-cache')
+    assert.deepEqual(left, [])
+  })
+
+  it('gives one document of what came of it', async () => {
+    const outcome = await waymark(['demo', '--json'])
+    assert.equal(outcome.code, 0, outcome.stderr)
+    assert.equal(typeof documentIn(outcome), 'object')
+  })
+
+  for (const columns of WIDTHS) {
+    it(`fits a terminal of ${columns} columns`, { skip: noTerminal }, async () => {
+      const seen = await seenOf(['demo'], { columns })
+      assert.equal(seen.code, 0, seen.text)
+      assertFits(seen)
+      assert.match(seen.text, /tasks finished +301 of 301/)
+    })
+  }
+})

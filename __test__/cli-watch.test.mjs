@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+
+import { AT_ONCE, endWhatIsLeft, outcomeOf, startWaymark } from './support/command.mjs'
+import { copyOf, livedInStore } from './support/lived-in.mjs'
+import { WIDTHS, assertFits, assertPlain } from './support/looks.mjs'
+import { makeSession, makeTask } from './support/sessions.mjs'
+import { checkpointOf, openStore } from './support/stores.mjs'
+import { CTRL_C, noTerminal, openWaymark } from './support/terminal.mjs'
+import { until } from './support/waiting.mjs'
+
+const QUICKLY = ['--interval', '50ms']
+
+describe('watch', AT_ONCE, () => {
+  let original
+
+  before(async () => {
+    original = (await livedInStore()).location
+  })
+
+  after(endWhatIsLeft)
+
+  /** Somebody who goes on working while somebody else watches. */
+  const workOn = async (location, id, status = 'in_progress') => {
+    const store = await openStore(location)
+    const session = makeSession(id, {
+      name: 'Seen at work',
+      taskTree: { 'new-task': makeTask('new-task', { status }) },
+    })
+    await store.saveSession(session)
+    const { checkpointId } = await checkpointOf(store, session)
+    await store.close()
+    return checkpointId
+  }
+
+  /** Works until the watcher has noticed: from then on it must notice everything. Gives what it has printed. */
+  const watching = async (child, location) => {
+    let printed = ''
+    child.stdout.on('data', (text) => {
+      printed += text
+    })
+    while (!printed.includes('warming-up')) await workOn(location, 'warming-up')
+    return () => printed
+  }
+
+  for (const columns of WIDTHS) {
+    it(
+      `redraws on ${columns} columns as checkpoints come, and gives the screen back`,
+      { skip: noTerminal },
+      async () => {
+        const location = copyOf(original)
+        const terminal = openWaymark(['watch', location, ...QUICKLY], { columns })
+        await terminal.shows(/nightly-build/)
+        assert.doesNotMatch(terminal.text, /newcomer/)
+        await workOn(location, 'newcomer')
+        await terminal.shows(/newcomer/)
+        assert.deepEqual(terminal.wrapped, [])
+        assert.equal(terminal.text.match(/nightly-report/g)?.length, 1, 'it is redrawn in place')
+        terminal.type(CTRL_C)
+        const code = await terminal.ended
+        assert.ok(code === 0 || code === 130, `${code}`)
+        assertFits(terminal)
+      },
+    )
+  }
+
+  it('shows one session and what becomes of its tasks', { skip: noTerminal }, async () => {
+    const location = copyOf(original)
+    await workOn(location, 'alone')
+    const terminal = openWaymark(['watch', 'alone', location, ...QUICKLY])
+    await terminal.shows(/new-task/)
+    const id = await workOn(location, 'alone', 'completed')
+    await terminal.shows((text = terminal.text) => text.includes(id) || /1\/1/.test(text))
+    terminal.type(CTRL_C)
+    await terminal.ended
+    assertFits(terminal)
+  })
+
+  it('never draws more than the screen has room for', { skip: noTerminal }, async () => {
+    const terminal = openWaymark(['watch', 'nightly-build', original, ...QUICKLY], { columns: 80, rows: 12 })
+    await terminal.shows(/139\/401/)
+    assert.ok(terminal.lines.length <= 12, terminal.text)
+    assert.match(terminal.lines.slice(0, 4).join('\n'), /nightly-build/, 'the beginning is to be seen')
+    terminal.type(CTRL_C)
+    await terminal.ended
+    assertFits(terminal)
+  })
+
+  it('prints a line for each new checkpoint in a pipe, and ends with a signal', async () => {
+    const location = copyOf(original)
+    const child = startWaymark(['watch', location, ...QUICKLY])
+    const outcome = outcomeOf(child)
+    const printed = await watching(child, location)
+    const ids = [
+      await workOn(location, 'piped'),
+      await workOn(location, 'piped'),
+      await workOn(location, 'nightly-report'),
+    ]
+    await until(() => ids.every((id) => printed().includes(id)))
+    child.kill('SIGINT')
+    const { stdout, stderr } = await outcome
+    assertPlain(stdout)
+    assertPlain(stderr)
+    for (const id of ids) {
+      assert.equal(stdout.split('\n').filter((line) => line.includes(id)).length, 1, stdout)
+    }
+  })
+
+  it('gives one document a line with --json', async () => {
+    const location = copyOf(original)
+    const child = startWaymark(['watch', location, '--json', ...QUICKLY])
+    const outcome = outcomeOf(child)
+    const printed = await watching(child, location)
+    const id = await workOn(location, 'piped')
+    await until(() => printed().includes(id))
+    child.kill('SIGINT')
+    const { stdout } = await outcome
+    const documents = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    assert.ok(documents.some((document) => JSON.stringify(document).includes(id)))
+  })
+
+  it('ends quietly when its reader goes away', async () => {
+    const location = copyOf(original)
+    const child = startWaymark(['watch', location, ...QUICKLY])
+    const outcome = outcomeOf(child)
+    await watching(child, location)
+    child.stdout.destroy()
+    await workOn(location, 'unseen')
+    const { code, stderr } = await outcome
+    assert.equal(code, 0)
+    assert.doesNotMatch(stderr, /EPIPE|rror| at /)
+  })
+})
