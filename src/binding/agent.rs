@@ -282,8 +282,7 @@ fn found(
   match settle::checkpoint(engine, &mut stored, None) {
     Ok(checkpoint) => settle::with_passed_over(engine, checkpoint, search.passed_over),
     Err(error) => {
-      let (id, path) = (stored.id, stored.path);
-      search.passed_over.push(Damaged { id, path, error });
+      search.passed_over.push(stored.into_damaged(error));
       let again = hop(
         engine.env(),
         store,
