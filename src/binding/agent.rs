@@ -276,7 +276,7 @@ fn found(
   let Some(mut stored) = stored else {
     return match search.passed_over.into_iter().next() {
       None => settle::null(engine),
-      Some(newest) => Err(newest.error),
+      Some(newest) => Err(*newest.error),
     };
   };
   match settle::checkpoint(engine, &mut stored, None) {

@@ -82,7 +82,7 @@ impl StoredCheckpoint {
       made_at: time_in_id(self.id.as_str()),
       id: self.id,
       path: self.path,
-      error,
+      error: Box::new(error),
     }
   }
 
@@ -103,7 +103,7 @@ pub struct Damaged {
   pub path: String,
   /// Its place in the order, if that is known.
   pub made_at: Option<u64>,
-  pub error: Error,
+  pub error: Box<Error>,
 }
 
 /// Which checkpoints are on a page, newest first; nothing was read yet.
@@ -391,7 +391,7 @@ impl Store {
       id: entry.id.clone(),
       path: self.backend.name_of(&series.session, series.item_of(entry)),
       made_at: Some(entry.made_at),
-      error,
+      error: Box::new(error),
     }
   }
 
