@@ -705,6 +705,8 @@ export interface CheckpointResult {
 export interface DamagedCheckpoint {
   id: string
   path: string
+  /** When it was made, as its id says, or else its file: its place among the others. Absent if neither could be asked. */
+  timestamp?: number
   /** Why, for people. */
   error: string
   /** Why, for programs. */
@@ -812,6 +814,8 @@ export interface RecoverOptions {
   includeState?: boolean
   /** Move damaged checkpoints into the session's `damaged/`. */
   quarantine?: boolean
+  /** Only say what would be done: nothing is written, and nothing is moved. */
+  dryRun?: boolean
 }
 
 /** A checkpoint that `recoverSession()` passed over. */

@@ -4,6 +4,7 @@ import { readFileSync, renameSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 
 import { makeSession } from './support/sessions.mjs'
 import { snapshotOf } from './support/snapshot.mjs'
@@ -23,6 +24,10 @@ const isLost = { code: 'WAYMARK_LEASE_LOST' }
 
 const NO_FLOCK =
   spawnSync('flock', ['--version']).error !== undefined && 'there is no `flock` to hold a lock like a stopped process'
+
+const NO_PRLIMIT =
+  spawnSync('prlimit', ['--version']).error !== undefined &&
+  'there is no `prlimit` to let no file grow, like a full disk'
 
 /** The lock that the lease of a session `s` is changed under. */
 const LOCK_OF_S = '.lock-51'
@@ -101,6 +106,29 @@ describe('a session that is taken for the first time', { skip: NO_FLOCK }, () =>
       assert.equal((await writing).success, true)
     })
   }
+})
+
+describe('a lease that is past its time, on a full disk', { skip: NO_PRLIMIT }, () => {
+  it('keeps nobody from making room, and its owner is refused all the same', async () => {
+    const place = places.files()
+    const owner = await openStore(place)
+    const lease = await owner.acquireSession('s', { ttlMs: 50 })
+    await owner.saveSession(makeSession('s'))
+    const { checkpointId } = await checkpointOf(owner, makeSession('s'))
+    standStill(120)
+    const program = `
+      const { CheckpointStore } = require(${JSON.stringify(fileURLToPath(new URL('../index.js', import.meta.url)))})
+      const store = new CheckpointStore(${JSON.stringify(place)})
+      store.initialize()
+        .then(() => store.deleteCheckpoint('s', ${JSON.stringify(checkpointId)}))
+        .then((deleted) => console.log(JSON.stringify(deleted)))
+    `
+    // Nobody renews it meanwhile: this waits without turning the loop.
+    const { stdout, stderr } = spawnSync('prlimit', ['--fsize=0', process.execPath, '--eval', program])
+    assert.deepEqual(JSON.parse(String(stdout) || `"${stderr}"`), { success: true })
+    assert.equal((await owner.saveSession(makeSession('s'))).code, 'WAYMARK_LEASE_LOST')
+    await assert.rejects(lease.renew(), isLost)
+  })
 })
 
 describe('a write that is refused for want of a lease', () => {

@@ -247,6 +247,8 @@ describe('damaged files in lists', () => {
         [made[2], 'WAYMARK_CORRUPT'],
       ],
     )
+    const [newest, oldest] = page.checkpoints.map(({ timestamp }) => timestamp)
+    for (const { timestamp } of page.damaged) assert.ok(newest >= timestamp && timestamp >= oldest)
     assert.equal(page.total, 4)
   })
 

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict'
-import { cpSync, existsSync, mkdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import { chmodSync, cpSync, existsSync, mkdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
 import { runNode } from './support/processes.mjs'
 import { makeSession, throughJson } from './support/sessions.mjs'
 import { OPTIONS, checkpointOf, onEveryBackend, openStore, scratchDirectory } from './support/stores.mjs'
+
+const NO_MODES = process.platform === 'win32' && 'Windows has no modes'
 
 const QUICK = { durability: 'relaxed' }
 
@@ -288,6 +290,32 @@ describe('a line for each session, from files', () => {
       assert.equal(info.checkpointCount, 1)
     }
     assert.equal('damaged' in infos.find(({ id }) => id === 'whole'), false)
+  })
+
+  it('is there for a session that may not be looked into, and for all others', { skip: NO_MODES }, async () => {
+    const base = scratchDirectory()
+    chmodSync(base, 0o777)
+    const program = `
+      import { chmodSync } from 'node:fs'
+      // Root may look into everything.
+      if (process.getuid() === 0) process.setuid(65534)
+      const base = ${JSON.stringify(join(base, 'store'))}
+      const store = new CheckpointStore(base)
+      await store.initialize()
+      for (const id of ['a', 'closed', 'z']) {
+        await store.createCheckpoint({ id, taskTree: {}, checkpointIds: [] }, { trigger: 'auto' })
+      }
+      chmodSync(base + '/closed', 0o000)
+      console.log(JSON.stringify(await store.sessionsInfo()))
+      chmodSync(base + '/closed', 0o700)
+    `
+    const { stdout, stderr } = await runNode(program)
+    const lines = JSON.parse(stdout || `"${stderr}"`).map(({ id, damaged }) => [id, damaged?.includes('EACCES')])
+    assert.deepEqual(lines, [
+      ['a', undefined],
+      ['closed', true],
+      ['z', undefined],
+    ])
   })
 
   it('takes a document beyond the limit for a damaged one', async () => {

@@ -5,6 +5,7 @@ import { describe, it } from 'node:test'
 import { gunzipSync, gzipSync } from 'node:zlib'
 
 import { makeAgent, makeSession, makeTask } from './support/sessions.mjs'
+import { snapshotOf } from './support/snapshot.mjs'
 import { OPTIONS, checkpointOf, onEveryBackend, openStore, scratchDirectory } from './support/stores.mjs'
 
 /** Every way in which a checkpoint goes bad: from its bytes to other bytes, and the code that must come of it. */
@@ -103,8 +104,16 @@ describe('a damaged checkpoint', () => {
       bad.push(await checkpointOf(store, makeSession('s')))
       damage(bad.at(-1).path, change)
     }
+    const before = snapshotOf(base)
+    const planned = await store.recoverSession('s', { quarantine: true, dryRun: true })
+    assert.deepEqual(snapshotOf(base), before)
     const { success, checkpointId, passedOver } = await store.recoverSession('s', { quarantine: true })
     assert.deepEqual([success, checkpointId], [true, good.checkpointId])
+    assert.equal(planned.checkpointId, checkpointId)
+    assert.deepEqual(
+      planned.passedOver,
+      passedOver.map(({ movedTo: _, ...entry }) => entry),
+    )
     assert.deepEqual(
       passedOver.map((entry) => entry.id),
       bad.map((entry) => entry.checkpointId).toReversed(),
@@ -157,11 +166,11 @@ onEveryBackend('recovering', (open) => {
     }
     await checkpointOf(store, makeSession('s', { name: 'older' }))
     const newest = await checkpointOf(store, makeSession('s', { taskTree }), OPTIONS, { x: makeAgent('x') }, { key: 1 })
-    const recovered = await store.recoverSession('s', {
-      resetInProgressTasks: true,
-      resetFailedTasks: true,
-      includeState: true,
-    })
+    const options = { resetInProgressTasks: true, resetFailedTasks: true, includeState: true }
+    const planned = await store.recoverSession('s', { ...options, dryRun: true })
+    assert.deepEqual([await store.loadSession('s'), await store.loadTaskTree('s')], [null, null])
+    const recovered = await store.recoverSession('s', options)
+    assert.deepEqual(planned, recovered)
     assert.equal(recovered.checkpointId, newest.checkpointId)
     assert.deepEqual(recovered.passedOver, [])
     assert.deepEqual(recovered.warnings, ['Reset failed task: b', 'Reset in-progress task: a'])

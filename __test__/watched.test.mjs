@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { it } from 'node:test'
+import { describe, it } from 'node:test'
 
 import { makeSession, makeTask } from './support/sessions.mjs'
 import { OPTIONS, checkpointOf, onEveryBackend, openStore } from './support/stores.mjs'
@@ -46,6 +46,20 @@ const WORK = {
     left: async (store) => (await store.verifySession('s')).checkpoints.length,
   },
 }
+
+describe('a copy of many sessions', () => {
+  it('says from the beginning how much there is', async () => {
+    const store = await openStore('memory:')
+    const sessions = Array.from({ length: 40 }, (_, number) => `s${number}`)
+    for (const id of sessions) {
+      for (let count = 0; count < 20; count += 1) await checkpointOf(store, makeSession(id))
+    }
+    const told = []
+    await store.copyTo(await openStore(), { onProgress: (progress) => told.push(progress) })
+    for (const { total } of told) assert.ok(total >= 800, `${total} of 800 checkpoints`)
+    assert.equal(told.at(-1).done, told.at(-1).total)
+  })
+})
 
 onEveryBackend('long work', (open) => {
   for (const [phase, { run, left }] of Object.entries(WORK)) {

@@ -110,6 +110,11 @@ impl<'a> Meter<'a> {
     self.progress.total += items as u64;
   }
 
+  /// It is known better: not so many, but so many.
+  pub fn expect_instead(&mut self, expected: usize, items: usize) {
+    self.progress.total = self.progress.total.saturating_sub(expected as u64) + items as u64;
+  }
+
   /// Before the next one: an error if somebody stopped it.
   pub fn check(&self) -> Result<()> {
     self.control.check()

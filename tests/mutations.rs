@@ -135,6 +135,7 @@ fn read_everything(store: &OpenStore, session: &SessionId, id: &CheckpointId, ta
     resets,
     include_state: true,
     quarantine: false,
+    is_dry_run: false,
   });
 }
 

@@ -202,6 +202,11 @@ impl MemoryBackend {
     Ok(sessions)
   }
 
+  /// Whether somebody may write, before it is known whether anything is to be written.
+  fn look_at_lease(&self, session: &SessionId) -> Result<()> {
+    lease::admit(self.records().get(session), session, self.fences.of(session), now_ms()).map(drop)
+  }
+
   /// To be called under the lock of the sessions.
   fn admit(&self, session: &SessionId) -> Result<()> {
     let mut records = self.records();
@@ -370,12 +375,14 @@ impl Backend for MemoryBackend {
   }
 
   fn update(&self, session: &SessionId, document: Document, _limit: u64, change: &mut Change<'_>) -> Result<()> {
-    let mut sessions = self.lock_for(session)?;
+    let mut sessions = self.lock();
+    self.look_at_lease(session)?;
     let old = sessions
       .get(session)
       .and_then(|contents| contents.get(Item::Document(document)))
       .cloned();
     if let Some(bytes) = change(old)? {
+      self.admit(session)?;
       let contents = sessions.entry(session.clone()).or_default();
       contents.replace(document, bytes, self.keep_previous);
     }

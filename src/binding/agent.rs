@@ -276,14 +276,13 @@ fn found(
   let Some(mut stored) = stored else {
     return match search.passed_over.into_iter().next() {
       None => settle::null(engine),
-      Some(newest) => Err(newest.error),
+      Some(newest) => Err(*newest.error),
     };
   };
   match settle::checkpoint(engine, &mut stored, None) {
     Ok(checkpoint) => settle::with_passed_over(engine, checkpoint, search.passed_over),
     Err(error) => {
-      let (id, path) = (stored.id, stored.path);
-      search.passed_over.push(Damaged { id, path, error });
+      search.passed_over.push(stored.into_damaged(error));
       let again = hop(
         engine.env(),
         store,

@@ -194,7 +194,7 @@ impl Walk {
       match store.next_of(iteration) {
         Some(Ok(stored)) => return Ok(Some(stored)),
         Some(Err(_)) if skips_damaged => {}
-        Some(Err(damaged)) => return Err(damaged.error),
+        Some(Err(damaged)) => return Err(*damaged.error),
         None => {
           *self = Self::Over;
           return Ok(None);

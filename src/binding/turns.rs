@@ -112,11 +112,7 @@ impl Page {
   fn add(&mut self, engine: Engine<'_>, read: Result<ReadableCheckpoint, Damaged>) -> Result<()> {
     let parsed = read.and_then(|Readable { mut stored, wide }| {
       let parsed = settle::checkpoint(engine, &mut stored, wide);
-      parsed.map_err(|error| Damaged {
-        id: stored.id,
-        path: stored.path,
-        error,
-      })
+      parsed.map_err(|error| stored.into_damaged(error))
     });
     match parsed {
       Ok(checkpoint) => self.gathered.checkpoints.push(Engine::keep(checkpoint)?),

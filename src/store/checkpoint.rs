@@ -75,6 +75,17 @@ pub struct StoredCheckpoint {
 }
 
 impl StoredCheckpoint {
+  /// The report of one that turned out to be damaged after it was read.
+  #[must_use]
+  pub fn into_damaged(self, error: Error) -> Damaged {
+    Damaged {
+      made_at: time_in_id(self.id.as_str()),
+      id: self.id,
+      path: self.path,
+      error: Box::new(error),
+    }
+  }
+
   /// The text without white space.
   pub(super) fn compact_text(&self) -> Cow<'_, str> {
     if self.is_compact {
@@ -90,7 +101,9 @@ impl StoredCheckpoint {
 pub struct Damaged {
   pub id: CheckpointId,
   pub path: String,
-  pub error: Error,
+  /// Its place in the order, if that is known.
+  pub made_at: Option<u64>,
+  pub error: Box<Error>,
 }
 
 /// Which checkpoints are on a page, newest first; nothing was read yet.
@@ -377,7 +390,8 @@ impl Store {
     Damaged {
       id: entry.id.clone(),
       path: self.backend.name_of(&series.session, series.item_of(entry)),
-      error,
+      made_at: Some(entry.made_at),
+      error: Box::new(error),
     }
   }
 

@@ -2,7 +2,7 @@
 //! copy that was interrupted goes on where it stopped.
 
 use super::Store;
-use crate::backend::{After, CheckpointEntry, CheckpointWrite, Encoding, Footing, Item, ItemName, Put, Series};
+use crate::backend::{After, CheckpointEntry, CheckpointWrite, Encoding, Footing, Item, ItemName, Put, Series, Usage};
 use crate::control::{Control, Meter, Phase};
 use crate::error::{Error, Result};
 use crate::format::delta::{Reference, Tip};
@@ -34,6 +34,14 @@ fn same_bytes(one: &[u8], other: &[u8]) -> u64 {
   one.iter().zip(other).take_while(|(one, other)| one == other).count() as u64
 }
 
+/// How many items a session has, as far as that is known without listing them.
+fn items_about(usage: &Result<Usage>) -> usize {
+  let count = usage
+    .as_ref()
+    .map_or(0, |usage| usage.checkpoints + usage.agent_checkpoints + usage.results);
+  usize::try_from(count).unwrap_or(usize::MAX)
+}
+
 impl Store {
   /// Whether both stores have the same things in them: a memory is shared by nobody.
   #[must_use]
@@ -45,9 +53,13 @@ impl Store {
   pub fn copy(&self, session: Option<SessionId>, to: &Self, control: &Control) -> Result<Vec<(SessionId, Copied)>> {
     let mut meter = Meter::new(control, Phase::Copy);
     let Some(session) = session else {
+      let sessions = self.backend.places()?;
+      // Whoever watches wants to know how much is left: about so much, until each is looked into.
+      let about: Vec<_> = self.backend.usage_each(&sessions)?.iter().map(items_about).collect();
+      meter.expect(about.iter().sum());
       let mut all = Vec::new();
-      for session in self.backend.places()? {
-        let copied = self.copy_session(&session, to, &mut meter)?;
+      for (session, about) in sessions.into_iter().zip(about) {
+        let copied = self.copy_session(&session, to, &mut meter, about)?;
         // A directory that holds nothing of ours, or a session that was deleted meanwhile.
         if copied != Copied::default() {
           all.push((session, copied));
@@ -55,7 +67,7 @@ impl Store {
       }
       return Ok(all);
     };
-    let copied = self.copy_session(&session, to, &mut meter)?;
+    let copied = self.copy_session(&session, to, &mut meter, 0)?;
     if copied == Copied::default() {
       return Err(Error::no_session(&session));
     }
@@ -63,13 +75,13 @@ impl Store {
   }
 
   /// Copies everything of a session, and reads it back. The session's document comes last: until then, whoever lists
-  /// the sessions of the other place does not find it, unless it was there before.
-  fn copy_session(&self, session: &SessionId, to: &Self, meter: &mut Meter<'_>) -> Result<Copied> {
+  /// the sessions of the other place does not find it, unless it was there before. `about` so many items are expected.
+  fn copy_session(&self, session: &SessionId, to: &Self, meter: &mut Meter<'_>, about: usize) -> Result<Copied> {
     let mut copied = Copied::default();
     let mut pins = Vec::new();
     // The oldest checkpoints come first: what retention or a crash leaves of a copy is a beginning, not a middle.
     let items = self.items_of(session)?;
-    meter.expect(items.len());
+    meter.expect_instead(about, items.len());
     let mut sound = Sound::default();
     for listed in items {
       meter.check()?;

@@ -18,7 +18,7 @@ impl Store {
   pub fn diff(&self, a: &(SessionId, CheckpointId), b: &(SessionId, CheckpointId)) -> Result<Difference> {
     let read = |(session, id): &(SessionId, CheckpointId)| {
       let verified = self.verify_checkpoint(&session.into(), id)?;
-      verified.map_err(|damaged| damaged.error)
+      verified.map_err(|damaged| *damaged.error)
     };
     let (stored_a, stored_b) = (read(a)?, read(b)?);
     let text = diff(

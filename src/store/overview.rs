@@ -68,9 +68,10 @@ impl Store {
       // A tree that cannot be measured withholds nothing else.
       let (usage, unmeasured) = match usage {
         Ok(usage) => (usage, None),
-        Err(error) => (self.counted(session)?, Some(error)),
+        // Nor does one that cannot be looked into.
+        Err(error) => (self.counted(session).unwrap_or_default(), Some(error)),
       };
-      if !matches!(document, Ok(None)) || usage.checkpoints + usage.agent_checkpoints > 0 {
+      if unmeasured.is_some() || !matches!(document, Ok(None)) || usage.checkpoints + usage.agent_checkpoints > 0 {
         glances.push(Glance {
           session,
           document,

@@ -18,6 +18,8 @@ pub struct RecoverRequest {
   pub include_state: bool,
   /// Move what is damaged aside.
   pub quarantine: bool,
+  /// Only say what would be done.
+  pub is_dry_run: bool,
 }
 
 impl RecoverRequest {
@@ -120,6 +122,7 @@ impl Store {
       session,
       resets,
       include_state,
+      is_dry_run,
       ..
     } = &recovery.request;
     let document = stored.document(text)?;
@@ -128,6 +131,7 @@ impl Store {
       document: &document,
       path: &stored.path,
       validates: true,
+      is_dry_run: *is_dry_run,
     };
     let restored = self.restore_document(&source, *resets, *include_state)?;
     Ok(RecoverOutcome::Recovered {
@@ -141,7 +145,8 @@ impl Store {
   fn pass_over(&self, recovery: &mut Recovery, entry: &CheckpointEntry, error: Error) -> Result<()> {
     let series = recovery.request.series();
     let is_damaged = matches!(error.code, Code::Corrupt | Code::ChecksumMismatch);
-    let moved_to = if recovery.request.quarantine && is_damaged {
+    let moves = recovery.request.quarantine && !recovery.request.is_dry_run;
+    let moved_to = if moves && is_damaged {
       self.backend.quarantine(&series.session, series.item_of(entry))?
     } else {
       None

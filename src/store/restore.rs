@@ -59,6 +59,8 @@ pub(super) struct Source<'a> {
   pub path: &'a str,
   /// Whether nothing is written unless its checksums fit.
   pub validates: bool,
+  /// Whether nothing is written at all.
+  pub is_dry_run: bool,
 }
 
 /// The task tree of a checkpoint on its way back into its file.
@@ -92,6 +94,7 @@ impl Store {
       document: &document,
       path: &stored.path,
       validates: request.validate_checksum,
+      is_dry_run: false,
     };
     match self.restore_document(&source, request.resets, request.include_state) {
       Err(error) if error.code == Code::ChecksumMismatch => Ok(RestoreOutcome::NeedsRespelling(Respelling {
@@ -116,6 +119,7 @@ impl Store {
       document: &document,
       path: &stored.path,
       validates: true,
+      is_dry_run: false,
     };
     self.restore_document(&source, request.resets, request.include_state)
   }
@@ -190,14 +194,15 @@ impl Store {
     };
     let task_count = counted(TASK_COUNT, &tree.text)?;
     let agent_count = counted(AGENT_COUNT, agents)?;
-    self.backend.write_state(
-      session_id,
-      &LaidOut(&session),
-      &RestoredTree {
-        text: &tree.text,
-        source,
-      },
-    )?;
+    let restored_tree = RestoredTree {
+      text: &tree.text,
+      source,
+    };
+    if !source.is_dry_run {
+      self
+        .backend
+        .write_state(session_id, &LaidOut(&session), &restored_tree)?;
+    }
 
     let state = include_state.then(|| {
       let mut state = ObjectWriter::with_capacity(session.len() + tree.text.len() + agents.len() + 64);

@@ -309,9 +309,10 @@ pub fn run(store: &Store, method: Method, before: &Before) -> Result<Option<Chec
         resets: Resets::default(),
         include_state: false,
         quarantine: true,
+        is_dry_run: false,
       };
       if let RecoverOutcome::NothingWhole(error, mut passed_over) = store.recover(request)? {
-        return Err(passed_over.pop().map_or(error, |last| last.damaged.error));
+        return Err(passed_over.pop().map_or(error, |last| *last.damaged.error));
       }
     }
     Method::DeleteCheckpoint => store.delete_checkpoint(&s.into(), &before.checkpoints[0])?,

@@ -35,6 +35,7 @@ pub fn run(new_backend: impl Fn(u32) -> Box<dyn Backend>) {
   leases::one_has_a_session_until_it_is_given_back(new_backend);
   leases::a_lease_that_is_past_its_time_can_be_taken_and_until_then_renewed(new_backend);
   leases::a_write_without_a_lease_ends_one_that_is_past_its_time(new_backend);
+  leases::what_changes_nothing_ends_no_lease(new_backend);
   leases::of_many_who_want_a_session_one_gets_it(new_backend);
   leases::whoever_does_not_own_a_session_cannot_write_to_it(new_backend);
   leases::a_session_that_is_owned_is_founded_by_its_owner(new_backend);

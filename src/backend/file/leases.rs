@@ -60,7 +60,7 @@ impl<D: Disk> FileBackend<D> {
       lock => Some(lock.map_err(|error| Error::io("lock", &self.path_of_record(session), error))?),
     };
     if let Some(ended) = lease::admit(self.record(&leases, session)?.as_ref(), session, fence, now_ms())? {
-      self.write_record(&leases, session, &ended)?;
+      self.end_lease(&leases, session, &ended)?;
     }
     Ok(lock)
   }
@@ -149,6 +149,16 @@ impl<D: Disk> FileBackend<D> {
       }
       Ok(answer)
     })
+  }
+
+  /// To be called under the lock. Where there is no room for a record, it goes: without one, its owner is refused as well, and
+  /// whoever makes room by deleting something is not.
+  fn end_lease(&self, leases: &D::Directory, session: &SessionId, ended: &Record) -> Result<()> {
+    let Err(error) = self.write_record(leases, session, ended) else {
+      return Ok(());
+    };
+    absent_is_fine(leases.remove_file(&record_name(session))).map_err(|_| error)?;
+    sync_names(leases, &self.path_of_record(session), self.settings.durability)
   }
 
   /// To be called under the lock.

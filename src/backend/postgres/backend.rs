@@ -88,7 +88,6 @@ impl Backend for PostgresBackend {
           bytes: &bytes,
           footing: None,
           after: &After::Any,
-          keep: None,
         };
         storing::put(connection, &storing, &[]).await.map(drop)
       }
@@ -114,7 +113,6 @@ impl Backend for PostgresBackend {
       bytes: &bytes,
       footing: new.footing.as_ref(),
       after: new.after,
-      keep: new.question.and_then(Question::keep),
     };
     let name = || self.name_of(&series.session, item);
     let outcome = self.ask("write", &name, async |connection| match new.question {
@@ -387,7 +385,8 @@ fn texts(sessions: &[SessionId]) -> Vec<&str> {
 }
 
 impl PostgresBackend {
-  /// Stores a checkpoint, and brings the answer to what is asked next along. Without an answer, it is asked again.
+  /// Stores a checkpoint, removes what does not stay with it, and brings the answer to what is asked next along. What comes behind the
+  /// checkpoint in the same journey cannot take it back: without an answer, it is asked again.
   async fn put_and_ask(
     &self,
     connection: &Connection,
@@ -398,14 +397,20 @@ impl PostgresBackend {
     let surplus = SurplusQuery::new(series, question.wanted);
     let (session, document) = (series.session.as_str(), Item::RETENTION.to_string());
     let limit = payload::to_signed(question.limit);
-    let questions: [(_, Params<'_>); 2] = [
-      (surplus.sql(), &surplus.params()),
-      (documents::READ, &[&session, &document, &limit]),
-    ];
+    let keep = question.keep().map(|keep| payload::to_signed(keep.max(1) as u64));
+    let retiring = storing.key.under(&storing.fence, &[&keep, &document, &limit]);
+    let (first, column): ((_, Params<'_>), _) = match keep {
+      Some(_) => ((removal::RETIRE_BEYOND, &retiring), removal::RETENTION_COLUMN),
+      None => ((documents::READ, &[&session, &document, &limit]), 0),
+    };
+    let questions = [first, (surplus.sql(), &surplus.params())];
     let (outcome, answers) = storing::put(connection, storing, &questions).await?;
-    if let [Some(entries), Some(retention)] = &answers[..]
+    if let [Some(retention), Some(entries)] = &answers[..]
       && let Ok(surplus) = surplus.read(entries)
-      && let Ok(contents) = retention.first().map(|row| documents::contents(row, 0)).transpose()
+      && let Ok(contents) = retention
+        .first()
+        .map(|row| documents::contents(row, column))
+        .transpose()
     {
       let contents = contents.flatten();
       let within = |contents: Contents| {

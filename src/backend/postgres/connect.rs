@@ -114,12 +114,13 @@ impl Connector {
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
       }
     };
-    // Every statement looks its rows up in the same way, whoever they belong to: planning each anew would find nothing else. And what
-    // the server compresses by itself is packed already, or short. Servers that do not know one of these do without it.
+    // Every statement looks its rows up in an index, whoever they belong to: planning each anew would find nothing else, unless the
+    // server knew nothing of the table yet. And what it compresses by itself is packed already, or short. Servers that do not
+    // know one of these do without it.
     format!(
       "SELECT set_config(name, value, false) FROM pg_catalog.pg_settings JOIN (VALUES \
-       ('plan_cache_mode', 'force_generic_plan'), ('default_toast_compression', 'lz4')) AS wanted (name, value) USING (name) \
-       WHERE value = ANY (enumvals); \
+       ('plan_cache_mode', 'force_generic_plan'), ('enable_seqscan', 'off'), ('default_toast_compression', 'lz4')) \
+       AS wanted (name, value) USING (name) WHERE vartype = 'bool' OR value = ANY (enumvals); \
        SET default_transaction_isolation = 'read committed'; \
        SET idle_in_transaction_session_timeout = {}; {durability}",
       IDLE_IN_TRANSACTION.as_millis()

@@ -45,6 +45,36 @@ macro_rules! remove_delta {
   };
 }
 
+/// Removes what is beyond so many, `$6`, of a series, unless the session says itself what stays. It comes right behind a checkpoint,
+/// which is spared, in the same journey; what it leaves, such as deltas, which have keys, others look after.
+///
+/// The disk is not waited for, since it does no harm if they are back after a power cut; and somebody who holds one of them is not
+/// waited for either. Those that go lie between two of them, however little the server knows of the table: a join would be a
+/// matter of luck. The answer ends with what the session says of it.
+pub const RETIRE_BEYOND: &str = with_session!(
+  "rules AS (
+    SELECT d.size, d.packed, CASE WHEN greatest(d.size, octet_length(d.bytes)) <= $8 THEN d.bytes END AS bytes
+    FROM waymark.documents d WHERE d.session = $1 AND d.name = $7
+  ),
+  beyond AS MATERIALIZED (
+    SELECT made_at, id, encoding FROM waymark.checkpoints WHERE session = $1 AND agent = $3 AND NOT pinned
+    ORDER BY made_at DESC, id DESC, encoding DESC OFFSET $6::bigint LIMIT 64
+  ),
+  gone AS (
+    DELETE FROM waymark.checkpoints WHERE session = $1 AND agent = $3
+      AND (made_at, id, encoding) <= (SELECT made_at, id, encoding FROM beyond ORDER BY 1 DESC, 2 DESC, 3 DESC LIMIT 1)
+      AND (made_at, id, encoding) >= (SELECT made_at, id, encoding FROM beyond ORDER BY 1, 2, 3 LIMIT 1)
+      AND NOT (id = $4 AND encoding = $5) AND NOT pinned AND key IS NULL
+      AND EXISTS (SELECT 1 FROM place) AND ($3 > '' OR NOT EXISTS (SELECT 1 FROM rules WHERE size IS NOT NULL))
+      AND (SELECT set_config('synchronous_commit', 'off', true) || set_config('lock_timeout', '100', true)) > ''
+    RETURNING 1
+  )",
+  answer!("gone"),
+  ", (SELECT size FROM rules), (SELECT packed FROM rules), (SELECT bytes FROM rules)"
+);
+/// Where in its answer that begins.
+pub const RETENTION_COLUMN: usize = 2;
+
 pub async fn remove(connection: &Connection, key: &Key<'_>, fence: Option<i64>) -> Result<bool, Failure> {
   delete(connection, key, fence, remove!(""), remove_delta!("")).await
 }

@@ -8,7 +8,7 @@ use super::connection::{Connection, Params};
 use super::failure::Failure;
 use super::leases;
 use super::payload::to_signed;
-use crate::backend::{After, Footing, Item};
+use crate::backend::{After, Footing};
 use crate::id::CheckpointId;
 
 /// Stores a checkpoint on the parameters 1 to 12, if `$ground` has a row. Of one id, all encodings are pinned, or none.
@@ -29,32 +29,8 @@ macro_rules! put {
           key = excluded.key, packed = excluded.packed,
           head = excluded.head, tail = excluded.tail, middle = excluded.middle
         RETURNING 1
-      )"
-    )
-  };
-}
-
-/// Removes what is older and beyond so many with the one that is stored, unless the session says itself what stays. Deltas are
-/// left to those who look after their keys. What others store at the same time is not seen here.
-macro_rules! retire {
-  ($beyond:literal, $rules:literal) => {
-    concat!(
-      "retired AS (
-        DELETE FROM waymark.checkpoints c USING (
-          SELECT id, encoding FROM waymark.checkpoints
-          WHERE session = $1 AND agent = $3 AND (made_at, id, encoding) < ($6, $4, $5) AND id <> $4 AND NOT pinned
-          ORDER BY made_at DESC, id DESC, encoding DESC OFFSET ",
-      $beyond,
-      "::bigint
-        ) old
-        WHERE c.session = $1 AND c.agent = $3 AND c.id = old.id AND c.encoding = old.encoding
-          AND c.key IS NULL AND NOT c.pinned AND EXISTS (SELECT 1 FROM put)
-          AND ($3 > '' OR NOT EXISTS (
-            SELECT 1 FROM waymark.documents WHERE session = $1 AND name = ",
-      $rules,
-      "::text AND size IS NOT NULL
-          ))
-      )"
+      )",
+      answer!("put")
     )
   };
 }
@@ -171,16 +147,14 @@ macro_rules! if_newest {
       ),
       fitting AS (SELECT place.id FROM place WHERE (SELECT id FROM newest) IS NOT DISTINCT FROM $13::text), ",
       $($sql),+,
-      answer!("put"),
       ", EXISTS (SELECT 1 FROM fitting), (SELECT id FROM newest)"
     )
   };
 }
 
-const PUT: &str = with_place!(put!("place"), answer!("put"));
-const PUT_AND_RETIRE: &str = with_place!(put!("place"), ", ", retire!("$13", "$14"), answer!("put"));
-const PUT_ON_KEY: &str = with_place!(on_key!("place", "$13", "$14", "$15"), answer!("put"));
-const PUT_ON_NEW_KEY: &str = with_place!(on_new_key!("place", "$13", "$14"), answer!("put"));
+const PUT: &str = with_place!(put!("place"));
+const PUT_ON_KEY: &str = with_place!(on_key!("place", "$13", "$14", "$15"));
+const PUT_ON_NEW_KEY: &str = with_place!(on_new_key!("place", "$13", "$14"));
 const PUT_AFTER: &str = if_newest!(put!("fitting"));
 const PUT_ON_KEY_AFTER: &str = if_newest!(on_key!("fitting", "$14", "$15", "$16"));
 const PUT_ON_NEW_KEY_AFTER: &str = if_newest!(on_new_key!("fitting", "$14", "$15"));
@@ -215,8 +189,6 @@ pub struct Storing<'a> {
   pub bytes: &'a [u8],
   pub footing: Option<&'a Footing<'a>>,
   pub after: &'a After,
-  /// How many stay with it, unless the session says so itself.
-  pub keep: Option<usize>,
 }
 
 /// Stores a checkpoint; what is asked for next is asked for at once.
@@ -231,7 +203,6 @@ pub async fn put(
     bytes,
     footing,
     after,
-    keep,
   } = storing;
   let parts = Parts::of(key, bytes);
   let middle = &*parts.middle.bytes;
@@ -254,12 +225,7 @@ pub async fn put(
   let (stands_on, known, added) = footing.map_or(("", 0, &[][..]), |footing| {
     (footing.key.as_str(), to_signed(footing.known), footing.added)
   });
-  let (beyond, rules) = (
-    to_signed(keep.map_or(0, |keep| keep.saturating_sub(1)) as u64),
-    Item::RETENTION.to_string(),
-  );
   let (plain, after, more): (_, _, Params<'_>) = match footing {
-    None if keep.is_some() && expected.is_none() => (PUT_AND_RETIRE, PUT_AFTER, &[&beyond, &rules]),
     None => (PUT, PUT_AFTER, &[]),
     Some(Footing { known: 0, .. }) => (PUT_ON_NEW_KEY, PUT_ON_NEW_KEY_AFTER, &[&stands_on, &added]),
     Some(_) => (PUT_ON_KEY, PUT_ON_KEY_AFTER, &[&stands_on, &known, &added]),

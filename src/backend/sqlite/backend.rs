@@ -29,7 +29,8 @@ impl Backend for SqliteBackend {
       if writer.as_ref().is_none_or(Writer::has_moved) {
         self.readers.forget();
         *writer = None;
-        if self.settings.must_exist && !self.path.exists() {
+        // An empty file is what SQLite takes for a new database.
+        if self.settings.must_exist && !self.path.metadata().is_ok_and(|file| file.len() > 0) {
           return Err(Error::no_store(&self.location()));
         }
         *writer = Some(Writer::open(&self.path, self.settings.durability, self.patience)?);
@@ -93,25 +94,26 @@ impl Backend for SqliteBackend {
     self.queue.exclusively(|writer| {
       let writer = writer.as_mut().ok_or_else(queue::not_open)?;
       let mut run = |connection: &_| {
-        leases::admit(connection, session, self.fences.of(session))?;
-        if !sessions::is_empty(connection, session.as_str())? {
-          return Ok(false);
-        }
-        let mut refused = None;
-        let supplied = supply(&mut |arrival| {
-          let bytes = self.bytes(session, arrival.item, arrival.content)?;
-          let place = Place::of(session, arrival.item);
-          place.take_in(connection, &arrival, &bytes).map_err(|refusal| {
-            let error = refusal.to_error("write", &self.name_of(session, arrival.item));
-            refused = Some(refusal);
-            error
-          })
-        });
-        // A full disk, for one, may have ended the transaction: whoever leads has to know.
-        match refused {
-          Some(refusal) => Err(refusal.into()),
-          None => Ok(supplied.map(|()| true)?),
-        }
+        leases::admitted(connection, session, self.fences.of(session), || {
+          if !sessions::is_empty(connection, session.as_str())? {
+            return Ok(false);
+          }
+          let mut refused = None;
+          let supplied = supply(&mut |arrival| {
+            let bytes = self.bytes(session, arrival.item, arrival.content)?;
+            let place = Place::of(session, arrival.item);
+            place.take_in(connection, &arrival, &bytes).map_err(|refusal| {
+              let error = refusal.to_error("write", &self.name_of(session, arrival.item));
+              refused = Some(refusal);
+              error
+            })
+          });
+          // A full disk, for one, may have ended the transaction: whoever leads has to know.
+          match refused {
+            Some(refusal) => Err(refusal.into()),
+            None => Ok(supplied.map(|()| true)?),
+          }
+        })
       };
       let mut operations = [Operation {
         label: &label,
@@ -220,14 +222,15 @@ impl Backend for SqliteBackend {
     self.queue.exclusively(|writer| {
       let writer = writer.as_mut().ok_or_else(queue::not_open)?;
       let mut run = |connection: &_| {
-        leases::admit(connection, session, self.fences.of(session))?;
-        let old = documents::read(connection, &key, limit)?;
-        let old = old.map(|old| old.within(&label.name, limit)).transpose()?;
-        let Some(bytes) = change(old)? else {
-          return Ok(false);
-        };
-        documents::replace(connection, session, document, &bytes, self.settings.keep_previous)?;
-        Ok(true)
+        leases::admitted(connection, session, self.fences.of(session), || {
+          let old = documents::read(connection, &key, limit)?;
+          let old = old.map(|old| old.within(&label.name, limit)).transpose()?;
+          let Some(bytes) = change(old)? else {
+            return Ok(false);
+          };
+          documents::replace(connection, session, document, &bytes, self.settings.keep_previous)?;
+          Ok(true)
+        })
       };
       let mut operations = [Operation {
         label: &label,

@@ -8,13 +8,23 @@ use crate::backend::{Acquired, Claim, Lease};
 use crate::clock::now_ms;
 use crate::id::SessionId;
 
-/// Refuses a write, in the transaction that would make it.
-pub fn admit(connection: &Connection, session: &SessionId, fence: Option<u64>) -> Result<(), Failure> {
-  let record = read(connection, session)?;
-  if let Some(ended) = lease::admit(record.as_ref(), session, fence, now_ms())? {
-    write(connection, session, &ended)?;
+/// Does what changes a session, or refuses it, in the transaction that makes the change. What changes nothing ends no lease.
+pub fn admitted<T>(
+  connection: &Connection,
+  session: &SessionId,
+  fence: Option<u64>,
+  change: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+  let ended = lease::admit(read(connection, session)?.as_ref(), session, fence, now_ms())?;
+  let before = connection.total_changes();
+  let done = change()?;
+  if let Some(ended) = ended.filter(|_| connection.total_changes() > before) {
+    // The record may have gone with its session.
+    let sql = "UPDATE leases SET expires_at = 0 WHERE session = ?1 AND number = ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    statement.execute(params![session.as_str(), ended.number])?;
   }
-  Ok(())
+  Ok(done)
 }
 
 /// The number is `fresh`, or one more than the last.

@@ -97,8 +97,7 @@ impl SqliteBackend {
   ) -> Result<bool> {
     let (session, fence) = (session.clone(), self.fences.of(session));
     self.queue.submit(label, must_last, move |connection| {
-      leases::admit(connection, &session, fence)?;
-      run(connection)
+      leases::admitted(connection, &session, fence, || run(connection))
     })
   }
 

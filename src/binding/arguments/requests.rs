@@ -137,6 +137,7 @@ impl Arguments<'_> {
       resets: self.resets(options)?,
       include_state: self.flag(options, "includeState")?,
       quarantine: self.flag(options, "quarantine")?,
+      is_dry_run: self.flag(options, "dryRun")?,
     })
   }
 

@@ -72,11 +72,7 @@ pub fn judge(engine: Engine<'_>, stored: &StoredCheckpoint, spelling: Spelling) 
 pub(super) fn judged(engine: Engine<'_>, stored: StoredCheckpoint) -> Result<StoredCheckpoint, Damaged> {
   match judge(engine, &stored, stored.spelling) {
     Ok(()) => Ok(stored),
-    Err(error) => Err(Damaged {
-      id: stored.id,
-      path: stored.path,
-      error,
-    }),
+    Err(error) => Err(stored.into_damaged(error)),
   }
 }
 

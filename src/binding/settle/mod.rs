@@ -189,6 +189,9 @@ fn damage_report(engine: Engine<'_>, damage: Damaged) -> Result<Object<'static>>
   let mut report = engine.object()?;
   report.set_named_property("id", damage.id.as_str())?;
   report.set_named_property("path", damage.path)?;
+  if let Some(made_at) = damage.made_at {
+    report.set_named_property("timestamp", number(made_at))?;
+  }
   report.set_named_property("error", damage.error.message)?;
   report.set_named_property("code", damage.error.code.as_str())?;
   Ok(report)

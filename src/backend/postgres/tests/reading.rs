@@ -215,13 +215,13 @@ fn what_does_not_stay_goes_with_the_checkpoint_that_takes_its_place() {
     write_checkpoint(&backend, &series, number, b"x");
   }
   backend.set_pinned(&series, &checkpoint(5), true).unwrap();
-  let (left, surplus) = keep(7, &series, Encoding::Gzip);
+  let (left, surplus) = keep(4, &series, Encoding::Gzip);
   assert_eq!(
     left,
-    ids(&[9, 7, 6, 5]),
-    "a clock was ahead, and what is newer stays: 9, and 6 beside 7"
+    ids(&[9, 6, 5, 4]),
+    "what was just stored stays, even if the others were ahead"
   );
-  assert_eq!(surplus.entries.len(), 1, "which is for somebody else to judge");
+  assert_eq!(surplus.entries.len(), 1, "it is for somebody else to judge");
   let (left, surplus) = keep(10, &series, Encoding::Json);
   assert_eq!(left, ids(&[10, 9, 5]), "pinned ones stay, and are not counted");
   assert!(surplus.entries.is_empty());
@@ -247,8 +247,66 @@ fn what_does_not_stay_goes_with_the_checkpoint_that_takes_its_place() {
   assert_eq!(keep(12, &series, Encoding::Json).0, ids(&[12, 11, 5]));
 }
 
+/// Stores a checkpoint of which two stay.
+fn keep_two(backend: &PostgresBackend, series: &Series, number: u64) -> Put {
+  let question = Question::new(Wanted::Beyond(2), true, 9);
+  let write = CheckpointWrite {
+    encoding: Encoding::Json,
+    footing: None,
+    after: &After::Any,
+    content: &b"{}",
+    question: Some(&question),
+  };
+  backend.write_checkpoint(series, &checkpoint(number), write).unwrap()
+}
+
 #[test]
-fn lists_and_sums_are_looked_up() {
+fn an_old_one_that_cannot_go_is_no_reason_to_refuse_the_new_one() {
+  let Some((schema, backend)) = backend() else { return };
+  let series = Series::from(session("s"));
+  for number in 1..=2 {
+    keep_two(&backend, &series, number);
+  }
+  let run = |sql: &str| {
+    let ran = backend.ask("try", &|| sql.to_owned(), async |connection| connection.run(sql).await);
+    ran.unwrap();
+  };
+  run(
+    "CREATE FUNCTION waymark.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not this one'; END $$;
+    CREATE TRIGGER refuse BEFORE DELETE ON waymark.checkpoints FOR EACH ROW EXECUTE FUNCTION waymark.refuse()",
+  );
+  assert!(matches!(keep_two(&backend, &series, 3), Put::Stored { .. }));
+  assert_eq!(backend.checkpoints(&series).unwrap().len(), 3);
+  run("DROP TRIGGER refuse ON waymark.checkpoints");
+
+  // Nor is one that somebody holds.
+  let other = schema.open(Settings::default());
+  let put = other.call("hold", &String::new, |attempt| {
+    attempt.run(attempt.connection.begin())?;
+    let sql = "SELECT 1 FROM waymark.checkpoints WHERE id = $1 FOR UPDATE";
+    attempt.run(attempt.connection.query(sql, &[&checkpoint(1).as_str()]))?;
+    let put = keep_two(&backend, &series, 4);
+    attempt.run(attempt.connection.roll_back())?;
+    Ok(put)
+  });
+  assert!(matches!(put.unwrap(), Put::Stored { .. }));
+  assert_eq!(backend.checkpoints(&series).unwrap().len(), 4);
+  keep_two(&backend, &series, 5);
+  assert_eq!(backend.checkpoints(&series).unwrap().len(), 2);
+}
+
+#[test]
+fn lists_sums_and_removals_are_looked_up() {
+  const REMOVAL: [(&str, &str); 8] = [
+    ("'s'", "text"),
+    ("NULL", "bigint"),
+    ("''", "text"),
+    ("'x'", "text"),
+    ("0", "smallint"),
+    ("3", "bigint"),
+    ("'x'", "text"),
+    ("9", "bigint"),
+  ];
   const PARAMETERS: [(&str, &str); 6] = [
     ("'s'", "text"),
     ("''", "text"),
@@ -261,7 +319,11 @@ fn lists_and_sums_are_looked_up() {
   let series = Series::from(session("s"));
   write_checkpoint(&backend, &series, 1, b"x");
   let lists = lists::LISTS.map(|(sql, parameters)| (sql, &PARAMETERS[..parameters]));
-  for (sql, parameters) in lists.into_iter().chain([(sessions::USAGE, &[("'{s}'", "text[]")][..])]) {
+  let others = [
+    (sessions::USAGE, &[("'{s}'", "text[]")][..]),
+    (removal::RETIRE_BEYOND, &REMOVAL[..]),
+  ];
+  for (sql, parameters) in lists.into_iter().chain(others) {
     let values: Vec<_> = parameters.iter().map(|(value, _)| *value).collect();
     let types: Vec<_> = parameters.iter().map(|(_, name)| *name).collect();
     let (values, types) = (values.join(", "), types.join(", "));
@@ -281,5 +343,7 @@ fn lists_and_sums_are_looked_up() {
     let plan: Vec<String> = plan.unwrap().iter().map(|row| row.get(0)).collect();
     let plan = plan.join("\n");
     assert!(!plan.contains("Seq Scan on checkpoints"), "{sql}\n{plan}");
+    // What goes is found once, and not once for each row of something else.
+    assert!(!(sql.contains("DELETE") && plan.contains("Join")), "{sql}\n{plan}");
   }
 }
