@@ -133,6 +133,16 @@ describe('what is damaged', AT_ONCE, () => {
       const recovered = asNobody(['recover', 'foreign', '--yes'])
       assert.equal(recovered.status, 1)
       assert.match(recovered.stderr, /Permission denied.*as the user that owns it/)
+      // One that may not be looked into at all keeps nobody from the others.
+      chmodSync(join(copy, 'foreign'), 0o700)
+      assert.match(asNobody(['ls']).stdout, /^foreign +unreadable/m)
+      const all = asNobody(['verify'])
+      assert.equal(all.status, 1)
+      assert.match(all.stdout, /foreign.*1 unreadable.*sessions are not whole/s)
+      const stats = asNobody(['stats'])
+      assert.equal(stats.status, 1)
+      assert.match(stats.stdout, /the result/)
+      assert.match(stats.stderr, /foreign is not counted.*Permission denied/)
     },
   )
 })

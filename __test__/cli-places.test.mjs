@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, renameSync } from 'node:fs'
+import { mkdirSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
 import { waymark } from './support/command.mjs'
 import { SESSIONS, copyOf, livedInStore } from './support/lived-in.mjs'
-import { assertNoEscapes, documentIn } from './support/looks.mjs'
+import { assertNoEscapes, assertRefused, documentIn } from './support/looks.mjs'
 import { CheckpointStore, durablePlaces, places, scratchDirectory } from './support/stores.mjs'
 
 const sessionsIn = (outcome) => documentIn(outcome).sessions.map(({ id }) => id)
@@ -111,6 +111,13 @@ describe('the place that the command looks at', () => {
   it('is not a word that does not begin like a place', async () => {
     const outcome = await waymark(['ls', 'nightly-report', '--json'], { env: { WAYMARK_STORE: location } })
     assert.equal(documentIn(outcome).sessionId, 'nightly-report')
+  })
+
+  it('is no empty file, and that stays empty', async () => {
+    const file = join(scratchDirectory(), 'empty.db')
+    writeFileSync(file, '')
+    assertRefused(await waymark(['ls', `sqlite:${file}`]), /no store/, { next: /Check/ })
+    assert.equal(statSync(file).size, 0)
   })
 
   it('may be empty', async () => {

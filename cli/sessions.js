@@ -60,6 +60,11 @@ function doneOf({ completed = 0, failed = 0 }) {
   return completed + failed
 }
 
+/** A session that may not be looked into has a reason too, which is none of damage. */
+function conditionIn(reason) {
+  return reason.includes(' is damaged: ') ? 'damaged' : 'unreadable'
+}
+
 function sessionTable(infos, terminal) {
   const { taskBar } = require('./terminal/bar.js')
   const { styleOf } = require('./terminal/status.js')
@@ -77,7 +82,9 @@ function sessionTable(infos, terminal) {
   const rows = infos.map((info) => [
     info.id,
     typeof info.name === 'string' && info.name !== info.id ? info.name : '',
-    info.damaged ? { text: 'damaged', style: 'red' } : { text: info.status, style: styleOf(info.status) },
+    info.damaged
+      ? { text: conditionIn(info.damaged), style: 'red' }
+      : { text: info.status, style: styleOf(info.status) },
     taskBar(terminal, isNarrow ? 6 : 16, info.tasks),
     String(info.checkpointCount),
     info.newestCheckpoint ? (isNarrow ? passed : ago)(info.newestCheckpoint.timestamp) : '',

@@ -2,6 +2,7 @@
 
 'use strict'
 
+const { DONE, FAILED } = require('../complaint.js')
 const { table } = require('../terminal/table.js')
 const { bytes, moment } = require('../terminal/units.js')
 
@@ -35,14 +36,21 @@ async function run(call) {
   const infos = await wanted(store, call.words.session)
   const sessions = []
   const made = []
+  const troubles = []
   for (const info of infos) {
-    const { session, checkpoints } = await measured(store, info)
+    const { session, checkpoints, trouble } = await measured(store, info).catch(unmeasured)
+    if (trouble) {
+      troubles.push(`Session ${info.id} is not counted: ${trouble}.`)
+      continue
+    }
     sessions.push(session)
     for (const each of checkpoints) made.push(each)
   }
   const total = totalOf(sessions)
   const growth = growthOf(made)
   return {
+    exitCode: troubles.length > 0 ? FAILED : DONE,
+    troubles,
     json: { location: store.getBaseDir(), total, sessions, growth },
     text: (terminal) =>
       sessions.length === 0
@@ -54,6 +62,12 @@ async function run(call) {
 async function wanted(store, word) {
   const { infosOf, sessionId } = require('../references.js')
   return infosOf(store, word === undefined ? undefined : await sessionId(store, word))
+}
+
+/** One that may not be looked into keeps nobody from the others. */
+function unmeasured(error) {
+  if (error.code !== 'WAYMARK_IO') throw error
+  return { trouble: error.message }
 }
 
 /** The bytes of a session by kind, and when each of its checkpoints was made. */

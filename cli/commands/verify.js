@@ -25,7 +25,7 @@ async function run(call) {
   const ids = await sessionsOf(store, call.words.session)
   const whole = 'verify only reads. The next one begins anew.'
   const sessions = await call.work({ title: 'Verifying', whole }, ({ onProgress, signal }) =>
-    eachOf(ids, 'Verifying', onProgress, (id, told) => store.verifySession(id, { onProgress: told, signal })),
+    eachOf(ids, 'Verifying', onProgress, (id, told) => verified(store, id, { onProgress: told, signal })),
   )
   const isWhole = sessions.every((session) => session.whole)
   return {
@@ -35,6 +35,17 @@ async function run(call) {
       ...sessions.flatMap((session) => linesOf(terminal, store, session)),
       ids.length === 0 ? `No sessions in ${terminal.paint(store.getBaseDir())}.` : conclusion(sessions),
     ],
+  }
+}
+
+/** One that may not be looked into keeps nobody from the others. */
+async function verified(store, sessionId, watch) {
+  try {
+    return await store.verifySession(sessionId, watch)
+  } catch (error) {
+    if (error.code !== 'WAYMARK_IO') throw error
+    const file = { path: sessionId, whole: false, error: error.message, code: error.code }
+    return { sessionId, whole: false, checkpoints: [], agentCheckpoints: [], files: [file] }
   }
 }
 
