@@ -7,7 +7,9 @@ import { before, describe, it } from 'node:test'
 import { COMMAND, environment, waymark } from './support/command.mjs'
 import { contentsOf, copyOf, livedInStore } from './support/lived-in.mjs'
 import { snapshotOf } from './support/snapshot.mjs'
-import { scratchDirectory } from './support/stores.mjs'
+import { makeSession } from './support/sessions.mjs'
+import { OPTIONS, checkpointOf, openStore, scratchDirectory } from './support/stores.mjs'
+import { noTerminal, openTerminal } from './support/terminal.mjs'
 
 const SHELLS = ['bash', 'zsh', 'fish']
 
@@ -99,6 +101,39 @@ describe('shell completion', () => {
       const absent = join(directory, 'absent')
       assert.deepEqual(offered(['waymark', 'show', 'nightly'], { WAYMARK_STORE: absent }), [])
       assert.deepEqual(snapshotOf(directory), untouched)
+    })
+
+    it('completes ids with letters that mean something to the shell', { skip: noTerminal }, async () => {
+      const place = scratchDirectory()
+      const store = await openStore(place)
+      for (const id of ['my session', 'user@host', 'key=value', 'one:two', '-dash', "it's"]) {
+        await checkpointOf(store, makeSession(id), { ...OPTIONS, label: 'before tests' })
+      }
+      await store.close()
+      const env = { PATH: `${directory}:${process.env.PATH}`, WAYMARK_STORE: place, PS1: '> ', HISTFILE: '' }
+      const terminal = openTerminal(['bash', '--norc', '--noprofile', '-i'], { env, cwd: directory })
+      terminal.type(`source ${scripts.bash}\n`)
+      // A person types the left, presses tab, and sees the right.
+      for (const [typed, completed] of [
+        ['waymark show "my', 'waymark show "my session"'],
+        ["waymark show 'my", "waymark show 'my session'"],
+        ['waymark show my', 'waymark show my\\ session'],
+        ['waymark show user@', 'waymark show user@host'],
+        ['waymark show us', 'waymark show user@host'],
+        ['waymark show key=', 'waymark show key=value'],
+        ['waymark show one:t', 'waymark show one:two'],
+        ['waymark show -- -', 'waymark show -- -dash'],
+        ['waymark show "it', 'waymark show "it\'s"'],
+        ['waymark diff my\\ session/latest be', 'waymark diff my\\ session/latest before\\ tests'],
+        [`waymark copy ${place} ./x --session my`, '--session my\\ session'],
+      ]) {
+        terminal.type(`${typed}\t`)
+        await terminal.shows(() => terminal.text.trimEnd().endsWith(completed))
+        // Ctrl-U takes the line away.
+        terminal.type('\u0015')
+      }
+      terminal.type('exit\n')
+      await terminal.ended
     })
 
     it('changes nothing in the store', () => {

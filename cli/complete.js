@@ -5,35 +5,66 @@
 const { optionsOf, positionalsOf } = require('./arguments.js')
 const { NAMES, commandOf } = require('./commands.js')
 
-/** The candidates, a line each. `argv` is the shell, the index of the word that is being typed, and all words. */
-async function complete([shell, index, ...words]) {
-  const isBash = shell === 'bash'
-  const { typed, before } = isBash
-    ? rejoined(words, Number(index))
-    : { typed: words[index] ?? '', before: words.slice(1, index) }
+/**
+ * The candidates, a line each. `argv` is the shell, and what has been typed: for bash the line up to the cursor and the letters
+ * at which it breaks words, for others the index of the word that is being typed, and all words.
+ */
+async function complete([shell, ...typing]) {
+  if (shell === 'bash') return inBash(...typing)
+  const [index, ...words] = typing
+  const found = await fitting(words.slice(1, index), words[index] ?? '')
+  return found.map((candidate) => `${candidate}\n`).join('')
+}
+
+/** Bash takes candidates as they are, and replaces only what stands behind an open quote, or behind the last break. */
+async function inBash(line, breaks) {
+  const [, ...words] = shellWords(line, breaks)
+  const { text, start, quote } = words.pop() ?? { text: '', start: 0, quote: '' }
+  const before = words.map((word) => word.text)
+  const found = await fitting(before, text)
+  return found.map((candidate) => `${escaped(candidate.slice(start), quote)}\n`).join('')
+}
+
+async function fitting(before, typed) {
   const candidates = await candidatesFor(before, typed)
-  const fitting = candidates.filter((candidate) => candidate.startsWith(typed))
-  // Bash takes candidates as they are, and replaces only what stands behind the last colon.
-  const start = isBash ? typed.lastIndexOf(':') + 1 : 0
-  return fitting.map((candidate) => `${isBash ? escaped(candidate.slice(start)) : candidate}\n`).join('')
+  return candidates.filter((candidate) => candidate.startsWith(typed))
 }
 
-function escaped(text) {
-  return text.replaceAll(/[^\p{L}\p{N}_./:~@%+,=-]/gu, String.raw`\$&`)
-}
-
-/** Bash makes three words of `sqlite:x`. */
-function rejoined(words, index) {
-  const joined = []
-  let isOpen = false
-  for (const word of words.slice(1, index + 1)) {
-    const isBreak = word === ':' || word === '='
-    if ((isBreak || isOpen) && joined.length > 0) joined.push(joined.pop() + word)
-    else joined.push(word)
-    isOpen = isBreak
+/** The words of a line that is not finished: `{ text, start, quote }`, where bash replaces the text from `start` on. */
+function shellWords(line, breaks) {
+  const words = []
+  let word
+  let quote = ''
+  for (let at = 0; at <= line.length; at += 1) {
+    const letter = line[at] ?? ''
+    if (quote === '' && /^\s$/.test(letter)) {
+      word = undefined
+      continue
+    }
+    if (!word) words.push((word = { text: '', start: 0, quote: '' }))
+    if (letter === quote) quote = ''
+    else if (quote === '' && (letter === '"' || letter === "'")) {
+      quote = letter
+      word.start = word.text.length
+    } else if (letter === '\\' && quote !== "'") {
+      at += 1
+      word.text += line[at] ?? ''
+    } else {
+      word.text += letter
+      // What an `@` begins is replaced with it.
+      if (quote === '' && letter !== '' && breaks.includes(letter))
+        word.start = word.text.length - Number(letter === '@')
+    }
+    word.quote = quote
   }
-  const plain = joined.map((word) => word.replaceAll(/\\(.)/g, '$1'))
-  return { typed: plain.pop() ?? '', before: plain }
+  return words
+}
+
+/** A candidate as it has to be typed: on its own, or where a quote is open. */
+function escaped(text, quote) {
+  if (quote === "'") return text.replaceAll("'", String.raw`'\''`)
+  const special = quote === '"' ? /["$\\`]/g : /[^\p{L}\p{N}_./:~@%+,=-]/gu
+  return text.replaceAll(special, String.raw`\$&`)
 }
 
 async function candidatesFor([name, ...rest], typed) {
@@ -41,44 +72,46 @@ async function candidatesFor([name, ...rest], typed) {
   const command = commandOf(name)
   if (!command) return name === 'help' && rest.length === 0 ? NAMES : []
   const options = optionsOf(command)
-  if (typed.startsWith('-')) return options.map((option) => `--${option.name}`)
-  const { words, store, isValue } = sorted(rest, options)
+  const { words, store, valueOf, isWordsOnly } = sorted(rest, options)
+  if (valueOf === 'session') return stored(words[0], (each) => sessionsOf(each))
+  if (typed.startsWith('-') && !isWordsOnly && !valueOf) return options.map((option) => `--${option.name}`)
   const { isLocation } = require('./location.js')
   // A place, or the value of an option, is for the shell to complete, with files.
-  if (isValue || isLocation(typed)) return []
+  if (valueOf || isLocation(typed)) return []
   const { name: wanted = '' } = positionalsOf(command)[words.length] ?? {}
   if (wanted === 'shell') return ['bash', 'zsh', 'fish']
   if (wanted === 'encoding') return ['json', 'gzip', 'zstd', 'delta']
-  return /session|before|after/.test(wanted) && wanted !== 'new-session' ? stored(store, wanted, typed) : []
+  if (!/session|before|after/.test(wanted) || wanted === 'new-session') return []
+  return stored(store ?? (process.env.WAYMARK_STORE || undefined), (each) => namesOf(each, wanted, typed, words))
 }
 
-/** The words of a command line without its options, and the place that they name. */
+/** The words of a command line without its options, the place that they name, and the option that a value is wanted for. */
 function sorted(rest, options) {
   const words = []
   let store
-  let isValue = false
+  let valueOf
+  let isWordsOnly = false
   for (const word of rest) {
-    if (isValue) {
-      if (isValue === 'store') store = word
-      isValue = false
-    } else if (word.startsWith('-') && word !== '-') {
+    if (valueOf) {
+      if (valueOf === 'store') store = word
+      valueOf = undefined
+    } else if (word === '--' && !isWordsOnly) isWordsOnly = true
+    else if (word.startsWith('-') && word !== '-' && !isWordsOnly) {
       const option = options.find(({ name, short }) => word === `--${name}` || word === `-${short}`)
-      isValue = option?.value ? option.name : false
+      valueOf = option?.value && option.name
       if (word.startsWith('--store=')) store = word.slice('--store='.length)
     } else words.push(word)
   }
-  return { words, store, isValue }
+  return { words, store, valueOf, isWordsOnly }
 }
 
-/** Sessions, and behind a slash the labels and ids of checkpoints. */
-async function stored(location, wanted, typed) {
+/** What a store has; nothing if there is none, or it cannot be read. */
+async function stored(location, namesIn) {
   const { openStore } = require('./location.js')
-  const store = await openStore(location ?? (process.env.WAYMARK_STORE || undefined)).catch(() => undefined)
+  const store = await openStore(location).catch(() => undefined)
   if (!store) return []
   try {
-    const { split, checkpointsOf } = require('./references.js')
-    const { session, ref } = split(typed)
-    const names = ref === undefined ? await sessionsOf(store, wanted) : await refsOf(store, session, checkpointsOf)
+    const names = await namesIn(store)
     // What has a control character cannot be typed, and could be an order to the terminal.
     return names.filter((each) => !/\p{Cc}/u.test(each))
   } catch {
@@ -88,16 +121,26 @@ async function stored(location, wanted, typed) {
   }
 }
 
-async function sessionsOf(store, wanted) {
-  const ids = (await store.sessionsInfo()).map(({ id }) => id)
-  return wanted.includes('/') && !wanted.includes('[/') ? ids.map((id) => `${id}/`) : ids
+/** Sessions, and behind a slash the labels and ids of checkpoints; without one, those of the session that was named before. */
+async function namesOf(store, wanted, typed, words) {
+  const { split } = require('./references.js')
+  const { session, ref } = split(typed)
+  if (ref !== undefined) return (await refsOf(store, session)).map((each) => `${session}/${each}`)
+  const ids = await sessionsOf(store)
+  const isOptional = wanted.includes('[/')
+  const names = wanted.includes('/') && !isOptional ? ids.map((id) => `${id}/`) : ids
+  return wanted === '[session/]after' ? [...(await refsOf(store, split(words[0]).session)), ...names] : names
 }
 
-async function refsOf(store, session, checkpointsOf) {
+async function sessionsOf(store) {
+  return (await store.sessionsInfo()).map(({ id }) => id)
+}
+
+async function refsOf(store, session) {
+  const { checkpointsOf } = require('./references.js')
   const checkpoints = await checkpointsOf(store, session)
   const labels = checkpoints.flatMap(({ info }) => (info?.label ? [info.label] : []))
-  const refs = ['latest', ...new Set(labels), ...checkpoints.map(({ id }) => id)]
-  return refs.map((ref) => `${session}/${ref}`)
+  return [...new Set(['latest', ...labels, ...checkpoints.map(({ id }) => id)])]
 }
 
 module.exports = { complete }

@@ -11,7 +11,7 @@ const SCRIPTS = {
   COMPREPLY=()
   while IFS= read -r line; do
     COMPREPLY+=("$line")
-  done < <(waymark __complete bash "$COMP_CWORD" "\${COMP_WORDS[@]}" 2>/dev/null)
+  done < <(waymark __complete bash "\${COMP_LINE:0:COMP_POINT}" "$COMP_WORDBREAKS" 2>/dev/null)
   if [ "\${#COMPREPLY[@]}" -eq 0 ]; then
     compopt -o default 2>/dev/null
   elif [[ "\${COMPREPLY[0]}" == */ ]]; then
@@ -48,6 +48,8 @@ module.exports = {
   notes: [
     'For bash, put this into ~/.bashrc: source <(waymark completion bash). For zsh, put this into ~/.zshrc, after compinit: ' +
       'source <(waymark completion zsh). For fish: waymark completion fish > ~/.config/fish/completions/waymark.fish.',
+    'Sessions and checkpoints are those of the store that --store names before the word, of WAYMARK_STORE, or of the default; a ' +
+      'location as the last word comes too late for that.',
   ],
   document: '{ shell, script }',
   examples: ['waymark completion bash'],
