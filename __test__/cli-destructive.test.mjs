@@ -252,6 +252,12 @@ describe('a command that takes something away', AT_ONCE, () => {
     await store.close()
   })
 
+  it('was no dry run when there was nothing to prune', async () => {
+    const args = ['prune', 'nightly-build', '--keep-last', '99', '--json', location]
+    assert.equal(documentIn(await waymark([...args, '--yes'])).dryRun, false)
+    assert.equal(documentIn(await waymark([...args, '--dry-run'])).dryRun, true)
+  })
+
   it('prunes all sessions but those that somebody owns, and says so once each', async () => {
     const copy = copyOf(location)
     for (const [options, code] of [

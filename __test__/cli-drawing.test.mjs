@@ -3,9 +3,11 @@ import { createRequire } from 'node:module'
 import { describe, it } from 'node:test'
 
 const require = createRequire(import.meta.url)
+const { documentOf } = require('../cli/document.js')
 const { tasksOf } = require('../cli/state.js')
 const { graphOf } = require('../cli/terminal/graph.js')
 const { foldedAll } = require('../cli/terminal/lines.js')
+const { progressOn } = require('../cli/terminal/progress.js')
 const { table } = require('../cli/terminal/table.js')
 const { UNICODE, terminalOf } = require('../cli/terminal/terminal.js')
 const { forestOf, rowsOf } = require('../cli/terminal/tree.js')
@@ -38,6 +40,29 @@ describe('the width of a text', () => {
   it('has nothing in it that a terminal obeys', () => {
     assert.equal(clean('a\u001b[31mb\u0007\u009b\u202e\r\n\tc\u007f'), 'a\\x1b[31mb\\x07\\x9b\\u202e c\\x7f')
     assert.equal(clean('x\ud800y'), 'x\ufffdy')
+  })
+})
+
+describe('a document', () => {
+  it('has nothing in it that a terminal obeys, in a line or in many', () => {
+    const value = { label: 'a\u009b1m\u202eb\u007f' }
+    for (const indent of [0, 2]) {
+      const text = documentOf(value, indent)
+      assert.match(text, /a\\u009b1m\\u202eb\\u007f/)
+      assert.deepEqual(JSON.parse(text), value)
+    }
+    assert.equal(documentOf(value, 0).trimEnd().includes('\n'), false)
+  })
+})
+
+describe('progress', () => {
+  it('names no whole for as long as nobody knows it', () => {
+    let written = ''
+    const terminal = Object.assign(plain(), { stream: { write: (text) => (written += text) } })
+    const progress = progressOn(terminal, 'Copying')
+    progress.show({ phase: 'copy', done: 7, total: 0, bytes: 1000 })
+    progress.end()
+    assert.equal(written, 'Copying: 7, 1.0 kB\n')
   })
 })
 

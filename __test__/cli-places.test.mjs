@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { chmodSync, mkdirSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
-import { waymark } from './support/command.mjs'
+import { COMMAND, environment, waymark } from './support/command.mjs'
 import { SESSIONS, copyOf, livedInStore } from './support/lived-in.mjs'
 import { assertNoEscapes, assertRefused, documentIn } from './support/looks.mjs'
 import { CheckpointStore, durablePlaces, places, scratchDirectory } from './support/stores.mjs'
+
+const notRoot = process.getuid?.() !== 0 && 'only root can be somebody else'
 
 const sessionsIn = (outcome) => documentIn(outcome).sessions.map(({ id }) => id)
 
@@ -111,6 +114,18 @@ describe('the place that the command looks at', () => {
   it('is not a word that does not begin like a place', async () => {
     const outcome = await waymark(['ls', 'nightly-report', '--json'], { env: { WAYMARK_STORE: location } })
     assert.equal(documentIn(outcome).sessionId, 'nightly-report')
+  })
+
+  it('is a database that one may write to, or else one is told so', { skip: notRoot }, async () => {
+    const place = await emptyDatabase()
+    chmodSync(dirname(place.slice('sqlite:'.length)), 0o755)
+    const { status, stderr } = spawnSync(process.execPath, [COMMAND, 'ls', place], {
+      uid: 65_534,
+      env: environment(),
+      encoding: 'utf8',
+    })
+    assert.equal(status, 1)
+    assert.match(stderr, /^waymark: .*may write to it/)
   })
 
   it('is no empty file, and that stays empty', async () => {

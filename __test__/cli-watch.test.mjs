@@ -108,6 +108,17 @@ describe('watch', AT_ONCE, () => {
     assertPlain(terminal.raw.replaceAll('\r', ''))
   })
 
+  it('may look as seldom as anybody wants', async () => {
+    const child = startWaymark(['watch', original, '--interval', '500w'])
+    const outcome = outcomeOf(child)
+    let told = ''
+    child.stderr.on('data', (text) => (told += text))
+    await until(() => told.includes('Watching'))
+    await setTimeout(200)
+    child.kill('SIGINT')
+    assert.doesNotMatch((await outcome).stderr, /Warning/)
+  })
+
   it('takes a place that was away for a moment for no news', async () => {
     const location = copyOf(original)
     const child = startWaymark(['watch', location, ...QUICKLY])

@@ -30,7 +30,7 @@ function notOpened(error, location, words) {
   const { code, message } = error
   if (code === 'WAYMARK_NOT_FOUND') return wrongUse(`${message}. ${nextPlace(location, words)}`)
   if (code === 'WAYMARK_CORRUPT') return failure(`${message}. ${CHECK_SPELLING}`)
-  if (/SQLITE_READONLY|readonly database/.test(message)) {
+  if (/SQLITE_(?:READONLY|CANTOPEN)/.test(message)) {
     return failure(
       `${message}. A database is looked at by those who may write to it; a copy of the file can be looked at.`,
     )
