@@ -38,10 +38,7 @@ async function run(command, argv) {
   const { Call } = require('./call.js')
   const call = new Call(command, asked)
   try {
-    const running = command.run(call)
-    // It takes its time to be made, and the store takes its time to be opened.
-    standard('stdout')
-    const { exitCode = DONE, json, text, troubles = [] } = await running
+    const { exitCode = DONE, json, text, troubles = [] } = await command.run(call)
     if (call.options.json && json !== undefined) say(require('./document.js').documentOf(json))
     if (!call.options.json && text) say(shown(text(call.out), call.out))
     // What could not be done, beside what was.

@@ -5,6 +5,7 @@
 const { setTimeout: pause } = require('node:timers/promises')
 
 const { documentOf } = require('../document.js')
+const { standard } = require('../terminal/terminal.js')
 const { ago, bytes, count } = require('../terminal/units.js')
 
 const DEFAULT_INTERVAL_MS = 1000
@@ -54,6 +55,7 @@ async function run(call) {
 /** Somebody who has seen enough: a signal, or where keys can be read one by one, a key. */
 function endOfWatching(hasKeys) {
   const { stdin } = process
+  const stdout = standard('stdout')
   const controller = new AbortController()
   const stop = () => controller.abort()
   const onKey = (keys) => {
@@ -62,13 +64,13 @@ function endOfWatching(hasKeys) {
   const readsKeys = hasKeys && stdin.isTTY
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(name, stop)
   // Nobody reads it any more.
-  process.stdout.on('error', stop)
+  stdout.on('error', stop)
   if (readsKeys) stdin.setRawMode(true).setEncoding('utf8').on('data', onKey)
   return {
     signal: controller.signal,
     close() {
       for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.off(name, stop)
-      process.stdout.off('error', stop)
+      stdout.off('error', stop)
       if (readsKeys) stdin.off('data', onKey).setRawMode(false).pause()
     },
   }

@@ -4,6 +4,7 @@
 
 const { FAILED } = require('../complaint.js')
 
+const { outputOf } = require('./output.js')
 const { clean } = require('./width.js')
 
 let isOutputMissed = false
@@ -62,9 +63,9 @@ const ASCII = {
   dot: '-',
 }
 
-/** `stdout` or `stderr`, made when somebody needs it, which takes its time. What cannot be written does not stop the work. */
+/** `stdout` or `stderr`. What cannot be written does not stop the work. */
 function standard(name) {
-  const stream = process[name]
+  const stream = outputOf(name)
   const onError = name === 'stdout' ? missOutput : () => {}
   if (stream.listenerCount('error') === 0) stream.on('error', onError)
   return stream

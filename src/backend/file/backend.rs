@@ -34,14 +34,15 @@ impl<D: Disk> Backend for FileBackend<D> {
   }
 
   fn initialize(&self) -> Result<()> {
-    if self.settings.must_exist && self.open(&[])?.is_none() {
-      return Err(Error::no_store(&self.location()));
+    // Whoever only looks waits for no disk: the first write syncs what has to be synced.
+    if !self.settings.must_exist {
+      self.in_directory(&[], |_| Ok(()))?;
     }
-    self.in_directory(&[], |_| Ok(()))?;
-    if let Some(base) = self.open(&[])? {
-      removed::finish(&base).map_err(|error| Error::io("list", &self.base, error))?;
+    match self.open(&[])? {
+      Some(base) => removed::finish(&base).map_err(|error| Error::io("list", &self.base, error)),
+      None if self.settings.must_exist => Err(Error::no_store(&self.location())),
+      None => Ok(()),
     }
-    Ok(())
   }
 
   fn create_session(&self, session: &SessionId) -> Result<()> {
