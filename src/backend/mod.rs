@@ -182,8 +182,8 @@ pub struct Question {
 pub struct Answer {
   /// The document that says which checkpoints of the session stay.
   pub retention: Read,
-  /// What was wanted.
-  pub surplus: Surplus,
+  /// What was wanted, if it is known.
+  pub surplus: Option<Surplus>,
 }
 
 impl Question {

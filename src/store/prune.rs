@@ -91,7 +91,7 @@ impl Store {
   ) -> Vec<String> {
     let was_wanted = question.as_ref().map(|question| question.wanted);
     let (rule, known) = match question.and_then(Question::into_answer) {
-      Some(answer) => (self.rule_in(series, answer.retention), Some(answer.surplus)),
+      Some(answer) => (self.rule_in(series, answer.retention), answer.surplus),
       None => (self.rule_of(series), None),
     };
     let wanted = rule.as_ref().map_or(Wanted::Beyond(usize::MAX), Rule::wanted);

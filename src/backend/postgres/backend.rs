@@ -394,32 +394,43 @@ impl PostgresBackend {
     storing: &Storing<'_>,
     question: &Question,
   ) -> Result<Outcome, Failure> {
-    let surplus = SurplusQuery::new(series, question.wanted);
     let (session, document) = (series.session.as_str(), Item::RETENTION.to_string());
     let limit = payload::to_signed(question.limit);
-    let keep = question.keep().map(|keep| payload::to_signed(keep.max(1) as u64));
-    let retiring = storing.key.under(&storing.fence, &[&keep, &document, &limit]);
-    let (first, column): ((_, Params<'_>), _) = match keep {
-      Some(_) => ((removal::RETIRE_BEYOND, &retiring), removal::RETENTION_COLUMN),
-      None => ((documents::READ, &[&session, &document, &limit]), 0),
+    let within = |contents: Contents| {
+      let name = self.name_of(&series.session, Item::RETENTION);
+      contents.within(&name, question.limit)
     };
-    let questions = [first, (surplus.sql(), &surplus.params())];
+    let keep = question.keep().filter(|_| !storing.key.is_delta());
+    if let Some(keep) = keep {
+      let keep = payload::to_signed(keep.max(1) as u64);
+      let retiring = storing.key.under(&storing.fence, &[&keep, &document, &limit]);
+      let questions: [(_, Params<'_>); 1] = [(removal::RETIRE_BEYOND, &retiring)];
+      let (outcome, answers) = storing::put(connection, storing, &questions).await?;
+      let row = answers.first().and_then(|rows| rows.as_ref()?.first());
+      if let Some(Ok(retired)) = row.map(removal::Retired::read) {
+        question.answer(Answer {
+          retention: retired.retention.map(within).transpose(),
+          surplus: retired.newest.map(|newest| Surplus {
+            newest: Some(newest),
+            ..Surplus::default()
+          }),
+        });
+      }
+      return Ok(outcome);
+    }
+    let surplus = SurplusQuery::new(series, question.wanted);
+    let questions: [(_, Params<'_>); 2] = [
+      (documents::READ, &[&session, &document, &limit]),
+      (surplus.sql(), &surplus.params()),
+    ];
     let (outcome, answers) = storing::put(connection, storing, &questions).await?;
     if let [Some(retention), Some(entries)] = &answers[..]
       && let Ok(surplus) = surplus.read(entries)
-      && let Ok(contents) = retention
-        .first()
-        .map(|row| documents::contents(row, column))
-        .transpose()
+      && let Ok(contents) = retention.first().map(|row| documents::contents(row, 0)).transpose()
     {
-      let contents = contents.flatten();
-      let within = |contents: Contents| {
-        let name = self.name_of(&series.session, Item::RETENTION);
-        contents.within(&name, question.limit)
-      };
       question.answer(Answer {
-        retention: contents.map(within).transpose(),
-        surplus,
+        retention: contents.flatten().map(within).transpose(),
+        surplus: Some(surplus),
       });
     }
     Ok(outcome)

@@ -1,10 +1,14 @@
 //! How checkpoints go, and the keys that nothing stands on any more.
 
+use tokio_postgres::Row;
+
 use super::checkpoints::{Key, where_key, where_key_under};
 use super::connection::Connection;
+use super::contents::Contents;
 use super::failure::Failure;
-use super::leases;
 use super::sql::SHARE_SESSION;
+use super::{documents, leases, lists};
+use crate::backend::CheckpointEntry;
 
 /// Keeps a key as it is, while what stands on it goes. Who stores something on it waits for that.
 const LOCK_KEY: &str = "SELECT k.start FROM waymark.keys k
@@ -50,11 +54,15 @@ macro_rules! remove_delta {
 ///
 /// The disk is not waited for, since it does no harm if they are back after a power cut; and somebody who holds one of them is not
 /// waited for either. Those that go lie between two of them, however little the server knows of the table: a join would be a
-/// matter of luck. The answer ends with what the session says of it.
+/// matter of luck.
 pub const RETIRE_BEYOND: &str = with_session!(
   "rules AS (
     SELECT d.size, d.packed, CASE WHEN greatest(d.size, octet_length(d.bytes)) <= $8 THEN d.bytes END AS bytes
     FROM waymark.documents d WHERE d.session = $1 AND d.name = $7
+  ),
+  newest AS (
+    SELECT id, encoding, made_at, pinned FROM waymark.checkpoints WHERE session = $1 AND agent = $3
+    ORDER BY made_at DESC, id DESC, encoding DESC LIMIT 1
   ),
   beyond AS MATERIALIZED (
     SELECT made_at, id, encoding FROM waymark.checkpoints WHERE session = $1 AND agent = $3 AND NOT pinned
@@ -70,10 +78,27 @@ pub const RETIRE_BEYOND: &str = with_session!(
     RETURNING 1
   )",
   answer!("gone"),
-  ", (SELECT size FROM rules), (SELECT packed FROM rules), (SELECT bytes FROM rules)"
+  ", (SELECT size FROM rules), (SELECT packed FROM rules), (SELECT bytes FROM rules),
+    (SELECT count(*) < 64 AND count(*) = (SELECT count(*) FROM gone) FROM beyond), newest.* FROM newest"
 );
-/// Where in its answer that begins.
-pub const RETENTION_COLUMN: usize = 2;
+
+/// What it answers.
+pub struct Retired {
+  /// What the session says of which stay.
+  pub retention: Option<Contents>,
+  /// The newest of all, if nothing is left that should have gone.
+  pub newest: Option<CheckpointEntry>,
+}
+
+impl Retired {
+  pub fn read(row: &Row) -> Result<Self, Failure> {
+    let newest = if row.try_get(5)? { lists::entry(row, 6)? } else { None };
+    Ok(Self {
+      retention: documents::contents(row, 2)?,
+      newest,
+    })
+  }
+}
 
 pub async fn remove(connection: &Connection, key: &Key<'_>, fence: Option<i64>) -> Result<bool, Failure> {
   delete(connection, key, fence, remove!(""), remove_delta!("")).await
