@@ -34,6 +34,12 @@ async function versionsToKeep(store, sessionId) {
   return Math.max(1, kept)
 }
 
+/** Asks, and opens the store for somebody who replaces the state of a session and loses nothing by it; `undefined` for a no. */
+async function writerFor(call, store, sessionId, lines, question) {
+  if (!(await call.mayGoOn(lines, question))) return undefined
+  return call.store({ keepPrevious: await versionsToKeep(store, sessionId) })
+}
+
 /** The state that will be replaced, in a sentence. */
 async function present(store, sessionId) {
   try {
@@ -71,4 +77,4 @@ function outcome(terminal, { sessionId, restoredTasks, restoredAgents, warnings 
   ]
 }
 
-module.exports = { RESET_OPTIONS, outcome, present, promised, resetsOf, resetsSentence, versionsToKeep }
+module.exports = { RESET_OPTIONS, outcome, present, promised, resetsOf, resetsSentence, writerFor }

@@ -2,16 +2,7 @@
 
 'use strict'
 
-const {
-  RESET_OPTIONS,
-  outcome,
-  present,
-  promised,
-  resetsOf,
-  resetsSentence,
-  versionsToKeep,
-} = require('../replacing.js')
-
+const { RESET_OPTIONS, outcome, present, promised, resetsOf, resetsSentence, writerFor } = require('../replacing.js')
 const { failure } = require('../complaint.js')
 const { reasonOf } = require('../damage.js')
 
@@ -54,9 +45,8 @@ async function run(call) {
     await present(store, sessionId),
     ...resetsSentence(resets),
   ]
-  if (!(await call.mayGoOn(lines, 'Recover it?'))) return call.declined()
-  const keepPrevious = await versionsToKeep(store, sessionId)
-  const writer = await call.store({ keepPrevious })
+  const writer = await writerFor(call, store, sessionId, lines, 'Recover it?')
+  if (!writer) return call.declined()
   const result = succeeded(await writer.recoverSession(sessionId, { ...resets, quarantine }))
   return {
     json: result,

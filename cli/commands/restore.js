@@ -2,15 +2,7 @@
 
 'use strict'
 
-const {
-  RESET_OPTIONS,
-  outcome,
-  present,
-  promised,
-  resetsOf,
-  resetsSentence,
-  versionsToKeep,
-} = require('../replacing.js')
+const { RESET_OPTIONS, outcome, present, promised, resetsOf, resetsSentence, writerFor } = require('../replacing.js')
 
 module.exports = {
   name: 'restore',
@@ -38,9 +30,8 @@ async function run(call) {
     await present(store, sessionId),
     ...resetsSentence(resets),
   ]
-  if (!(await call.mayGoOn(lines, 'Restore it?'))) return call.declined()
-  const keepPrevious = await versionsToKeep(store, sessionId)
-  const writer = await call.store({ keepPrevious })
+  const writer = await writerFor(call, store, sessionId, lines, 'Restore it?')
+  if (!writer) return call.declined()
   const options = { ...resets, validateChecksum: true }
   const result = succeeded(await writer.restoreCheckpoint(sessionId, checkpointId, options))
   return {

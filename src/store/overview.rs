@@ -38,24 +38,25 @@ impl Store {
   /// A JSON array with a line for each session that has a document or checkpoints, in the order of their ids.
   pub fn sessions_info(&self) -> Result<String> {
     let sessions = self.backend.places()?;
-    let asked_at = now_ms();
-    let leases = self.backend.leases()?.into_iter();
-    let leases: HashMap<_, _> = leases
-      .map(|(session, lease)| (session, lease_line(&lease, asked_at)))
-      .collect();
+    let leases = self.lease_lines()?;
     let lines = in_parallel(&sessions, |share| self.session_lines(share, &leases))?;
     Ok(format!("[{}]", lines.join(",")))
   }
 
   /// The line of one session; `None` if it has neither a document nor checkpoints.
   pub fn session_info(&self, session: &SessionId) -> Result<Option<String>> {
-    let asked_at = now_ms();
-    let lease = self.backend.leases()?.into_iter().find(|(owned, _)| owned == session);
-    let leases = lease
-      .map(|(session, lease)| (session, lease_line(&lease, asked_at)))
-      .into_iter()
-      .collect();
+    let leases = self.lease_lines()?;
     Ok(self.session_lines(slice::from_ref(session), &leases)?.pop())
+  }
+
+  fn lease_lines(&self) -> Result<HashMap<SessionId, String>> {
+    let asked_at = now_ms();
+    let leases = self.backend.leases()?.into_iter();
+    Ok(
+      leases
+        .map(|(session, lease)| (session, lease_line(&lease, asked_at)))
+        .collect(),
+    )
   }
 
   fn session_lines(&self, sessions: &[SessionId], leases: &HashMap<SessionId, String>) -> Result<Vec<String>> {

@@ -100,22 +100,27 @@ pub async fn read(connection: &Connection, key: &Key<'_>, limit: u64) -> Result<
   Ok(Some(Contents::whole(size, is_packed, row.try_get(2)?)))
 }
 
-/// What is read of a document. What is too large is not even loaded, whatever it says of itself.
+/// What is read of a document. What has more bytes than a limit is not even loaded, whatever it says of itself.
 macro_rules! columns {
-  () => {
-    "SELECT d.size, d.packed, CASE WHEN greatest(d.size, octet_length(d.bytes)) <= $3 THEN d.bytes END"
+  ($limit:literal) => {
+    concat!(
+      "SELECT d.size, d.packed, CASE WHEN greatest(d.size, octet_length(d.bytes)) <= ",
+      $limit,
+      " THEN d.bytes END AS bytes"
+    )
   };
 }
+pub(super) use columns;
 
 /// A document.
 pub const READ: &str = concat!(
-  columns!(),
+  columns!("$3"),
   " FROM waymark.documents d WHERE d.session = $1 AND d.name = $2"
 );
 
 /// A document of each of some sessions.
 const READ_EACH: &str = concat!(
-  columns!(),
+  columns!("$3"),
   " FROM unnest($1::text[]) WITH ORDINALITY AS wanted (session, place)
   LEFT JOIN waymark.documents d ON d.session = wanted.session AND d.name = $2
   ORDER BY wanted.place"

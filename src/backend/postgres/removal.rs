@@ -49,6 +49,13 @@ macro_rules! remove_delta {
   };
 }
 
+/// How many go behind one checkpoint: nobody waits for the removal of thousands.
+macro_rules! at_once {
+  () => {
+    "64"
+  };
+}
+
 /// Removes what is beyond so many, `$6`, of a series, unless the session says itself what stays. It comes right behind a checkpoint,
 /// which is spared, in the same journey; what it leaves, such as deltas, which have keys, others look after.
 ///
@@ -56,9 +63,9 @@ macro_rules! remove_delta {
 /// waited for either. Those that go lie between two of them, however little the server knows of the table: a join would be a
 /// matter of luck.
 pub const RETIRE_BEYOND: &str = with_session!(
-  "rules AS (
-    SELECT d.size, d.packed, CASE WHEN greatest(d.size, octet_length(d.bytes)) <= $8 THEN d.bytes END AS bytes
-    FROM waymark.documents d WHERE d.session = $1 AND d.name = $7
+  "rules AS (",
+  documents::columns!("$8"),
+  " FROM waymark.documents d WHERE d.session = $1 AND d.name = $7
   ),
   newest AS (
     SELECT id, encoding, made_at, pinned FROM waymark.checkpoints WHERE session = $1 AND agent = $3
@@ -66,7 +73,9 @@ pub const RETIRE_BEYOND: &str = with_session!(
   ),
   beyond AS MATERIALIZED (
     SELECT made_at, id, encoding FROM waymark.checkpoints WHERE session = $1 AND agent = $3 AND NOT pinned
-    ORDER BY made_at DESC, id DESC, encoding DESC OFFSET $6::bigint LIMIT 64
+    ORDER BY made_at DESC, id DESC, encoding DESC OFFSET $6::bigint LIMIT ",
+  at_once!(),
+  "
   ),
   gone AS (
     DELETE FROM waymark.checkpoints WHERE session = $1 AND agent = $3
@@ -79,7 +88,9 @@ pub const RETIRE_BEYOND: &str = with_session!(
   )",
   answer!("gone"),
   ", (SELECT size FROM rules), (SELECT packed FROM rules), (SELECT bytes FROM rules),
-    (SELECT count(*) < 64 AND count(*) = (SELECT count(*) FROM gone) FROM beyond), newest.* FROM newest"
+    (SELECT count(*) < ",
+  at_once!(),
+  " AND count(*) = (SELECT count(*) FROM gone) FROM beyond), newest.* FROM newest"
 );
 
 /// What it answers.
