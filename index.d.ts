@@ -386,6 +386,25 @@ export interface ExpiredSession {
   action: 'archived' | 'deleted'
 }
 
+/** A session that `expireSessions()` could not archive or delete. */
+export interface ExpireFailure {
+  sessionId: string
+  /** What went wrong, for people. */
+  error: string
+  /** What went wrong, for programs. */
+  code: WaymarkErrorCode
+}
+
+/** What `expireSessions()` rejects with if some sessions could not be archived or deleted. */
+export interface ExpireSessionsError extends Error {
+  /** That of the first failure, which is the `cause`. */
+  code: WaymarkErrorCode
+  /** The sessions that were archived or deleted all the same. */
+  expired: ExpiredSession[]
+  /** Those that were not. Calling it again tries again. */
+  failed: ExpireFailure[]
+}
+
 /** A session that somebody worked on when the last state was stored. */
 export interface RecoverableSession {
   sessionId: string
@@ -596,7 +615,7 @@ export interface AgentSnapshot {
   /** A name to find it by. */
   label?: string
   metadata?: Record<string, unknown>
-  /** After so many milliseconds the checkpoint is out of date: lists pass over it, and `prune()` removes it. */
+  /** After so many milliseconds the checkpoint is out of date: lists pass over it, and `prune()` of the agent removes it. */
   ttlMs?: number
   /** Bytes of your own. They come back as the same bytes. */
   context?: Uint8Array
@@ -923,8 +942,9 @@ export interface CheckpointStoreOptions {
    */
   deltaCacheBytes?: number
   /**
-   * On PostgreSQL: how many milliseconds a call to the server may take in all, with waiting for a connection and trying again;
-   * 10,000 by default. An import or a fork may take as long for each thing in it.
+   * How many milliseconds a call waits for a lock that another process holds before it fails with `WAYMARK_BUSY`; 10,000 by
+   * default. On PostgreSQL: how many milliseconds a call to the server may take in all, with waiting for a connection and trying
+   * again; an import or a fork may take as long for each thing in it.
    */
   timeoutMs?: number
   /** On PostgreSQL: how many connections the store has at most; 10 by default. Calls wait until one is free. */
@@ -1079,6 +1099,12 @@ export interface AutoCheckpointOptions {
    * for it.
    */
   capture: () => CapturedState | Promise<CapturedState>
+  /**
+   * How many milliseconds a promise of `capture` may take, 60,000 by default; `Infinity` is no limit. One that takes longer has
+   * failed with `WAYMARK_INVALID_ARGUMENT` and a `cause` of the code `ETIMEDOUT`, and what it resolves to later is ignored. So
+   * `stop()` waits for at most two captures and two saves. The timer does not keep the process alive.
+   */
+  captureTimeoutMs?: number
   /** How each checkpoint is made. `trigger` is `'auto'` and `includeContext` is `true` unless they say otherwise. */
   options?: Partial<CheckpointOptions>
   /**
@@ -1162,7 +1188,10 @@ export declare class SessionLease {
   get isLost(): boolean
   /** Whether `release()` was called. */
   get isReleased(): boolean
-  /** Aborts when the lease is known to be lost: hand it to the work that must stop then. */
+  /**
+   * Aborts when the lease is known to be lost, by a renewal or because a write of its store was refused: hand it to the work that
+   * must stop then. The reason is an error with the code `WAYMARK_LEASE_LOST`.
+   */
   get signal(): RuntimeSignal
   /** Renews it now. Rejects with `WAYMARK_LEASE_LOST` if somebody else has taken the session. */
   renew(): Promise<void>
@@ -1210,6 +1239,7 @@ export type WaymarkErrorCode =
   | 'WAYMARK_CONFLICT'
   | 'WAYMARK_LEASE_HELD'
   | 'WAYMARK_LEASE_LOST'
+  | 'WAYMARK_BUSY'
   | 'WAYMARK_AMBIGUOUS'
   | 'WAYMARK_CORRUPT'
   | 'WAYMARK_CHECKSUM_MISMATCH'
@@ -1283,7 +1313,15 @@ export declare class CheckpointStore {
   constructor(baseDir?: string, options?: number | CheckpointStoreOptions)
   /** Opens the store, creating the base directory if need be. Safe to call again. */
   initialize(): Promise<void>
-  /** Refuses new calls at once, and resolves when those under way have ended. `initialize()` opens it again. */
+  /**
+   * Refuses new calls at once, and resolves when those under way have ended and all files and connections are closed.
+   * `initialize()` opens it again.
+   *
+   * A database of SQLite is one file afterwards: its log is moved into it. If another store or process reads it at that
+   * moment, a part of the log may stay in the file beside it (`-wal`) until the next one closes it. If the log cannot be moved,
+   * for example because the disk is full, the call rejects with `WAYMARK_IO`: the store is closed, and what is in the log is
+   * not lost.
+   */
   close(): Promise<void>
   /** `close()`, for `await using store = …`. */
   [globalThis.Symbol.asyncDispose](): Promise<void>
@@ -1402,7 +1440,11 @@ export declare class CheckpointStore {
    * Archives the sessions whose `expiresAt` has passed by `now`, or with `action: 'delete'` deletes them, and says which.
    *
    * One that somebody works on (`initializing`, `active`, `resuming`, `completing`) is left alone however old it is. To
-   * archive is to set its status to `archived`.
+   * archive is to set its status to `archived`. The decision and the change are one step: a session that is saved as active
+   * again meanwhile, or that another store holds a lease of, stays.
+   *
+   * If some sessions cannot be archived or deleted, the others are all the same, and the promise rejects with an
+   * `ExpireSessionsError`: its `expired` lists what was done, its `failed` what was not.
    */
   expireSessions(now?: number | Date, options?: ExpireOptions): Promise<ExpiredSession[]>
   /**
@@ -1411,8 +1453,9 @@ export declare class CheckpointStore {
    */
   recoverable(): Promise<RecoverableSession[]>
   /**
-   * Copies sessions into another store, byte for byte: documents, checkpoints, agents, results, labels and pins. What was
-   * copied is read back. One that was interrupted goes on where it stopped when it is called again.
+   * Copies sessions into another store: documents, checkpoints, agents, results, labels and pins. What was copied is read
+   * back. Everything is copied byte for byte but deltas, which are stored anew on keys of the other store. What only that store has
+   * stays. One that was interrupted goes on where it stopped when it is called again.
    */
   copyTo(other: CheckpointStore, options?: CopyOptions): Promise<CopyResult>
   /**

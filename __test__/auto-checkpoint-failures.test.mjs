@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 
 import { CheckpointPolicy } from '../index.js'
 import { NEVER, autoOf, state, total } from './support/auto.mjs'
+import { runNode } from './support/processes.mjs'
 import { makeSession } from './support/sessions.mjs'
 import { CheckpointStore, onEveryBackend, openStore } from './support/stores.mjs'
 import { handTimer, until } from './support/waiting.mjs'
@@ -241,5 +242,71 @@ describe('calls of automatic checkpoints that make no sense', () => {
     for (const name in new CheckpointStore('memory:')) names.push(name)
     assert.equal(names.includes('autoCheckpoint'), false)
     assert.equal(CheckpointStore.prototype.autoCheckpoint.name, 'autoCheckpoint')
+  })
+})
+
+onEveryBackend('a capture that never settles', (open) => {
+  const never = () => new Promise(() => {})
+
+  it('fails after captureTimeoutMs, so that stop() ends', async () => {
+    const store = await open()
+    const { auto, seen } = autoOf(store, { capture: never, captureTimeoutMs: 20 })
+    const alive = setInterval(() => {}, 1000)
+    const first = auto.now()
+    assert.equal(await auto.stop(), undefined)
+    assert.equal(await first, undefined)
+    clearInterval(alive)
+    assert.deepEqual([seen.captures, auto.taken, auto.isStopped], [2, 0, true])
+    for (const { code, message, cause } of seen.errors) {
+      assert.equal(code, 'WAYMARK_INVALID_ARGUMENT')
+      assert.equal(message, 'capture() failed: it did not settle within 20 ms (captureTimeoutMs)')
+      assert.equal(cause.code, 'ETIMEDOUT')
+    }
+    assert.equal(await total(store), 0)
+  })
+
+  it('is ignored when it settles later, and does not keep others from being taken', async () => {
+    const store = await open()
+    const late = []
+    const capture = (number) => (number > 2 ? state() : new Promise((...settle) => late.push(settle)))
+    const { auto, seen } = autoOf(store, { capture, captureTimeoutMs: 20 })
+    const alive = setInterval(() => {}, 1000)
+    assert.deepEqual([await auto.now(), await auto.now()], [undefined, undefined])
+    clearInterval(alive)
+    late[0][0](state())
+    late[1][1](new Error('too late'))
+    const { success } = await auto.stop()
+    assert.deepEqual([success, seen.errors.length, auto.taken, await total(store)], [true, 2, 1, 1])
+  })
+
+  it('has no limit with Infinity, and captureTimeoutMs is checked', async () => {
+    const store = await open()
+    let settle
+    const capture = () =>
+      new Promise((resolve) => {
+        settle = resolve
+      })
+    const { auto } = autoOf(store, { capture, captureTimeoutMs: Infinity })
+    const taken = auto.now()
+    settle(state())
+    assert.equal((await taken).success, true)
+    for (const captureTimeoutMs of [0, -1, Number.NaN, '20', null, 2_147_483_648]) {
+      assert.throws(() => autoOf(store, { captureTimeoutMs }), {
+        code: 'WAYMARK_INVALID_ARGUMENT',
+        message: /^options\.captureTimeoutMs must be a number above 0, 2147483647 at most, or Infinity; got /,
+      })
+    }
+  })
+})
+
+describe('a capture that never settles', () => {
+  it('does not keep the process alive', async () => {
+    const { code, stderr } = await runNode(`
+      const store = new CheckpointStore('memory:')
+      await store.initialize()
+      const auto = store.autoCheckpoint({ sessionId: 's', everyMs: 1000, capture: () => new Promise(() => {}) })
+      auto.stop()
+    `)
+    assert.equal(code, 0, stderr)
   })
 })

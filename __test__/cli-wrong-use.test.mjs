@@ -45,6 +45,33 @@ describe('wrong use', AT_ONCE, () => {
     assertRefused(await waymark([...args, '--store', location]), what, options)
   }
 
+  it('names what to write instead of a mistyped URL, makes nothing, and shows no part of it', async () => {
+    const cwd = scratchDirectory()
+    const url = 'postgres://me:s3cret@host/db'
+    for (const mistyped of [
+      `"${url}"`,
+      'postgres//me:s3cret@host/db',
+      'me:s3cret@host/db',
+      ` ${url}`,
+      'mysql://me:s3cret@host',
+    ]) {
+      for (const words of [
+        ['ls', mistyped],
+        ['ls', '--store', mistyped],
+        ['show', mistyped],
+        ['show', 's', mistyped],
+        ['show', mistyped, location],
+        ['copy', location, mistyped, '--yes'],
+        ['ls', 's', location, mistyped],
+      ]) {
+        const { code, stdout, stderr } = await waymark(words, { cwd })
+        assert.equal(code, 2, `${words}: ${stderr}`)
+        assert.doesNotMatch(stdout + stderr, /cret/, `${words}`)
+      }
+    }
+    assert.deepEqual(readdirSync(cwd), [])
+  })
+
   it('is to ask for a command that there is not, and those that are near are named', async () => {
     assertRefused(await waymark(['lss']), /no command "lss".*\bls\b/, { next: /waymark --help/ })
     assertRefused(await waymark(['verfiy']), /no command "verfiy".*\bverify\b/, { next: /waymark --help/ })

@@ -17,6 +17,7 @@ import { everythingOf, filledStore } from './support/filled.mjs'
 import { runNode } from './support/processes.mjs'
 import { checkpointFiles } from './support/reference.mjs'
 import { makeSession, withoutTree } from './support/sessions.mjs'
+import { isLockFile } from './support/snapshot.mjs'
 import {
   CheckpointStore,
   OPTIONS,
@@ -45,7 +46,9 @@ async function assertCopied(from, to, ids = ALL) {
 
 /** The bytes of all files below a directory, by their names; empty files hold no data. */
 function bytesBelow(base) {
-  const entries = readdirSync(base, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+  const entries = readdirSync(base, { recursive: true, withFileTypes: true }).filter(
+    (entry) => entry.isFile() && !isLockFile(entry.name),
+  )
   const paths = entries.map((entry) => join(entry.parentPath ?? entry.path, entry.name)).toSorted()
   const files = paths.map((path) => [relative(base, path), readFileSync(path, 'latin1')])
   return Object.fromEntries(files.filter(([, bytes]) => bytes !== ''))
@@ -132,7 +135,8 @@ for (const [source, newSource] of Object.entries(places)) {
         await to.agent('full', 'writer').clear()
         await to.deleteSession('fork')
         const { checkpoints, documents, unchanged } = await from.copyTo(to)
-        assert.deepEqual([checkpoints, documents, unchanged], [5, 2, CHECKPOINTS + DOCUMENTS - 7])
+        // With the two checkpoints, their labels were deleted.
+        assert.deepEqual([checkpoints, documents, unchanged], [5, 3, CHECKPOINTS + DOCUMENTS - 8])
         await assertCopied(from, to)
       })
 
@@ -406,8 +410,10 @@ describe('a copy from files to files', () => {
       const some = lost.filter((_, index) => index % round === 0)
       for (const name of some) rmSync(join(base, name))
       const { checkpoints, documents, unchanged } = await from.copyTo(await openStore(base))
-      assert.equal(checkpoints + documents, some.length)
-      assert.equal(unchanged, CHECKPOINTS + DOCUMENTS - some.length)
+      // With a checkpoint, its label is lost, and the labels come again.
+      const labels = checkpoints + documents - some.length
+      assert.ok(labels === 0 || labels === 1, `${labels}`)
+      assert.equal(unchanged, CHECKPOINTS + DOCUMENTS - some.length - labels)
       assert.deepEqual(bytesBelow(base), expected)
     }
   })

@@ -6,6 +6,7 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 
 import { runNode } from './support/processes.mjs'
 import { makeSession, makeTask, makeTree, throughJson, withoutTree } from './support/sessions.mjs'
+import { isLockFile } from './support/snapshot.mjs'
 import { OPTIONS, checkpointOf, onEveryBackend, openStore, scratchDirectory } from './support/stores.mjs'
 
 const RUNNING = ['initializing', 'active', 'resuming', 'completing']
@@ -22,7 +23,9 @@ const idsOf = (lines) => lines.map(({ sessionId }) => sessionId)
 
 /** The names and bytes of all files below a directory. */
 function snapshot(base) {
-  const files = readdirSync(base, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+  const files = readdirSync(base, { recursive: true, withFileTypes: true }).filter(
+    (entry) => entry.isFile() && !isLockFile(entry.name),
+  )
   const paths = files.map((file) => join(file.parentPath ?? file.path, file.name)).toSorted()
   return paths.map((path) => [path, readFileSync(path, 'latin1')])
 }

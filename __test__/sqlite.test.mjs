@@ -1,5 +1,15 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { describe, it } from 'node:test'
@@ -112,6 +122,132 @@ describe('a database', () => {
     assert.match(recovered.passedOver[0].movedTo, /^sqlite:.*#s\/damaged\//)
     assert.equal((await store.listCheckpoints('s')).total, 1)
     assert.equal((await store.loadSession('s')).lastCheckpointId, first)
+  })
+})
+
+describe('close() of a database', () => {
+  const totalIn = async (file, options) => {
+    const copy = newFile()
+    mkdirSync(join(copy, '..'))
+    copyFileSync(file, copy)
+    const store = await openStore(`sqlite:${copy}`, options)
+    const { total } = await store.listCheckpoints('s')
+    await store.close()
+    return total
+  }
+
+  for (const durability of ['full', 'relaxed']) {
+    it(`leaves everything in the file, which can be copied alone (${durability})`, async () => {
+      const file = newFile()
+      const store = await openStore(`sqlite:${file}`, { durability })
+      for (let n = 0; n < 20; n += 1) await checkpointOf(store, makeSession('s'))
+      await store.close()
+      assert.equal(await totalIn(file), 20)
+      assert.deepEqual(readdirSync(join(file, '..')), ['store.db'])
+    })
+  }
+
+  it('frees every descriptor', { skip: !existsSync('/proc/self/fd') && 'the system does not list them' }, async () => {
+    const file = newFile()
+    const store = new CheckpointStore(`sqlite:${file}`)
+    const open = () => readdirSync('/proc/self/fd').filter(isOfFile)
+    const isOfFile = (descriptor) => {
+      try {
+        return readlinkSync(`/proc/self/fd/${descriptor}`).startsWith(file)
+      } catch {
+        return false // The one that lists the directory is closed by now.
+      }
+    }
+    const cycle = async () => {
+      await store.initialize()
+      await checkpointOf(store, makeSession('s'))
+      await Promise.all(Array.from({ length: 8 }, () => store.listCheckpoints('s')))
+      await store.close()
+    }
+    for (let n = 0; n < 3; n += 1) {
+      await cycle()
+      assert.deepEqual(open(), [])
+    }
+    await store.initialize()
+    assert.notDeepEqual(open(), [])
+    assert.equal((await store.listCheckpoints('s')).total, 3)
+    await store.close()
+  })
+
+  it('is followed by an initialize() that opens it again, even without waiting for it', async () => {
+    const store = new CheckpointStore(`sqlite:${newFile()}`)
+    await store.initialize()
+    for (let n = 1; n <= 20; n += 1) {
+      const written = checkpointOf(store, makeSession('s'))
+      const closed = store.close()
+      await assert.rejects(store.listSessions(), { code: 'WAYMARK_CLOSED' })
+      await store.initialize()
+      await Promise.all([written, closed])
+      assert.equal((await store.listCheckpoints('s')).total, n)
+    }
+  })
+
+  it(
+    'rejects if the log cannot be moved, and loses nothing',
+    { skip: isWindows && 'it has no such limit' },
+    async () => {
+      const file = newFile()
+      const large = { filler: 'x'.repeat(1_500_000) }
+      const first = await openStore(`sqlite:${file}`)
+      for (let n = 0; n < 4; n += 1) await checkpointOf(first, makeSession('s'), OPTIONS, {}, large)
+      await first.close()
+      // The log fits below the limit. The end of the database does not.
+      const script = `
+      const store = new CheckpointStore(${JSON.stringify(`sqlite:${file}`)})
+      await store.initialize()
+      const session = ${JSON.stringify(makeSession('s'))}
+      const context = { filler: 'y'.repeat(1_500_000) }
+      const made = await store.createCheckpoint(session, {}, context, { trigger: 'auto', includeContext: true })
+      const closed = await store.close().catch(({ code, message }) => ({ code, message }))
+      const after = await store.listSessions().catch(({ code }) => code)
+      console.log(JSON.stringify({ success: made.success, closed, after }))
+    `
+      const { stdout, stderr } = await runNode(script, { mostBytes: 4 << 20 })
+      assert.equal(stderr, '')
+      const { success, closed, after } = JSON.parse(stdout)
+      assert.deepEqual([success, closed?.code, after], [true, 'WAYMARK_IO', 'WAYMARK_CLOSED'])
+      assert.match(closed.message, /move the log/)
+      const store = await openStore(`sqlite:${file}`)
+      const { checkpoints } = await store.listCheckpoints('s')
+      assert.deepEqual([checkpoints.length, checkpoints[0].contextStore.filler[0]], [5, 'y'])
+      await store.close()
+    },
+  )
+
+  it('disturbs neither another store of the process nor another process', async () => {
+    const file = newFile()
+    const one = await openStore(`sqlite:${file}`)
+    const two = await openStore(`sqlite:${file}`)
+    const script = `
+      const store = new CheckpointStore(${JSON.stringify(`sqlite:${file}`)})
+      await store.initialize()
+      const session = ${JSON.stringify(makeSession('other'))}
+      for (let n = 0; n < 30; n += 1) {
+        const made = await store.createCheckpoint(session, {}, {}, { trigger: 'auto', includeContext: false })
+        if (!made.success) console.log(made.error)
+      }
+      await store.close()
+    `
+    const process = runNode(script)
+    for (let n = 1; n <= 15; n += 1) {
+      await checkpointOf(one, makeSession('s'))
+      await one.close()
+      await checkpointOf(two, makeSession('s'))
+      assert.equal((await two.listCheckpoints('s')).total, 2 * n)
+      await one.initialize()
+    }
+    const { code, stdout, stderr } = await process
+    assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: '', stderr: '' })
+    await one.close()
+    assert.equal((await two.listCheckpoints('other')).total, 30)
+    assert.equal(await totalIn(file), 30)
+    await two.close()
+    assert.deepEqual(readdirSync(join(file, '..')), ['store.db'])
   })
 })
 

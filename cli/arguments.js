@@ -96,9 +96,8 @@ function assigned(spec, given, options) {
     rest = rest.slice(1)
   }
   if (rest.length > 0) {
-    throw wrongUse(
-      `The command ${spec.name} does not know what to do with ${JSON.stringify(rest[0])}. ${seeHelp(spec)}`,
-    )
+    const surplus = isLocation(rest[0]) ? 'a second location' : JSON.stringify(rest[0])
+    throw wrongUse(`The command ${spec.name} does not know what to do with ${surplus}. ${seeHelp(spec)}`)
   }
   if (words.location !== undefined && options.store !== undefined) {
     // Not in full: a place may have a password in it.

@@ -20,7 +20,7 @@ const SUMMARIES = {
   convert: 'Store the checkpoints of a session, or of all, in another encoding.',
   export: 'Write a session into one compressed file that can be carried.',
   import: 'Bring in a session that export wrote.',
-  copy: 'Copy sessions into another store, byte for byte, whatever kind it is.',
+  copy: 'Copy sessions into another store, whatever kind it is.',
   rm: 'Remove a session with everything below it, or one checkpoint.',
   demo: 'See it work: a swarm is killed in the middle and finishes in a new process.',
   completion: 'A script that lets bash, zsh or fish complete commands, options, sessions and checkpoints.',

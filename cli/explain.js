@@ -14,6 +14,7 @@ const ADVICE = {
   WAYMARK_CONFLICT: [FAILED, 'Somebody changed it meanwhile: look again, and repeat the command.'],
   WAYMARK_LEASE_HELD: [FAILED, 'Stop that process, or wait until its lease is over.'],
   WAYMARK_LEASE_LOST: [FAILED, 'Nothing was written: stop that process, or wait until its lease is over.'],
+  WAYMARK_BUSY: [FAILED, 'Resume or end the process that holds the lock, or repeat the command when it is done.'],
   WAYMARK_AMBIGUOUS: [WRONG_USE, 'Write it as <session>/<checkpoint>.'],
   WAYMARK_CORRUPT: [FAILED, (command) => `${command('verify')} shows what is damaged, and what helps.`],
   WAYMARK_CHECKSUM_MISMATCH: [FAILED, (command) => `${command('verify')} shows what is damaged, and what helps.`],
@@ -41,7 +42,10 @@ function explain(error, advice = {}, store = undefined) {
 /** The store speaks to programmers: of arguments and methods, and in milliseconds. */
 function plainWords(message) {
   return message
-    .replace(/\. (?:Acquire|Choose|Give the import|Take|Wait) .*$/s, '')
+    .replace(
+      /\. (?:If that process is stopped|If it is stopped|Its disk may be slow|Acquire|Choose|Give the import|Take|Wait) .*$/s,
+      '',
+    )
     .replace(/\bfor another (\d+) ms\b/, (_, ms) => `for another ${duration(ms)}`)
     .replace(/^baseDir /, 'The location ')
 }

@@ -7,10 +7,11 @@ const { failure, wrongUse } = require('./complaint.js')
 const CHECK_SPELLING = 'Check the spelling: a place is a directory, sqlite:<file> or postgres://….'
 
 const PATH = /^(?:[/\\]|\.{1,2}(?:[/\\]|$)|~(?:[/\\]|$)|[A-Za-z]:[/\\])/
-/** Of the form that the class takes, or of one that it will say it does not take: no session has a slash. */
-const SCHEME = /^(?:(?:sqlite|memory|postgres|postgresql):|[a-z][a-z\d+]+:\/\/)/i
+/** Of the form that the class takes, or of one that it will say it does not take: no session has a slash or a colon. */
+const SCHEME =
+  /^(?:(?:sqlite|memory|postgres|postgresql):|(?:sqlite|postgres|postgresql|postgre)\/\/|[^/\\]*:(?:\/\/|.*@))/i
 
-/** Whether a word says by its beginning that it is a place, and no session. */
+/** Whether a word says by its beginning that it is a place, and no session. It may hold a password, and is never shown. */
 function isLocation(word) {
   return PATH.test(word) || SCHEME.test(word)
 }

@@ -51,8 +51,9 @@ function unknownSession(store, word, ids) {
   const { session, ref } = split(word)
   if (ref !== undefined && ids.includes(session))
     return `${quote(word)} is a checkpoint, and a session is wanted here: write ${quoted(session)}.`
+  if (isLocation(word))
+    return `There is no session of that name in ${store.getBaseDir()}. The session comes first, the location last.`
   const sentence = `There is no session ${quote(word)} in ${store.getBaseDir()}.`
-  if (isLocation(word)) return `${sentence} The session comes first, the location last.`
   if (word !== '' && existsSync(word)) return `${sentence} If you mean the place, write ${quoted(`./${word}`)}.`
   return `${sentence}${didYouMean(word, ids)} ${commandLine(store, 'ls')} lists the sessions.`
 }

@@ -10,6 +10,7 @@ const { startTimer } = require('./timer.js')
 
 /** A timer that is set to more fires at once. */
 const LONGEST_INTERVAL_MS = 2_147_483_647
+const DEFAULT_CAPTURE_TIMEOUT_MS = 60_000
 const DEFAULTS = { trigger: 'auto', includeContext: true }
 
 class AutoCheckpoint {
@@ -76,10 +77,10 @@ class AutoCheckpoint {
   }
 
   async #take(options) {
-    const { capture, sessionId, checkpointOptions, onError } = this.#given
+    const { capture, captureTimeoutMs, sessionId, checkpointOptions, onError } = this.#given
     const startedAt = performance.now()
     try {
-      const captured = captureState(capture, sessionId)
+      const captured = captureState(capture, sessionId, captureTimeoutMs)
       // No `await` without need: what was captured at once is stored before anybody can change it.
       const { session, agentStates, contextStore } = 'then' in captured ? await captured : captured
       const allOptions = { ...checkpointOptions, ...options }
@@ -113,14 +114,17 @@ if (Symbol.asyncDispose) {
 function checked(options) {
   if (!isObject(options)) throw wrong('options', 'an object', options)
   const { sessionId, everyMs, policy, capture, options: checkpointOptions, onError } = options
+  const { captureTimeoutMs = DEFAULT_CAPTURE_TIMEOUT_MS } = options
   const demand = (isMet, name, expected) => {
     if (!isMet) throw wrong(`options.${name}`, expected, options[name])
   }
-  const isInterval = typeof everyMs === 'number' && everyMs > 0 && everyMs <= LONGEST_INTERVAL_MS
+  const isTime = (value) => typeof value === 'number' && value > 0 && value <= LONGEST_INTERVAL_MS
   demand(typeof sessionId === 'string', 'sessionId', 'a string')
-  demand(everyMs === undefined || isInterval, 'everyMs', `a number above 0, ${LONGEST_INTERVAL_MS} at most`)
+  demand(everyMs === undefined || isTime(everyMs), 'everyMs', `a number above 0, ${LONGEST_INTERVAL_MS} at most`)
   demand(policy === undefined || policy instanceof CheckpointPolicy, 'policy', 'a CheckpointPolicy')
   demand(typeof capture === 'function', 'capture', 'a function')
+  const isTimeout = captureTimeoutMs === Infinity || isTime(captureTimeoutMs)
+  demand(isTimeout, 'captureTimeoutMs', `a number above 0, ${LONGEST_INTERVAL_MS} at most, or Infinity`)
   demand(checkpointOptions === undefined || isObject(checkpointOptions), 'options', 'an object')
   demand(onError === undefined || typeof onError === 'function', 'onError', 'a function')
   if (everyMs === undefined && policy === undefined) {
@@ -131,6 +135,7 @@ function checked(options) {
     everyMs,
     policy: policy ?? CheckpointPolicy.never(),
     capture,
+    captureTimeoutMs,
     checkpointOptions: { ...DEFAULTS, ...checkpointOptions },
     onError,
   }

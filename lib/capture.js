@@ -3,22 +3,39 @@
 'use strict'
 
 const { describe, errorOf, isObject, wrong } = require('./errors.js')
+const { startTimeout } = require('./timer.js')
 
-/** The state that `capture` returns, checked; a promise of it only if `capture` returns one. */
-function captureState(capture, sessionId) {
+/**
+ * The state that `capture` returns, checked; a promise of it only if `capture` returns one. A promise that is not settled within
+ * `timeoutMs` has failed: what it becomes later is ignored.
+ */
+function captureState(capture, sessionId, timeoutMs) {
   let captured
+  let isPromise
   try {
     captured = capture()
+    isPromise = typeof captured?.then === 'function'
   } catch (thrown) {
     throw captureError(thrown)
   }
-  if (typeof captured?.then !== 'function') return checkedState(captured, sessionId)
-  return Promise.resolve(captured).then(
+  if (!isPromise) return checkedState(captured, sessionId)
+  return within(Promise.resolve(captured), timeoutMs).then(
     (state) => checkedState(state, sessionId),
     (thrown) => {
       throw captureError(thrown)
     },
   )
+}
+
+/** The promise, or a rejection if it is not settled in time. */
+function within(promise, timeoutMs) {
+  if (timeoutMs === Infinity) return promise
+  let timer
+  const timeout = new Promise((_, reject) => {
+    const late = () => reject(errorOf('ETIMEDOUT', `it did not settle within ${timeoutMs} ms (captureTimeoutMs)`))
+    timer = startTimeout(late, timeoutMs)
+  })
+  return Promise.race([promise, timeout]).finally(() => clearTimeout(timer))
 }
 
 function checkedState(state, sessionId) {

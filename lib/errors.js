@@ -19,9 +19,18 @@ function wrong(name, expected, value) {
   return invalidArgument(`${name} must be ${expected}; got ${describe(value)}`)
 }
 
+/** `Array.isArray`, which throws for a revoked proxy. */
+function isArray(value) {
+  try {
+    return Array.isArray(value)
+  } catch (cause) {
+    throw errorOf('WAYMARK_INVALID_ARGUMENT', `An argument cannot be read: ${cause.message}`, cause)
+  }
+}
+
 /** A value in a few words. */
 function describe(value) {
-  if (Array.isArray(value)) return 'an array'
+  if (isArray(value)) return 'an array'
   switch (typeof value) {
     case 'string':
       return JSON.stringify(value.length > LONGEST_QUOTE ? `${value.slice(0, LONGEST_QUOTE)}…` : value)
@@ -41,7 +50,7 @@ function describe(value) {
 
 /** An object that is no array. */
 function isObject(value) {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return typeof value === 'object' && value !== null && !isArray(value)
 }
 
 module.exports = { describe, errorOf, invalidArgument, isObject, wrong }

@@ -5,7 +5,15 @@
 
 'use strict'
 
-const { acquireLease, acquireNextLease, releaseLease, renewLease } = require('../binding.js')
+const {
+  CheckpointStore,
+  acquireLease,
+  acquireNextLease,
+  onLeaseLost,
+  releaseLease,
+  renewLease,
+  storeNumber,
+} = require('../binding.js')
 const { errorOf, isObject, wrong } = require('./errors.js')
 const { abortError, checkedSignal } = require('./signals.js')
 const { startTimer } = require('./timer.js')
@@ -18,6 +26,16 @@ const RENEWALS_IN_TTL = 3
 /** How long somebody who waits for a session does not look again. */
 const LOOK_AGAIN_MS = 100
 
+/** The leases that are neither lost nor released. Test runners evaluate this file again for a class that is already loaded. */
+const LEASES = Symbol.for('waymark.leases')
+if (!Object.hasOwn(CheckpointStore, LEASES)) Object.defineProperty(CheckpointStore, LEASES, { value: new Map() })
+const leases = CheckpointStore[LEASES]
+
+const keyOf = (store, sessionId, number) => `${store}/${number}/${sessionId}`
+
+// A write was refused: its caller is told next, and whoever works under the lease must stop.
+onLeaseLost((store, sessionId, number, error) => leases.get(keyOf(store, sessionId, number))?.lose(error))
+
 class SessionLease {
   #store
   #sessionId
@@ -29,12 +47,15 @@ class SessionLease {
   #release
   #lost
   #abort = new AbortController()
+  #key
 
   constructor(store, sessionId, ttlMs, facts) {
     this.#store = store
     this.#sessionId = sessionId
     this.#ttlMs = ttlMs
     this.#facts = facts
+    this.#key = keyOf(storeNumber(store), sessionId, facts.number)
+    leases.set(this.#key, { lose: (error) => this.#lose(error) })
     // What is not lost is tried again at the next tick.
     this.#timer = startTimer(() => this.#renew().catch(() => {}), Math.max(1, Math.floor(ttlMs / RENEWALS_IN_TTL)))
   }
@@ -99,19 +120,25 @@ class SessionLease {
     try {
       this.#facts = await renewLease(this.#store, this.#sessionId, this.number, this.#ttlMs)
     } catch (error) {
-      if (error?.code === 'WAYMARK_LEASE_LOST' && !this.isReleased) this.#lose(error)
+      if (error?.code === 'WAYMARK_LEASE_LOST') this.#lose(error)
       throw error
     }
   }
 
   #lose(error) {
+    if (this.#lost || this.isReleased) return
     this.#lost = error
-    clearInterval(this.#timer)
+    this.#end()
     this.#abort.abort(error)
   }
 
-  async #releaseNow() {
+  #end() {
     clearInterval(this.#timer)
+    leases.delete(this.#key)
+  }
+
+  async #releaseNow() {
+    this.#end()
     await this.#renewal?.catch(() => {})
     await releaseLease(this.#store, this.#sessionId, this.number)
   }
@@ -168,9 +195,9 @@ function defaultOwner() {
   return `${place}/${process.pid}/${randomBytes(3).toString('hex')}`
 }
 
-/** Whether somebody else holds a lock that is needed for a moment: for longer, if it was stopped in the middle of something. */
+/** Whether another process holds a lock that is needed for a moment: for longer, if it was stopped in the middle of a write. */
 function isBusy(error) {
-  return error?.code === 'WAYMARK_IO' && ['EBUSY', 'SQLITE_BUSY'].includes(error.cause?.code)
+  return error?.code === 'WAYMARK_BUSY'
 }
 
 /** Tries until the answer is good, or the time is over; gives the last answer. */

@@ -4,10 +4,18 @@
 
 /** `setInterval`, for work that nobody waits for. */
 function startTimer(tick, everyMs) {
-  const timer = setInterval(tick, everyMs)
+  return unreferenced(setInterval(tick, everyMs))
+}
+
+/** `setTimeout` likewise. */
+function startTimeout(end, afterMs) {
+  return unreferenced(setTimeout(end, afterMs))
+}
+
+function unreferenced(timer) {
   if (typeof timer === 'object') timer.unref?.()
   else globalThis.Deno?.unrefTimer?.(timer)
   return timer
 }
 
-module.exports = { startTimer }
+module.exports = { startTimeout, startTimer }

@@ -33,6 +33,8 @@ pub enum Code {
   LeaseHeld,
   /// The lease under which the caller works is no longer in force, or somebody else holds one.
   LeaseLost,
+  /// Another process or call has kept a lock for longer than the caller waits. Nothing was done.
+  Busy,
   /// A plain checkpoint id that exists in more than one session.
   Ambiguous,
   /// Something is stored under that name, but it is not what this store writes.
@@ -68,6 +70,7 @@ impl Code {
       Self::Conflict => "WAYMARK_CONFLICT",
       Self::LeaseHeld => "WAYMARK_LEASE_HELD",
       Self::LeaseLost => "WAYMARK_LEASE_LOST",
+      Self::Busy => "WAYMARK_BUSY",
       Self::Ambiguous => "WAYMARK_AMBIGUOUS",
       Self::Corrupt => "WAYMARK_CORRUPT",
       Self::ChecksumMismatch => "WAYMARK_CHECKSUM_MISMATCH",
@@ -88,6 +91,15 @@ pub struct Error {
   pub cause: Option<Box<dyn StdError + Send + Sync>>,
   /// Of a conflict: what is there now.
   pub current: Option<Current>,
+  /// The lease under which a write was refused.
+  pub lost: Option<Box<LostLease>>,
+}
+
+/// A lease that is not in force any more, though its store wrote under it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostLease {
+  pub session: SessionId,
+  pub number: u64,
 }
 
 /// What is there instead of what a caller had seen: the revision of a document, or the id of the newest checkpoint.
@@ -101,6 +113,7 @@ impl Error {
       message: message.into(),
       cause: None,
       current: None,
+      lost: None,
     }
   }
 
@@ -140,6 +153,12 @@ impl Error {
     cause
       .downcast::<Self>()
       .unwrap_or_else(|cause| Self::failed_io(Code::Io, doing, path, cause))
+  }
+
+  /// Nothing was done: another process or call keeps what is needed.
+  #[must_use]
+  pub fn busy(doing: &str, path: &Path, cause: io::Error) -> Self {
+    Self::failed_io(Code::Busy, doing, path, cause)
   }
 
   #[must_use]

@@ -170,7 +170,7 @@ fn no_mutation_crashes_a_reader_and_none_that_changes_a_checkpoint_passes_for_wh
     .chain(Encoding::ALL)
     .map(|encoding| {
       let created = store
-        .create_checkpoint(&session, store.stamp(), &parts(), encoding)
+        .create_checkpoint(&store.ticket(&session), &parts(), encoding)
         .unwrap();
       (created.id, encoding)
     })

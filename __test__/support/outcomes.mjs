@@ -11,7 +11,7 @@ import { OPTIONS, checkpointOf, openStore, scratchDirectory } from './stores.mjs
 export const KEEP_ALL = { maxCheckpointsPerSession: Infinity, maxCheckpointsPerAgent: Infinity, keepPrevious: 1000 }
 
 /** How often something may be there, by how the call ended that was to store it. */
-const COUNTS = { done: [1], WAYMARK_IO: [0], WAYMARK_OUTCOME_UNKNOWN: [0, 1] }
+const COUNTS = { done: [1], WAYMARK_IO: [0], WAYMARK_BUSY: [0], WAYMARK_OUTCOME_UNKNOWN: [0, 1] }
 
 /** Makes a call; resolves to how it ended, which is `done` or the code of its error, and after how long. */
 export async function outcomeOf(call) {

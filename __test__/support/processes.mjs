@@ -8,11 +8,18 @@ const addon = new URL('../../index.js', import.meta.url)
 const programOf = (source) =>
   `import { CheckpointStore } from ${JSON.stringify(pathToFileURL(addon.pathname).href)}\n${source}`
 
-/** Runs a module that has `CheckpointStore` in scope; resolves to its exit code and what it printed. */
-export function runNode(source, { args = [], timeout = 60_000 } = {}) {
+/** Refuses writes beyond so many bytes of a file, instead of ending the process. */
+const limited = (mostBytes) => ['sh', '-c', `trap '' XFSZ; ulimit -f ${mostBytes / 512}; exec "$@"`, 'sh']
+
+/**
+ * Runs a module that has `CheckpointStore` in scope; resolves to its exit code and what it printed. With `mostBytes`, no
+ * file that it writes becomes longer than that.
+ */
+export function runNode(source, { args = [], timeout = 60_000, mostBytes = undefined } = {}) {
   return new Promise((resolve) => {
-    const run = ['--input-type=module', '--eval', programOf(source), ...args]
-    execFile(process.execPath, run, { timeout }, (error, stdout, stderr) => {
+    const node = [process.execPath, '--input-type=module', '--eval', programOf(source), ...args]
+    const [program, ...run] = mostBytes === undefined ? node : [...limited(mostBytes), ...node]
+    execFile(program, run, { timeout }, (error, stdout, stderr) => {
       resolve({ code: error ? error.code : 0, signal: error?.signal ?? null, stdout, stderr })
     })
   })

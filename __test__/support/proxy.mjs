@@ -24,7 +24,7 @@ export const FAULTS = ['cut before', 'cut inside', 'cut after', 'swallow', 'hang
 export async function startProxy(target) {
   const { hostname, port } = new URL(target)
   const links = new Set()
-  const state = { fault: null, after: 0, left: 0, happened: 0, most: 0 }
+  const state = { fault: null, after: 0, left: 0, happened: 0, most: 0, roundTrips: 0 }
   const isHung = () => state.fault === 'hang' && state.happened > 0
   const delay = () => (state.fault === 'delay' && state.after < 0 ? sleep(DELAY_MS) : undefined)
 
@@ -39,7 +39,16 @@ export async function startProxy(target) {
 
   const server = createServer({ noDelay: true }, (client) => {
     const upstream = connect({ host: hostname, port: Number(port), noDelay: true })
-    const link = { client, upstream, fault: null, requests: [], answers: [], isAbandoned: false, isAwaited: false }
+    const link = {
+      client,
+      upstream,
+      fault: null,
+      requests: [],
+      answers: [],
+      isAbandoned: false,
+      isAwaited: false,
+      isAnswered: true,
+    }
     links.add(link)
     state.most = Math.max(state.most, links.size)
     const end = () => {
@@ -49,6 +58,8 @@ export async function startProxy(target) {
     }
     const [toServer, toClient] = [inTurn(delay), inTurn(delay)]
     client.on('data', (bytes) => {
+      if (link.isAnswered) state.roundTrips += 1
+      link.isAnswered = false
       const fault = met()
       if (isHung()) link.requests.push(bytes)
       else if (fault === 'cut before') end()
@@ -60,6 +71,7 @@ export async function startProxy(target) {
     })
     upstream.on('data', (bytes) => {
       link.isAwaited = false
+      link.isAnswered = true
       if (link.fault === 'cut after') end()
       else if (isHung()) link.answers.push(bytes)
       else if (link.fault !== 'swallow') toClient(() => client.write(bytes))
@@ -92,6 +104,10 @@ export async function startProxy(target) {
     /** How many requests have met the fault. */
     get happened() {
       return state.happened
+    },
+    /** How often a client has sent something after the server had answered. */
+    get roundTrips() {
+      return state.roundTrips
     },
     /** How many connections there are. */
     get connections() {

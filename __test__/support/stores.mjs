@@ -46,6 +46,9 @@ export const places = {
 /** The names of those that every behaviour must hold on. */
 const tested = database ? ['postgres'] : Object.keys(places)
 
+/** The same, for suites that run on each in a way of their own. */
+export const testedPlaces = tested
+
 /** The names of those that several processes can share. */
 export const durablePlaces = tested.filter((name) => name !== 'memory')
 

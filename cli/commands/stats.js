@@ -66,7 +66,7 @@ async function wanted(store, word) {
 
 /** One that may not be looked into keeps nobody from the others. */
 function unmeasured(error) {
-  if (error.code !== 'WAYMARK_IO') throw error
+  if (!['WAYMARK_IO', 'WAYMARK_BUSY'].includes(error.code)) throw error
   return { trouble: error.message }
 }
 

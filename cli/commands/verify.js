@@ -43,7 +43,7 @@ async function verified(store, sessionId, watch) {
   try {
     return await store.verifySession(sessionId, watch)
   } catch (error) {
-    if (error.code !== 'WAYMARK_IO') throw error
+    if (!['WAYMARK_IO', 'WAYMARK_BUSY'].includes(error.code)) throw error
     const file = { path: sessionId, whole: false, error: error.message, code: error.code }
     return { sessionId, whole: false, checkpoints: [], agentCheckpoints: [], files: [file] }
   }

@@ -295,6 +295,12 @@ impl CheckpointEntry {
     Some(Self::new(CheckpointId::parse(id).ok()?, encoding, fallback_time))
   }
 
+  /// Whether it comes after another checkpoint; another encoding of the same does not.
+  #[must_use]
+  pub fn is_newer_than(&self, other: &Self) -> bool {
+    (self.made_at, &self.id) > (other.made_at, &other.id)
+  }
+
   /// Newest first.
   #[must_use]
   pub fn newest_first(&self, other: &Self) -> Ordering {

@@ -5,11 +5,17 @@
 //! clocks but when somebody else may take over.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::mem;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use crate::clock::now_us;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, LostLease, Result};
 use crate::id::SessionId;
+
+/// A record with this number, or a greater one, is damaged: numbers are microseconds since 1970, which reach it in the year 2255.
+/// JavaScript counts exactly up to here.
+pub const NUMBER_LIMIT: u64 = (1 << 53) - 1;
 
 /// Who owns a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,15 +49,39 @@ pub struct Record {
   pub owner: String,
   /// By the clock of the place, in milliseconds; 0 if it was given back.
   pub expires_at: u64,
+  /// When it was acquired or last renewed, by the same clock. Records of earlier versions do not say it.
+  pub began_at: Option<u64>,
 }
 
 impl Record {
+  /// An error if the number cannot be one that a store has given: the next owner would get the same number, or one that is
+  /// less. `remedy` says how to remove the record.
+  pub fn checked(self, name: &str, remedy: &str) -> Result<Self> {
+    if self.number < NUMBER_LIMIT {
+      return Ok(self);
+    }
+    let why = format!("no store gives leases the number {}. {remedy}", self.number);
+    Err(Error::corrupt(name, why))
+  }
+
   #[must_use]
   pub fn lease(&self, now: u64) -> Lease {
     Lease {
       number: self.number,
       owner: self.owner.clone(),
-      remaining_ms: self.expires_at.saturating_sub(now),
+      remaining_ms: self.remaining(now),
+    }
+  }
+
+  /// For how many milliseconds no one else can take it. That is never more than it was taken for: if the clock has been set back
+  /// to before it began, it lasts that long from when this process first sees it.
+  fn remaining(&self, now: u64) -> u64 {
+    match self.began_at {
+      Some(began_at) if now < began_at && began_at <= self.expires_at => {
+        let ttl = self.expires_at - began_at;
+        ttl.saturating_sub(Sightings::age_of((self.number, began_at, self.expires_at)))
+      }
+      _ => self.expires_at.saturating_sub(now),
     }
   }
 
@@ -67,7 +97,7 @@ impl Record {
 
   #[must_use]
   pub fn is_held(&self, now: u64) -> bool {
-    self.expires_at > now
+    self.remaining(now) > 0
   }
 
   /// The record of a new lease; or the one that is in its way. Its number is `fresh`, or one more than the last.
@@ -77,9 +107,13 @@ impl Record {
     match old {
       Some(old) if old.is_held(now) && !claim.is_forced => Err(old.lease(now)),
       _ => Ok(Self {
-        number: old.map_or(0, |old| old.number.saturating_add(1)).max(fresh),
+        // Records that were read are below the limit, so this is greater than the last number.
+        number: old
+          .map_or(0, |old| old.number.saturating_add(1))
+          .max(fresh.min(NUMBER_LIMIT - 1)),
         owner: claim.owner.to_owned(),
         expires_at: now.saturating_add(claim.ttl_ms),
+        began_at: Some(now),
       }),
     }
   }
@@ -91,6 +125,7 @@ impl Record {
     let own = old.filter(|old| old.number == number && !old.is_given_back())?;
     Some(Self {
       expires_at: now.saturating_add(ttl_ms),
+      began_at: Some(now),
       ..own.clone()
     })
   }
@@ -103,6 +138,29 @@ impl Record {
       expires_at: 0,
       ..own.clone()
     })
+  }
+}
+
+/// When this process first saw records that begin in the future. They are told apart by their number and their times: a
+/// renewal is another record. Forgetting one only lets its lease last longer.
+struct Sightings(HashMap<RecordKey, Instant>);
+
+/// Its number, when it began, and when it expires.
+type RecordKey = (u64, u64, u64);
+
+static SIGHTINGS: LazyLock<Mutex<Sightings>> = LazyLock::new(|| Mutex::new(Sightings(HashMap::new())));
+
+impl Sightings {
+  const MOST: usize = 10_000;
+
+  /// How many milliseconds ago, by a clock that is not set back.
+  fn age_of(record: RecordKey) -> u64 {
+    let sightings = &mut SIGHTINGS.lock().unwrap_or_else(PoisonError::into_inner).0;
+    if sightings.len() >= Self::MOST && !sightings.contains_key(&record) {
+      sightings.clear();
+    }
+    let seen = sightings.entry(record).or_insert_with(Instant::now);
+    u64::try_from(seen.elapsed().as_millis()).unwrap_or(u64::MAX)
   }
 }
 
@@ -140,14 +198,47 @@ pub fn refusal(session: &SessionId, fence: Option<u64>, lease: Option<&Lease>) -
       )
     }
   };
-  Error::new(Code::LeaseLost, message)
+  let lost = fence.map(|number| {
+    Box::new(LostLease {
+      session: session.clone(),
+      number,
+    })
+  });
+  Error {
+    lost,
+    ..Error::new(Code::LeaseLost, message)
+  }
 }
 
-/// Under which numbers a store writes.
+/// Under which numbers a store writes, and which of them were refused.
 #[derive(Debug, Default)]
-pub struct Fences(Mutex<HashMap<SessionId, u64>>);
+pub struct Fences {
+  numbers: Mutex<HashMap<SessionId, u64>>,
+  /// What nobody was told yet, with the message of the refusal.
+  lost: Mutex<Vec<(LostLease, String)>>,
+}
 
 impl Fences {
+  /// Remembers that a write was refused because its lease is lost. Refusals of writes without a lease are not remembered.
+  pub fn observe(&self, error: &Error) {
+    let Some(lost) = error
+      .lost
+      .as_deref()
+      .filter(|lost| self.of(&lost.session) == Some(lost.number))
+    else {
+      return;
+    };
+    let mut all = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+    if !all.iter().any(|(known, _)| known == lost) {
+      all.push((lost.clone(), error.message.clone()));
+    }
+  }
+
+  /// The leases that were found to be lost since this was last asked.
+  pub fn take_lost(&self) -> Vec<(LostLease, String)> {
+    mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner))
+  }
+
   #[must_use]
   pub fn of(&self, session: &SessionId) -> Option<u64> {
     self.lock().get(session).copied()
@@ -176,7 +267,7 @@ impl Fences {
   }
 
   fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, u64>> {
-    self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
   }
 }
 
@@ -239,6 +330,73 @@ mod tests {
   }
 
   #[test]
+  fn a_lease_lasts_no_longer_than_it_was_taken_for_when_the_clock_is_set_back() {
+    const HOUR: u64 = 3_600_000;
+    let (now, back) = (10 * HOUR, 9 * HOUR);
+    let with = |ttl_ms| Claim {
+      ttl_ms,
+      ..claim("dead")
+    };
+    // Acquired, and renewed long after it was acquired.
+    let both = |ttl_ms| {
+      let old = acquire(None, with(ttl_ms), now - 5 * HOUR).unwrap();
+      let renewed = Record::renew(Some(&old), old.number, ttl_ms, now).unwrap();
+      [acquire(None, with(ttl_ms), now).unwrap(), renewed]
+    };
+    for dead in both(60_000) {
+      let held = acquire(Some(&dead), claim("b"), back).unwrap_err();
+      assert!((1..=60_000).contains(&held.remaining_ms), "{held:?}");
+      assert!(!may_write(Some(&dead), None, back));
+    }
+    for dead in both(5) {
+      // Now it is seen.
+      let _ = dead.lease(back);
+      std::thread::sleep(std::time::Duration::from_millis(10));
+      assert!(!dead.is_held(back) && may_write(Some(&dead), None, back));
+      assert!(may_write(Some(&dead), Some(dead.number), back), "its owner may go on");
+      let next = acquire(Some(&dead), claim("b"), back).unwrap();
+      assert!(next.number > dead.number && next.is_held(back));
+    }
+  }
+
+  #[test]
+  fn a_record_that_does_not_say_when_it_began_lasts_until_it_expires() {
+    let mut old = acquire(None, claim("a"), 5000).unwrap();
+    old.began_at = None;
+    assert_eq!(old.lease(1000).remaining_ms, 5000);
+    assert!(!old.is_held(6000));
+    // An earlier version has renewed it, and kept what it does not know.
+    old.began_at = Some(9000);
+    assert_eq!(old.lease(1000).remaining_ms, 5000);
+  }
+
+  #[test]
+  fn a_number_that_no_store_gives_is_damage_and_no_two_owners_get_the_same() {
+    let with = |number| Record {
+      number,
+      ..acquire(None, claim("a"), 5000).unwrap()
+    };
+    for number in [
+      NUMBER_LIMIT,
+      1 << 53,
+      i64::MAX as u64 - 1,
+      i64::MAX as u64,
+      u64::MAX - 1,
+      u64::MAX,
+    ] {
+      let error = with(number).checked("The lease", "Remove it").unwrap_err();
+      assert_eq!(error.code, Code::Corrupt);
+      assert!(error.message.contains("Remove it"), "{error}");
+    }
+    let last = with(NUMBER_LIMIT - 1).checked("The lease", "").unwrap();
+    for fresh in [0, u64::MAX] {
+      let next = Record::acquire(Some(&last), claim("b"), 9000, fresh).unwrap();
+      assert!(next.number > last.number, "{fresh}");
+      assert!(next.checked("The lease", "").is_err());
+    }
+  }
+
+  #[test]
   fn a_lease_is_renewed_until_somebody_else_has_it() {
     let first = acquire(None, claim("a"), 5000).unwrap();
     let late = Record::renew(Some(&first), first.number, TTL, 9000).unwrap();
@@ -297,5 +455,23 @@ mod tests {
     let ahead = fences.fresh(&session()) + 1_000_000_000;
     fences.set(&session(), ahead);
     assert_eq!(fences.fresh(&session()), ahead + 1, "the clock was set back");
+  }
+
+  #[test]
+  fn a_refusal_is_remembered_for_the_lease_under_which_it_was_refused_and_for_no_other() {
+    let fences = Fences::default();
+    fences.set(&session(), 7);
+    fences.observe(&refusal(&session(), None, None));
+    fences.observe(&refusal(&session(), Some(6), None));
+    fences.observe(&refusal(&SessionId::parse("other").unwrap(), Some(7), None));
+    fences.observe(&Error::new(Code::Io, "no"));
+    assert!(fences.take_lost().is_empty());
+    for _ in 0..2 {
+      fences.observe(&refusal(&session(), Some(7), None));
+    }
+    let lost = fences.take_lost();
+    assert_eq!(lost.len(), 1);
+    assert_eq!((&lost[0].0.session, lost[0].0.number), (&session(), 7));
+    assert!(fences.take_lost().is_empty());
   }
 }

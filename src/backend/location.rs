@@ -8,45 +8,76 @@ use super::{Backend, FileBackend, MemoryBackend, PostgresBackend, Settings, Sqli
 use crate::error::{Error, Result};
 use crate::outside::absolute;
 
+/// What a location may be, for messages. They never quote the location: it may hold a password.
+const FORMS: &str = "a directory, \"sqlite:\" and the path of a file, \"postgres://user:password@host:port/database\" or \
+  \"memory:\"";
+
+/// Words that begin the URL of a database or of a web page, with common misspellings.
+const URL_WORDS: [&str; 14] = [
+  "postgres",
+  "postgresql",
+  "postgre",
+  "postgress",
+  "pgsql",
+  "psql",
+  "sqlite",
+  "sqlite3",
+  "mysql",
+  "mariadb",
+  "mongodb",
+  "redis",
+  "http",
+  "https",
+];
+
 /// The backend for what a caller gave as the base directory. Nothing is touched.
 pub fn open(location: &str, settings: Settings) -> Result<Arc<dyn Backend>> {
+  if location.is_empty() || location.contains('\0') {
+    return refused("is empty, or contains a NUL character", "");
+  }
+  if let Some(objection) = objection(location) {
+    return refused(objection, "");
+  }
   if location == "memory:" {
     return Ok(Arc::new(MemoryBackend::new(settings.keep_previous)));
   }
   if location.starts_with("memory:") {
-    return Err(Error::invalid_argument(format!(
-      "baseDir {location:?}: a store in memory has no name, write \"memory:\""
-    )));
+    return Err(Error::invalid_argument(
+      "baseDir \"memory:…\": a store in memory has no name, write \"memory:\"",
+    ));
   }
   if let Some(path) = location.strip_prefix("sqlite:") {
-    return Ok(Arc::new(SqliteBackend::new(database(location, path)?, settings)));
+    return Ok(Arc::new(SqliteBackend::new(database(path)?, settings)));
   }
   if postgres::is_url(location) {
     return Ok(Arc::new(PostgresBackend::new(location, settings)?));
   }
-  if let Some(scheme) = scheme(location) {
-    // What follows could be a password.
-    return Err(Error::invalid_argument(format!(
-      "baseDir \"{scheme}:…\": this version has no {scheme:?} store. Give a directory, \"sqlite:\" and a file, the URL of \
-       a PostgreSQL database, or \"memory:\"; for a directory of that name write \"./\" in front of it"
-    )));
-  }
-  if location.is_empty() || location.contains('\0') {
-    return Err(Error::invalid_argument(format!(
-      "baseDir {location:?} is not a directory name"
-    )));
+  if is_mistyped(location) {
+    return refused(MISTYPED, "; for a directory of that name write \"./\" in front of it");
   }
   Ok(Arc::new(FileBackend::new(absolute("baseDir", location)?, settings)))
 }
 
+fn refused<T>(objection: &str, alternative: &str) -> Result<T> {
+  let message = format!("baseDir {objection}. Write {FORMS}{alternative}");
+  Err(Error::invalid_argument(message))
+}
+
+const MISTYPED: &str = "looks like a URL that is mistyped, or that this version has no store for";
+
 /// The file of a database; `path` is what follows `sqlite:`.
-fn database(location: &str, path: &str) -> Result<PathBuf> {
+fn database(path: &str) -> Result<PathBuf> {
   let objection = if path == ":memory:" {
     "a store that lives and dies with the process is \"memory:\""
   } else if path.starts_with("//") || path.starts_with("file:") {
     // Conventions differ in whether three slashes mean an absolute path.
     "this is not a URL. Write \"sqlite:\" and the path of the file, such as \"sqlite:./store.db\""
-  } else if path.is_empty() || path.contains('\0') || path.ends_with(is_separator) {
+  } else if path.is_empty()
+    || path.ends_with(is_separator)
+    || objection(path).is_some()
+    || has_credentials(path)
+    || is_url_of_another_store(path)
+  {
     "write \"sqlite:\" and the path of a file, such as \"sqlite:./store.db\""
   } else {
     let file = absolute("baseDir", path)?;
@@ -55,14 +86,90 @@ fn database(location: &str, path: &str) -> Result<PathBuf> {
     }
     "this is a directory. Write \"sqlite:\" and the path of a file"
   };
-  Err(Error::invalid_argument(format!("baseDir {location:?}: {objection}")))
+  Err(Error::invalid_argument(format!("baseDir \"sqlite:…\": {objection}")))
+}
+
+/// Why no location of any form can be meant.
+fn objection(location: &str) -> Option<&'static str> {
+  const QUOTES: [char; 9] = ['"', '\'', '`', '“', '”', '‘', '’', '«', '»'];
+  // The name of a directory may end with an apostrophe.
+  let ends_quoted = location.ends_with(QUOTES) && location.contains("://");
+  if location.trim() != location {
+    Some("begins or ends with white space")
+  } else if location.starts_with(QUOTES) || ends_quoted {
+    Some("has quotation marks around it")
+  } else if has_url_as_directory(location) {
+    Some("is a path that contains the URL of a database. Give the URL as it is, without resolving it as a path")
+  } else {
+    None
+  }
+}
+
+/// Whether a location that is no path by its beginning is a URL, or a part of one.
+fn is_mistyped(location: &str) -> bool {
+  has_credentials(location)
+    || !is_explicit_path(location) && (is_url_of_another_store(location) || has_scheme(location))
+}
+
+/// Whether a location is `user:password@host/database`, `//user:password@host/database`, or a list of parameters.
+fn has_credentials(location: &str) -> bool {
+  let lower = location.to_ascii_lowercase();
+  if lower.contains("password=") || lower.contains("pwd=") {
+    return true;
+  }
+  let is_url_without_scheme = location.starts_with("//");
+  if is_explicit_path(location) && !is_url_without_scheme {
+    return false;
+  }
+  let authority = location.trim_start_matches('/').split_once(['/', '\\']);
+  let authority = authority.map_or_else(|| location.trim_start_matches('/'), |(first, _)| first);
+  match authority.split_once(':') {
+    // A password may have a slash in it.
+    Some((_, rest)) if is_url_without_scheme => rest.contains('@'),
+    Some(_) => location.contains('@'),
+    None => false,
+  }
+}
+
+/// Whether a path can only be meant as one: it begins like one, or names a Windows drive.
+fn is_explicit_path(location: &str) -> bool {
+  let mut bytes = location.bytes();
+  let (first, second, third) = (bytes.next(), bytes.next(), bytes.next());
+  let is_separator = |byte: Option<u8>| matches!(byte, Some(b'/' | b'\\'));
+  let is_drive = first.is_some_and(|letter| letter.is_ascii_alphabetic()) && second == Some(b':');
+  let is_home = first == Some(b'~') && (second.is_none() || is_separator(second));
+  let is_relative = matches!(location.split(['/', '\\']).next(), Some("." | ".."));
+  is_separator(first) || is_drive && is_separator(third) || is_home || is_relative
+}
+
+/// `scheme://…` of a store that there is not, or a known scheme without its colon.
+fn is_url_of_another_store(location: &str) -> bool {
+  let word = location
+    .split_once("//")
+    .map(|(word, _)| word.trim_end_matches([':', ';', ',', '.', ' ']));
+  location.contains("://") || word.is_some_and(is_url_word)
+}
+
+/// `/home/me/postgres:/user:password@host/db`: a URL that was resolved as a path.
+fn has_url_as_directory(location: &str) -> bool {
+  let mut parts = location.split(['/', '\\']).skip(1);
+  let is_url = |part: &str| {
+    part
+      .strip_suffix(':')
+      .is_some_and(|word| matches!(word, "postgres" | "postgresql"))
+  };
+  parts.any(is_url)
 }
 
 /// The `word:` that a location begins with. One letter is a Windows drive.
-fn scheme(location: &str) -> Option<&str> {
-  let (scheme, _) = location.split_once(':')?;
-  let is_word = scheme.len() > 1 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+');
-  is_word.then_some(scheme)
+fn has_scheme(location: &str) -> bool {
+  let is_word =
+    |scheme: &str| scheme.len() > 1 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+');
+  location.split_once(':').is_some_and(|(scheme, _)| is_word(scheme))
+}
+
+fn is_url_word(word: &str) -> bool {
+  URL_WORDS.iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
 #[cfg(test)]
@@ -100,6 +207,15 @@ mod tests {
     assert_eq!(location("postgresql://user:secret@host/db"), url);
   }
 
+  fn refusal(text: &str) -> String {
+    let error = open(text, Settings::default())
+      .map(|backend| backend.location())
+      .unwrap_err();
+    assert_eq!(error.code, Code::InvalidArgument, "{text}");
+    assert!(error.message.starts_with("baseDir "), "{error}");
+    error.message
+  }
+
   #[test]
   fn a_database_that_has_no_file_is_refused() {
     for text in [
@@ -109,22 +225,120 @@ mod tests {
       "sqlite:file:x.db?mode=ro",
       "sqlite:x/",
       "sqlite:/",
-      "sqlite:a\0b",
     ] {
-      let error = open(text, Settings::default())
-        .map(|backend| backend.location())
-        .unwrap_err();
-      assert!(error.message.starts_with(&format!("baseDir {text:?}: ")), "{error}");
-      assert_eq!(error.code, Code::InvalidArgument);
+      assert!(refusal(text).starts_with("baseDir \"sqlite:…\": "), "{text}");
     }
   }
 
   #[test]
   fn a_store_that_this_version_does_not_have_is_refused() {
-    for text in ["redis://user:secret@host/db", "memory:named", "", "a\0b"] {
-      let error = open(text, Settings::default()).unwrap_err();
-      assert!(error.message.starts_with("baseDir "), "{error}");
-      assert!(!error.message.contains("secret"), "{error}");
+    for text in ["redis://user:secret@host/db", "memory:named", "", "a\0b", "sqlite:a\0b"] {
+      assert!(!refusal(text).contains("secret"), "{text}");
+    }
+  }
+
+  #[test]
+  fn a_mistyped_url_is_refused_without_a_part_of_it() {
+    for text in [
+      "\"postgres://usr:s3cret@hst/dbx\"",
+      "'postgres://usr:s3cret@hst/dbx'",
+      "`postgres://usr:s3cret@hst/dbx`",
+      "“postgres://usr:s3cret@hst/dbx”",
+      "\"postgres://usr:s3cret@hst/dbx",
+      "postgres://usr:s3cret@hst/dbx\"",
+      "\"s3cret\"",
+      "'sqlite:s3cret.db'",
+      "sqlite:'s3cret.db'",
+      "sqlite:\"s3cret.db\"",
+      "sqlite: s3cret.db",
+      "sqlite://usr:s3cret@hst/dbx",
+      "sqlite:postgres://usr:s3cret@hst/dbx",
+      "sqlite:usr:s3cret@hst/dbx",
+      "sqlite//s3cret.db",
+      "SQLITE:s3cret.db",
+      "Sqlite://s3cret.db",
+      "sqlite3:s3cret.db",
+      "postgres//usr:s3cret@hst/dbx",
+      "postgres//hst/s3cret",
+      "postgresql//usr:s3cret@hst/dbx",
+      "postgresql//s3cret",
+      "postgre//s3cret",
+      "postgres;//s3cret",
+      "postgres:/s3cret",
+      "postgres:s3cret",
+      "postgres:\\\\usr:s3cret@hst",
+      "postgre://usr:s3cret@hst/dbx",
+      "post-gres://usr:s3cret@hst/dbx",
+      "postgres ://usr:s3cret@hst/dbx",
+      "POSTGRES://usr:s3cret@hst/dbx",
+      "Postgresql://usr:s3cret@hst/dbx",
+      "http://s3cret.example/",
+      "https://s3cret.example/",
+      "HTTPS://s3cret.example/",
+      "file:///s3cret",
+      "mysql://usr:s3cret@hst/dbx",
+      "s3cret://",
+      "jdbc:postgresql://hst/dbx?user=usr&password=s3cret",
+      "DATABASE_URL=postgres://usr:s3cret@hst/dbx",
+      " postgres://usr:s3cret@hst/dbx",
+      "postgres://usr:s3cret@hst/dbx ",
+      "postgres://usr:s3cret@hst/dbx\n",
+      "\tsqlite:s3cret.db",
+      "sqlite:s3cret.db\n",
+      " s3cret",
+      "/s3cret\n",
+      "memory: ",
+      "usr:s3cret@hst/dbx",
+      "usr:s3cret@hst",
+      "my_usr:s3/cret@hst/dbx",
+      "u:s3cret@hst/dbx",
+      "//usr:s3cret@hst/dbx",
+      "//usr:s3cret@hst:5432/dbx",
+      "host=hst user=usr password=s3cret dbname=dbx",
+      "Server=hst;Pwd=s3cret",
+      "/home/me/postgres:/usr:s3cret@hst/dbx",
+      "./postgresql:/usr:s3cret@hst/dbx",
+      "C:\\me\\postgres:\\usr:s3cret@hst\\dbx",
+    ] {
+      let message = refusal(text);
+      assert!(message.to_lowercase().contains("write"), "{text:?}: {message}");
+      for part in ["s3", "cret", "usr", "hst", "dbx"] {
+        assert!(!message.contains(part), "{text:?}: {message}");
+      }
+    }
+  }
+
+  #[test]
+  fn a_path_that_only_resembles_a_url_is_a_path() {
+    for text in [
+      "C:\\stores\\a@b",
+      "C:/stores/a@b",
+      "c:/",
+      "\\\\server\\share\\store",
+      "//server/share/store",
+      "\\\\?\\C:\\stores\\a@b",
+      "stores//nested",
+      "postgres",
+      "postgres/data",
+      "sqlite/store",
+      "./postgres//data",
+      "http",
+      "me@example.com",
+      "2024-01-01T10:00:00",
+      "./odd:name",
+      "./usr:pw@host",
+      "/usr:pw@host",
+      "with space/and 'quotes' inside",
+      "a+b",
+      "~/store",
+      "sqlite:C:/stores/a@b.db",
+      "sqlite:C:\\stores\\a.db",
+      "sqlite:a:b.db",
+      "sqlite:\\\\server\\share\\a.db",
+      "sqlite:o'clock.db",
+    ] {
+      let opened = open(text, Settings::default());
+      assert!(opened.is_ok(), "{text}: {:?}", opened.err());
     }
   }
 }

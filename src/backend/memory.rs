@@ -1,14 +1,16 @@
 //! A store that lives and dies with the process: for tests and caches.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::item::RESULTS;
 use super::lease::{self, Record};
 use super::{
-  Acquired, After, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Content, Document, Encoding, Fences,
-  Footing, Item, Lease, Look, Peek, Peeked, Put, Series, Supply, Usage, is_beginning,
+  Acquired, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Condition, Content, DeletedSession, Document,
+  Encoding, Fences, Footing, IsLabelled, Item, KeyMerge, LabelsChange, Lease, Look, Page, Peek, Peeked, Precondition,
+  Put, Series, Supply, Surplus, Usage, Wanted, time_in_id,
 };
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
@@ -26,83 +28,179 @@ pub struct MemoryBackend {
 
 #[derive(Debug, Default)]
 struct Contents {
-  /// Items other than checkpoints, by their names.
+  /// Items other than checkpoints and keys, by their names.
   documents: BTreeMap<String, Vec<u8>>,
-  checkpoints: BTreeMap<Key, StoredCheckpoint>,
-  /// What deltas stand on.
-  keys: BTreeMap<(Option<AgentId>, CheckpointId), Vec<u8>>,
+  /// Checkpoints and what deltas are based on: the session's own, and those of its agents.
+  rows: BTreeMap<Option<AgentId>, Row>,
   damaged: Vec<Vec<u8>>,
 }
 
-type Key = (Option<AgentId>, CheckpointId, Encoding);
+/// The checkpoints of one series. Each id is there once, so storing and removing one costs the same however many there are.
+#[derive(Debug, Default)]
+struct Row {
+  checkpoints: HashMap<CheckpointId, StoredCheckpoint>,
+  /// All of them, oldest first.
+  order: BTreeSet<Place>,
+  /// Those that retention may remove, oldest first.
+  unpinned: BTreeSet<Place>,
+  keys: BTreeMap<CheckpointId, Vec<u8>>,
+  /// How many deltas need a key.
+  users: HashMap<CheckpointId, usize>,
+}
+
+/// Where a checkpoint stands in the order of its series.
+type Place = (u64, CheckpointId);
 
 #[derive(Debug)]
 struct StoredCheckpoint {
+  encoding: Encoding,
   bytes: Vec<u8>,
-  stored_at: u64,
+  made_at: u64,
   is_pinned: bool,
+  /// The key that a delta is based on.
+  key: Option<CheckpointId>,
 }
 
-fn key(agent: Option<&AgentId>, id: &CheckpointId, encoding: Encoding) -> Key {
-  (agent.cloned(), id.clone(), encoding)
-}
-
-impl Contents {
-  fn put(&mut self, item: Item<'_>, bytes: Vec<u8>) {
-    if let Item::Checkpoint(agent, id, encoding) = item {
-      let stored = StoredCheckpoint {
-        bytes,
-        stored_at: now_ms(),
-        is_pinned: self.is_pinned(agent, id),
-      };
-      self.checkpoints.insert(key(agent, id, encoding), stored);
-    } else if let Item::Key(agent, id) = item {
-      self.keys.insert((agent.cloned(), id.clone()), bytes);
-    } else {
-      self.documents.insert(item.to_string(), bytes);
-    }
+impl Row {
+  fn entry(&self, id: &CheckpointId) -> Option<CheckpointEntry> {
+    let stored = self.checkpoints.get(id)?;
+    Some(CheckpointEntry {
+      id: id.clone(),
+      encoding: stored.encoding,
+      made_at: stored.made_at,
+      is_pinned: stored.is_pinned,
+    })
   }
 
-  /// Removes a checkpoint, and the key that it was the last one to stand on.
-  fn remove(&mut self, item: Item<'_>) -> Option<Vec<u8>> {
-    let bytes = self.take(item)?;
-    if let Item::Checkpoint(agent, _, Encoding::Delta) = item
-      && let Some(reference) = Reference::of(&bytes)
-      && !self.keys_in_use(agent).contains(&reference.key)
+  fn newest_first(&self) -> impl Iterator<Item = CheckpointEntry> {
+    self.order.iter().rev().filter_map(|(_, id)| self.entry(id))
+  }
+
+  /// Stores a checkpoint, in place of the same in any encoding, and removes the key that nothing is based on any more.
+  fn put(&mut self, id: &CheckpointId, encoding: Encoding, bytes: Vec<u8>) {
+    let key = (encoding == Encoding::Delta).then(|| Reference::of(&bytes)).flatten();
+    let key = key.map(|reference| reference.key);
+    if let Some(key) = &key {
+      *self.users.entry(key.clone()).or_default() += 1;
+    }
+    let old = self.take(id);
+    let stored = StoredCheckpoint {
+      encoding,
+      bytes,
+      made_at: time_in_id(id.as_str()).unwrap_or_else(now_ms),
+      is_pinned: old.as_ref().is_some_and(|old| old.is_pinned),
+      key,
+    };
+    self.insert(id.clone(), stored);
+    self.release(old.and_then(|old| old.key));
+  }
+
+  fn insert(&mut self, id: CheckpointId, stored: StoredCheckpoint) {
+    let place = (stored.made_at, id.clone());
+    if !stored.is_pinned {
+      self.unpinned.insert(place.clone());
+    }
+    self.order.insert(place);
+    self.checkpoints.insert(id, stored);
+  }
+
+  /// Removes a checkpoint; its key stays.
+  fn take(&mut self, id: &CheckpointId) -> Option<StoredCheckpoint> {
+    let stored = self.checkpoints.remove(id)?;
+    let place = (stored.made_at, id.clone());
+    self.order.remove(&place);
+    self.unpinned.remove(&place);
+    if let Some(key) = &stored.key
+      && let Some(users) = self.users.get_mut(key)
     {
-      self.keys.remove(&(agent.cloned(), reference.key));
-    }
-    Some(bytes)
-  }
-
-  fn keys_in_use(&self, of: Option<&AgentId>) -> BTreeSet<CheckpointId> {
-    let own = self.checkpoints.iter().filter(|((agent, ..), _)| agent.as_ref() == of);
-    own
-      .filter_map(|(_, stored)| Some(Reference::of(&stored.bytes)?.key))
-      .collect()
-  }
-
-  /// Makes or extends a key, and says how long it is then; `None` if it has not what is needed.
-  fn extend_key(&mut self, series: &Series, footing: Footing<'_>) -> Option<u64> {
-    let name = (series.agent.clone(), footing.key.clone());
-    if footing.known == 0 {
-      let key = self.keys.entry(name).or_default();
-      if !is_beginning(footing.added, key) {
-        *key = footing.added.to_vec();
+      *users -= 1;
+      if *users == 0 {
+        self.users.remove(key);
       }
-      return Some(key.len() as u64);
+    }
+    Some(stored)
+  }
+
+  /// Removes a checkpoint, and its key if nothing else is based on it.
+  fn remove(&mut self, id: &CheckpointId) -> Option<Vec<u8>> {
+    let stored = self.take(id)?;
+    self.release(stored.key);
+    Some(stored.bytes)
+  }
+
+  fn release(&mut self, key: Option<CheckpointId>) {
+    if let Some(key) = key
+      && !self.users.contains_key(&key)
+    {
+      self.keys.remove(&key);
+    }
+  }
+
+  /// Changes what is known of a checkpoint beside its bytes, and says whether it is there.
+  fn change(&mut self, id: &CheckpointId, change: impl FnOnce(&mut StoredCheckpoint)) -> bool {
+    let Some(mut stored) = self.checkpoints.remove(id) else {
+      return false;
+    };
+    let place = (stored.made_at, id.clone());
+    self.order.remove(&place);
+    self.unpinned.remove(&place);
+    change(&mut stored);
+    self.insert(id.clone(), stored);
+    true
+  }
+
+  /// Makes or extends a key, and says how long it is then; `None` if it is not what the delta needs.
+  fn extend_key(&mut self, footing: Footing<'_>) -> Option<u64> {
+    if footing.known == 0 {
+      let present = self.keys.get(footing.key).map(Vec::as_slice);
+      match KeyMerge::of(footing.added, present) {
+        KeyMerge::Write => drop(self.keys.insert(footing.key.clone(), footing.added.to_vec())),
+        KeyMerge::Keep => {}
+        KeyMerge::Refuse => return None,
+      }
     }
     let known = usize::try_from(footing.known).unwrap_or(usize::MAX);
-    let key = self.keys.get_mut(&name).filter(|key| key.len() >= known)?;
-    if !footing.added.is_empty() {
+    let key = self.keys.get_mut(footing.key).filter(|key| key.len() >= known)?;
+    if known > 0 && !footing.added.is_empty() {
       key.truncate(known);
       key.extend_from_slice(footing.added);
     }
     Some(key.len() as u64)
   }
 
+  fn unused_keys(&self) -> Vec<CheckpointId> {
+    let unused = self.keys.keys().filter(|key| !self.users.contains_key(*key));
+    unused.cloned().collect()
+  }
+}
+
+impl Contents {
+  fn row(&self, agent: Option<&AgentId>) -> Option<&Row> {
+    self.rows.get(&agent.cloned())
+  }
+
+  fn row_mut(&mut self, agent: Option<&AgentId>) -> &mut Row {
+    self.rows.entry(agent.cloned()).or_default()
+  }
+
+  fn put(&mut self, item: Item<'_>, bytes: Vec<u8>) {
+    match item {
+      Item::Checkpoint(agent, id, encoding) => self.row_mut(agent).put(id, encoding, bytes),
+      Item::Key(agent, id) => drop(self.row_mut(agent).keys.insert(id.clone(), bytes)),
+      _ => drop(self.documents.insert(item.to_string(), bytes)),
+    }
+  }
+
+  fn remove(&mut self, item: Item<'_>) -> Option<Vec<u8>> {
+    match item {
+      Item::Checkpoint(agent, id, _) => self.row_mut(agent).remove(id),
+      _ => self.take(item),
+    }
+  }
+
   fn is_empty(&self) -> bool {
-    self.documents.is_empty() && self.checkpoints.is_empty() && self.damaged.is_empty()
+    let has_checkpoints = self.rows.values().any(|row| !row.checkpoints.is_empty());
+    self.documents.is_empty() && !has_checkpoints && self.damaged.is_empty()
   }
 
   /// Replaces a document; as many earlier ones as are wanted stay.
@@ -114,7 +212,7 @@ impl Contents {
           self.documents.insert(Item::Previous(document, back).to_string(), moved);
         }
       }
-      // Somebody may have kept more before.
+      // Another store may have kept more before.
       for back in keep_previous + 1.. {
         if self
           .documents
@@ -128,56 +226,27 @@ impl Contents {
     self.put(Item::Document(document), bytes);
   }
 
-  fn is_pinned(&self, agent: Option<&AgentId>, id: &CheckpointId) -> bool {
-    Encoding::ALL
-      .iter()
-      .filter_map(|encoding| self.checkpoints.get(&key(agent, id, *encoding)))
-      .any(|stored| stored.is_pinned)
-  }
-
-  /// Of one id, all encodings are pinned, or none. The answer is whether there is any.
-  fn pin(&mut self, agent: Option<&AgentId>, id: &CheckpointId, is_pinned: bool) -> bool {
-    let mut was_there = false;
-    for ((of_agent, known, _), stored) in &mut self.checkpoints {
-      if of_agent.as_ref() == agent && known == id {
-        stored.is_pinned = is_pinned;
-        was_there = true;
-      }
-    }
-    was_there
-  }
-
   fn get(&self, item: Item<'_>) -> Option<&Vec<u8>> {
     match item {
-      Item::Key(agent, id) => self.keys.get(&(agent.cloned(), id.clone())),
+      Item::Key(agent, id) => self.row(agent)?.keys.get(id),
       Item::Checkpoint(agent, id, encoding) => {
-        let stored = self.checkpoints.get(&key(agent, id, encoding))?;
-        Some(&stored.bytes)
+        let stored = self.row(agent)?.checkpoints.get(id)?;
+        (stored.encoding == encoding).then_some(&stored.bytes)
       }
       _ => self.documents.get(&item.to_string()),
     }
   }
 
+  /// Removes an item, and nothing with it.
   fn take(&mut self, item: Item<'_>) -> Option<Vec<u8>> {
     match item {
-      Item::Checkpoint(agent, id, encoding) => {
-        let stored = self.checkpoints.remove(&key(agent, id, encoding))?;
-        Some(stored.bytes)
+      Item::Checkpoint(agent, id, _) => {
+        self.get(item)?;
+        Some(self.row_mut(agent).take(id)?.bytes)
       }
-      Item::Key(agent, id) => self.keys.remove(&(agent.cloned(), id.clone())),
+      Item::Key(agent, id) => self.row_mut(agent).keys.remove(id),
       _ => self.documents.remove(&item.to_string()),
     }
-  }
-
-  fn of_series<'a>(&'a self, series: &'a Series) -> impl Iterator<Item = CheckpointEntry> + 'a {
-    let own = self
-      .checkpoints
-      .iter()
-      .filter(|((agent, ..), _)| *agent == series.agent);
-    own.map(|((_, id, encoding), stored)| CheckpointEntry {
-      is_pinned: stored.is_pinned,
-      ..CheckpointEntry::new(id.clone(), *encoding, || stored.stored_at)
-    })
   }
 }
 
@@ -204,13 +273,15 @@ impl MemoryBackend {
 
   /// Whether somebody may write, before it is known whether anything is to be written.
   fn look_at_lease(&self, session: &SessionId) -> Result<()> {
-    lease::admit(self.records().get(session), session, self.fences.of(session), now_ms()).map(drop)
+    let admitted = lease::admit(self.records().get(session), session, self.fences.of(session), now_ms());
+    admitted.inspect_err(|error| self.fences.observe(error)).map(drop)
   }
 
   /// To be called under the lock of the sessions.
   fn admit(&self, session: &SessionId) -> Result<()> {
     let mut records = self.records();
-    let ended = lease::admit(records.get(session), session, self.fences.of(session), now_ms())?;
+    let admitted = lease::admit(records.get(session), session, self.fences.of(session), now_ms());
+    let ended = admitted.inspect_err(|error| self.fences.observe(error))?;
     if let Some(ended) = ended {
       records.insert(session.clone(), ended);
     }
@@ -264,12 +335,9 @@ impl Backend for MemoryBackend {
 
   fn agents(&self, session: &SessionId) -> Result<Vec<AgentId>> {
     let sessions = self.lock();
-    let keys = sessions
-      .get(session)
-      .into_iter()
-      .flat_map(|contents| contents.checkpoints.keys());
-    let agents: BTreeSet<_> = keys.filter_map(|(agent, ..)| agent.clone()).collect();
-    Ok(agents.into_iter().collect())
+    let rows = sessions.get(session).into_iter().flat_map(|contents| &contents.rows);
+    let with_checkpoints = rows.filter(|(_, row)| !row.checkpoints.is_empty());
+    Ok(with_checkpoints.filter_map(|(agent, _)| agent.clone()).collect())
   }
 
   fn delete_session(&self, session: &SessionId) -> Result<Option<Error>> {
@@ -277,18 +345,36 @@ impl Backend for MemoryBackend {
     Ok(None)
   }
 
+  fn delete_session_if(
+    &self,
+    session: &SessionId,
+    limit: u64,
+    condition: &mut Condition<'_>,
+  ) -> Result<Option<DeletedSession>> {
+    let mut sessions = self.lock();
+    self.look_at_lease(session)?;
+    let document = sessions.get(session).and_then(|contents| contents.get(Item::SESSION));
+    if let Some(size) = document.map(|bytes| bytes.len() as u64).filter(|size| *size > limit) {
+      return Err(Error::too_large(&self.name_of(session, Item::SESSION), size, limit));
+    }
+    if !condition(document.map(Vec::as_slice))? {
+      return Ok(None);
+    }
+    self.admit(session)?;
+    sessions.remove(session);
+    Ok(Some(DeletedSession { left: None }))
+  }
+
   fn found(&self, session: &SessionId, supply: &mut Supply<'_>) -> Result<bool> {
     let mut contents = Contents::default();
     supply(&mut |arrival| {
       let bytes = self.bytes(session, arrival.item, arrival.content)?;
       contents.put(arrival.item, bytes);
-      if let Item::Checkpoint(agent, id, encoding) = arrival.item {
-        if let Some(stored) = contents.checkpoints.get_mut(&key(agent, id, encoding)) {
-          stored.stored_at = arrival.made_at.unwrap_or(stored.stored_at);
-        }
-        if arrival.is_pinned {
-          contents.pin(agent, id, true);
-        }
+      if let Item::Checkpoint(agent, id, _) = arrival.item {
+        contents.row_mut(agent).change(id, |stored| {
+          stored.made_at = arrival.made_at.unwrap_or(stored.made_at);
+          stored.is_pinned |= arrival.is_pinned;
+        });
       }
       Ok(())
     })?;
@@ -317,33 +403,42 @@ impl Backend for MemoryBackend {
     let bytes = self.bytes(&series.session, item, new.content)?;
     let size = bytes.len() as u64;
     let mut sessions = self.lock_for(&series.session)?;
-    let contents = sessions.entry(series.session.clone()).or_default();
-    let newest = match new.after {
-      After::Any => None,
-      After::Newest(_) => contents.of_series(series).min_by(CheckpointEntry::newest_first),
+    let row = sessions.get(&series.session);
+    let row = row.and_then(|contents| contents.row(series.agent.as_ref()));
+    let refusal = match new.precondition {
+      Precondition::None => None,
+      Precondition::Exists => {
+        let is_stored = row.is_some_and(|row| row.checkpoints.contains_key(id));
+        (!is_stored).then_some(Put::Missing)
+      }
+      Precondition::Newest(newest) => {
+        let entry = CheckpointEntry::new(id.clone(), new.encoding, now_ms);
+        let mut entries = row.into_iter().flat_map(Row::newest_first);
+        newest.refusal(&entry, &mut entries)
+      }
     };
-    if let Some(conflict) = new.after.conflict(newest.as_ref().map(|newest| &newest.id)) {
-      return Ok(conflict);
+    if let Some(refusal) = refusal {
+      return Ok(refusal);
     }
+    let contents = sessions.entry(series.session.clone()).or_default();
+    let row = contents.row_mut(series.agent.as_ref());
     let key = match new.footing {
       None => None,
-      Some(footing) => match contents.extend_key(series, footing) {
+      Some(footing) => match row.extend_key(footing) {
         Some(size) => Some(Look { size, modified: 0 }),
         None => return Ok(Put::KeyIsGone),
       },
     };
-    contents.put(item, bytes);
+    row.put(id, new.encoding, bytes);
     Ok(Put::Stored { size, key })
   }
 
   fn keys(&self, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {
     let sessions = self.lock();
-    let keys = sessions
-      .get(&series.session)
-      .into_iter()
-      .flat_map(|contents| &contents.keys);
-    let own = keys.filter(|((agent, _), _)| *agent == series.agent);
-    Ok(own.map(|((_, id), bytes)| (id.clone(), bytes.len() as u64)).collect())
+    let contents = sessions.get(&series.session);
+    let row = contents.and_then(|contents| contents.row(series.agent.as_ref()));
+    let keys = row.into_iter().flat_map(|row| &row.keys);
+    Ok(keys.map(|(id, bytes)| (id.clone(), bytes.len() as u64)).collect())
   }
 
   fn remove_unused_keys(&self, series: &Series) -> Result<u64> {
@@ -351,17 +446,13 @@ impl Backend for MemoryBackend {
     let Some(contents) = sessions.get_mut(&series.session) else {
       return Ok(0);
     };
-    let in_use = contents.keys_in_use(series.agent.as_ref());
-    let keys = contents.keys.iter();
-    let unused = keys.filter(|((agent, id), _)| *agent == series.agent && !in_use.contains(id));
-    let unused: Vec<_> = unused.map(|(name, bytes)| (name.clone(), bytes.len() as u64)).collect();
+    let row = contents.row_mut(series.agent.as_ref());
+    let unused = row.unused_keys();
     if !unused.is_empty() {
       self.admit(&series.session)?;
     }
-    for (name, _) in &unused {
-      contents.keys.remove(name);
-    }
-    Ok(unused.iter().map(|(_, size)| size).sum())
+    let removed = unused.iter().filter_map(|key| row.keys.remove(key));
+    Ok(removed.map(|bytes| bytes.len() as u64).sum())
   }
 
   fn write_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
@@ -385,6 +476,24 @@ impl Backend for MemoryBackend {
       self.admit(session)?;
       let contents = sessions.entry(session.clone()).or_default();
       contents.replace(document, bytes, self.keep_previous);
+    }
+    Ok(())
+  }
+
+  fn update_labels(&self, session: &SessionId, _limit: u64, change: &mut LabelsChange<'_>) -> Result<()> {
+    let mut sessions = self.lock();
+    self.look_at_lease(session)?;
+    let contents = sessions.get(session);
+    let old = contents.and_then(|contents| contents.get(Item::LABELS)).cloned();
+    let row = contents.and_then(|contents| contents.row(None));
+    let entries: Vec<_> = row.into_iter().flat_map(Row::newest_first).collect();
+    if let Some(labels) = change(old, &entries)? {
+      self.admit(session)?;
+      let contents = sessions.entry(session.clone()).or_default();
+      match labels.document {
+        Some(document) => contents.put(Item::LABELS, document),
+        None => drop(contents.take(Item::LABELS)),
+      }
     }
     Ok(())
   }
@@ -442,12 +551,18 @@ impl Backend for MemoryBackend {
     Ok(Some(format!("memory:{session}/{name}")))
   }
 
-  fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<bool> {
+  fn retire(&self, series: &Series, entry: &CheckpointEntry, spare: Option<IsLabelled>) -> Result<bool> {
     let mut sessions = self.lock_for(&series.session)?;
-    let contents = sessions.get_mut(&series.session);
-    let contents = contents.filter(|contents| !contents.is_pinned(series.agent.as_ref(), &entry.id));
-    let taken = contents.and_then(|contents| contents.remove(series.item_of(entry)));
-    Ok(taken.is_some())
+    let Some(contents) = sessions.get_mut(&series.session) else {
+      return Ok(false);
+    };
+    let labels = contents.get(Item::LABELS);
+    let is_labelled = spare
+      .zip(labels)
+      .is_some_and(|(spare, labels)| spare(labels, &entry.id));
+    let row = contents.row_mut(series.agent.as_ref());
+    let is_pinned = row.checkpoints.get(&entry.id).is_some_and(|stored| stored.is_pinned);
+    Ok(!is_pinned && !is_labelled && row.remove(&entry.id).is_some())
   }
 
   fn confirm_retired(&self, _series: &Series) -> Result<()> {
@@ -455,30 +570,70 @@ impl Backend for MemoryBackend {
   }
 
   fn set_made_at(&self, series: &Series, entry: &CheckpointEntry) -> Result<()> {
-    let key = key(series.agent.as_ref(), &entry.id, entry.encoding);
     let mut sessions = self.lock_for(&series.session)?;
-    let contents = sessions.get_mut(&series.session);
-    if let Some(stored) = contents.and_then(|contents| contents.checkpoints.get_mut(&key)) {
-      stored.stored_at = entry.made_at;
+    if let Some(contents) = sessions.get_mut(&series.session) {
+      let row = contents.row_mut(series.agent.as_ref());
+      row.change(&entry.id, |stored| stored.made_at = entry.made_at);
     }
     Ok(())
   }
 
   fn set_pinned(&self, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool> {
     let mut sessions = self.lock_for(&series.session)?;
-    let contents = sessions.get_mut(&series.session);
-    Ok(contents.is_some_and(|contents| contents.pin(series.agent.as_ref(), id, is_pinned)))
+    let Some(contents) = sessions.get_mut(&series.session) else {
+      return Ok(false);
+    };
+    let row = contents.row_mut(series.agent.as_ref());
+    Ok(row.change(id, |stored| stored.is_pinned = is_pinned))
   }
 
   fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>> {
     let sessions = self.lock();
     let contents = sessions.get(&series.session);
-    let mut entries: Vec<_> = contents
-      .into_iter()
-      .flat_map(|contents| contents.of_series(series))
-      .collect();
-    entries.sort_by(CheckpointEntry::newest_first);
-    Ok(entries)
+    let row = contents.and_then(|contents| contents.row(series.agent.as_ref()));
+    Ok(row.into_iter().flat_map(Row::newest_first).collect())
+  }
+
+  fn find(&self, series: &Series, id: &CheckpointId) -> Result<Option<CheckpointEntry>> {
+    let sessions = self.lock();
+    let contents = sessions.get(&series.session);
+    let row = contents.and_then(|contents| contents.row(series.agent.as_ref()));
+    Ok(row.and_then(|row| row.entry(id)))
+  }
+
+  fn page(&self, series: &Series, after: Option<&CheckpointEntry>, limit: usize) -> Result<Page> {
+    let sessions = self.lock();
+    let contents = sessions.get(&series.session);
+    let Some(row) = contents.and_then(|contents| contents.row(series.agent.as_ref())) else {
+      return Ok(Page::default());
+    };
+    let end = after.map_or(Bound::Unbounded, |after| {
+      Bound::Excluded((after.made_at, after.id.clone()))
+    });
+    let places = row.order.range((Bound::Unbounded, end)).rev();
+    Ok(Page {
+      entries: places.filter_map(|(_, id)| row.entry(id)).take(limit).collect(),
+      total: row.checkpoints.len(),
+    })
+  }
+
+  fn surplus(&self, series: &Series, wanted: Wanted) -> Result<Surplus> {
+    let sessions = self.lock();
+    let contents = sessions.get(&series.session);
+    let Some(row) = contents.and_then(|contents| contents.row(series.agent.as_ref())) else {
+      return Ok(Surplus::default());
+    };
+    let Wanted::Beyond(keep) = wanted else {
+      return Ok(Surplus::of(row.newest_first().collect::<Vec<_>>().iter(), wanted));
+    };
+    let beyond = row.unpinned.iter().take(row.unpinned.len().saturating_sub(keep));
+    let mut entries: Vec<_> = beyond.filter_map(|(_, id)| row.entry(id)).collect();
+    entries.reverse();
+    Ok(Surplus {
+      newest: row.order.last().and_then(|(_, id)| row.entry(id)),
+      entries,
+      warning: None,
+    })
   }
 
   fn results(&self, session: &SessionId) -> Result<Vec<TaskId>> {
@@ -493,11 +648,8 @@ impl Backend for MemoryBackend {
 
   fn sessions_with_checkpoint(&self, id: &CheckpointId) -> Result<Vec<SessionId>> {
     let sessions = self.lock();
-    let holding = sessions.iter().filter(|(_, contents)| {
-      Encoding::ALL
-        .iter()
-        .any(|encoding| contents.checkpoints.contains_key(&key(None, id, *encoding)))
-    });
+    let holds = |contents: &Contents| contents.row(None).is_some_and(|row| row.checkpoints.contains_key(id));
+    let holding = sessions.iter().filter(|(_, contents)| holds(contents));
     Ok(holding.map(|(session, _)| session.clone()).collect())
   }
 
@@ -506,34 +658,28 @@ impl Backend for MemoryBackend {
     let Some(contents) = sessions.get(session) else {
       return Ok(Usage::default());
     };
+    let own = contents.row(None);
     let documents = contents.documents.values().map(Vec::len);
-    let checkpoints = contents.checkpoints.values().map(|stored| stored.bytes.len());
-    let count = |of_agents| {
-      let keys = contents.checkpoints.keys();
-      keys.filter(|(agent, ..)| agent.is_some() == of_agents).count() as u64
-    };
+    let in_rows = contents.rows.values().flat_map(|row| {
+      let checkpoints = row.checkpoints.values().map(|stored| stored.bytes.len());
+      checkpoints.chain(row.keys.values().map(Vec::len))
+    });
+    let of_agents = contents.rows.iter().filter(|(agent, _)| agent.is_some());
     Ok(Usage {
       total_bytes: documents
-        .chain(checkpoints)
-        .chain(contents.keys.values().map(Vec::len))
+        .chain(in_rows)
         .chain(contents.damaged.iter().map(Vec::len))
         .map(|size| size as u64)
         .sum(),
-      checkpoints: count(false),
-      pinned: contents
-        .checkpoints
-        .iter()
-        .filter(|((agent, ..), stored)| agent.is_none() && stored.is_pinned)
-        .count() as u64,
-      agent_checkpoints: count(true),
+      checkpoints: own.map_or(0, |row| row.checkpoints.len() as u64),
+      pinned: own.map_or(0, |row| (row.checkpoints.len() - row.unpinned.len()) as u64),
+      agent_checkpoints: of_agents.map(|(_, row)| row.checkpoints.len() as u64).sum(),
       results: contents
         .documents
         .keys()
         .filter(|name| name.starts_with(RESULTS))
         .count() as u64,
-      newest: contents
-        .of_series(&session.into())
-        .min_by(CheckpointEntry::newest_first),
+      newest: own.and_then(|row| row.newest_first().next()),
     })
   }
 

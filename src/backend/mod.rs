@@ -1,5 +1,7 @@
 //! Where bytes live: one small, blocking trait, and the places that implement it.
 
+use std::borrow::Borrow;
+use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Write};
 use std::slice;
@@ -35,7 +37,8 @@ pub struct Settings {
   pub must_exist: bool,
   /// How many earlier versions of the session document and the task tree stay.
   pub keep_previous: u32,
-  /// How long a call to a server may take in all: waiting for a connection, and trying again.
+  /// How long a call waits for a lock that another process holds; on a server, how long it may take in all, with waiting for
+  /// a connection and trying again.
   pub timeout: Duration,
   /// How many connections to a server there are at most.
   pub max_connections: usize,
@@ -133,10 +136,26 @@ impl Footing<'_> {
   }
 }
 
-/// Whether a key that is to be made is only the beginning of what is there: somebody else brought it here at the same time, and
-/// has stored something on it already.
-fn is_beginning(key: &[u8], there: &[u8]) -> bool {
-  there.len() > key.len() && there.starts_with(key)
+/// What is done where a new key meets one of its name. Names are unique, so both hold the same bytes from the beginning on,
+/// unless one was copied here from elsewhere: a key that checkpoints need is never replaced by other bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KeyMerge {
+  /// There is none, or the new one continues it.
+  Write,
+  /// The present one continues the new one.
+  Keep,
+  /// They differ.
+  Refuse,
+}
+
+impl KeyMerge {
+  fn of(new: &[u8], present: Option<&[u8]>) -> Self {
+    match present {
+      Some(present) if present.starts_with(new) => Self::Keep,
+      Some(present) if !new.starts_with(present) => Self::Refuse,
+      _ => Self::Write,
+    }
+  }
 }
 
 /// What can be seen of a key without reading it. Its maker makes it longer; all other changes are damage.
@@ -153,7 +172,7 @@ pub struct CheckpointWrite<'a> {
   pub encoding: Encoding,
   /// Of a delta, and of no other.
   pub footing: Option<Footing<'a>>,
-  pub after: &'a After,
+  pub precondition: &'a Precondition,
   pub content: &'a dyn Content,
   /// What will be asked once it is stored.
   pub question: Option<&'a Question>,
@@ -161,7 +180,11 @@ pub struct CheckpointWrite<'a> {
 
 impl fmt::Debug for CheckpointWrite<'_> {
   fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(formatter, "a checkpoint in {:?} after {:?}", self.encoding, self.after)
+    write!(
+      formatter,
+      "a checkpoint in {:?} if {:?}",
+      self.encoding, self.precondition
+    )
   }
 }
 
@@ -215,22 +238,60 @@ impl Question {
   }
 }
 
-/// After which checkpoint of its series a new one may come.
+/// What must hold for a checkpoint to be stored. It is decided in the same step as the write.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum After {
+pub enum Precondition {
   #[default]
-  Any,
-  /// Only if this is the newest, or if there is none.
-  Newest(Option<CheckpointId>),
+  None,
+  /// The checkpoint becomes the newest of its series.
+  Newest(Newest),
+  /// The checkpoint is stored already, in this encoding or in another.
+  Exists,
 }
 
-impl After {
-  /// What is in the way, where that is the newest.
-  fn conflict(&self, newest: Option<&CheckpointId>) -> Option<Put> {
+/// The checkpoint that has to be the newest before another one is added.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Parent {
+  #[default]
+  Any,
+  /// The series has to be empty.
+  Missing,
+  Checkpoint(CheckpointId),
+}
+
+impl Parent {
+  fn accepts(&self, newest: Option<&CheckpointId>) -> bool {
     match self {
-      Self::Newest(expected) if expected.as_ref() != newest => Some(Put::Conflict(newest.cloned())),
-      _ => None,
+      Self::Any => true,
+      Self::Missing => newest.is_none(),
+      Self::Checkpoint(parent) => Some(parent) == newest,
     }
+  }
+}
+
+/// What it means for a checkpoint to become the newest.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Newest {
+  pub parent: Parent,
+  /// Checkpoints that may be newer all the same: those of later calls of the same store.
+  pub later: Vec<CheckpointId>,
+}
+
+impl Newest {
+  /// Why a checkpoint cannot become the newest; `entries` are those of the series, newest first.
+  fn refusal<E: Borrow<CheckpointEntry>>(
+    &self,
+    new: &CheckpointEntry,
+    entries: &mut dyn Iterator<Item = E>,
+  ) -> Option<Put> {
+    let mut entries = entries.peekable();
+    let newest = entries.peek().map(|newest| &newest.borrow().id);
+    if !self.parent.accepts(newest) {
+      return Some(Put::Conflict(newest.cloned()));
+    }
+    let mut newer = entries.take_while(|entry| entry.borrow().is_newer_than(new));
+    let foreign = newer.find(|entry| !self.later.contains(&entry.borrow().id));
+    foreign.map(|newer| Put::Behind(newer.borrow().clone()))
   }
 }
 
@@ -239,9 +300,13 @@ impl After {
 pub enum Put {
   /// It is stored, in so many bytes; a delta on a key that looks like that.
   Stored { size: u64, key: Option<Look> },
-  /// Nothing is stored: this is the newest, and not the one that was expected.
+  /// Nothing is stored: this is the newest, and not the expected parent.
   Conflict(Option<CheckpointId>),
-  /// Nothing is stored: the key is not there any more, or not what it was.
+  /// Nothing is stored: this one, of another writer, is newer.
+  Behind(CheckpointEntry),
+  /// Nothing is stored: the checkpoint does not exist.
+  Missing,
+  /// Nothing is stored: the key is not there any more, or not what it was, or its name is taken by another.
   KeyIsGone,
   /// Nothing is stored: the place cannot make sure that the key stays.
   Unguarded,
@@ -332,8 +397,34 @@ pub fn supply_of<'a>(items: &'a [(Item<'a>, &'a dyn Content)]) -> impl FnMut(&mu
   }
 }
 
+/// Decides whether a session goes, by its session document.
+pub type Condition<'a> = dyn FnMut(Option<&[u8]>) -> Result<bool> + 'a;
+
+/// A session that is gone for every reader.
+#[derive(Debug)]
+pub struct DeletedSession {
+  /// What kept its bytes from being freed.
+  pub left: Option<Error>,
+}
+
 /// How a document becomes another: `None` leaves it as it is.
 pub type Change<'a> = dyn FnMut(Option<Vec<u8>>) -> Result<Option<Vec<u8>>> + 'a;
+
+/// How the labels of a session become others: the document, and the checkpoints of the session, newest first; `None` leaves it as
+/// it is.
+pub type LabelsChange<'a> = dyn FnMut(Option<Vec<u8>>, &[CheckpointEntry]) -> Result<Option<LabelsUpdate>> + 'a;
+
+/// New labels of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelsUpdate {
+  /// `None` removes the document.
+  pub document: Option<Vec<u8>>,
+  /// The checkpoint that must still exist when they are stored.
+  pub relies_on: Option<CheckpointId>,
+}
+
+/// Whether a document of labels gives a checkpoint one. A document that cannot be read gives all of them one.
+pub type IsLabelled = fn(&[u8], &CheckpointId) -> bool;
 
 /// A place to keep sessions. Every call blocks until the place has answered, and may come from any thread.
 ///
@@ -349,8 +440,11 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// Opens the place, and makes it first if it is not there, unless it must be.
   fn initialize(&self) -> Result<()>;
 
-  /// Lets go of what is held for calls to come: the store is closed. Those that come all the same are served.
-  fn rest(&self) {}
+  /// Closes all connections and files: the store is closed. [`Backend::initialize`] opens them again. They are closed even if
+  /// the answer is an error.
+  fn rest(&self) -> Result<()> {
+    Ok(())
+  }
 
   fn create_session(&self, session: &SessionId) -> Result<()>;
 
@@ -367,6 +461,16 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// every reader; the answer is what still kept its bytes from being freed.
   fn delete_session(&self, session: &SessionId) -> Result<Option<Error>>;
 
+  /// Deletes a session likewise, if `condition` accepts its session document; `None` if the session stays. The decision and
+  /// the deletion are one step: every write that is acknowledged later goes to a new session. More than `limit` bytes are an
+  /// error. `condition` must not call the backend, and may be called again if a step has to be repeated.
+  fn delete_session_if(
+    &self,
+    session: &SessionId,
+    limit: u64,
+    condition: &mut Condition<'_>,
+  ) -> Result<Option<DeletedSession>>;
+
   /// Makes a session that holds what `supply` hands over, as one step: it is there when all of it is, and not at all if
   /// `supply` fails. The answer is whether it did: a session that holds anything already is left as it is.
   fn found(&self, session: &SessionId, supply: &mut Supply<'_>) -> Result<bool>;
@@ -375,8 +479,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// returns, they are as durable as the place can make them. The answer is how many they are.
   fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64>;
 
-  /// Stores a checkpoint, and what a delta adds to its key, as durable as [`Backend::write`] would. Only who made a key may
-  /// add to it.
+  /// Stores a checkpoint, and what a delta adds to its key, as durable as [`Backend::write`] would. It takes the place of the
+  /// same checkpoint in any other encoding. Only the store that made a key may add to it.
   fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<Put>;
 
   /// The keys of a series, in the order of their ids, and how many bytes each has.
@@ -392,6 +496,10 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// bytes are an error. `change` must not call the place, and may be called again if a step has to be repeated.
   fn update(&self, session: &SessionId, document: Document, limit: u64, change: &mut Change<'_>) -> Result<()>;
 
+  /// The same for the labels of a session, whose change depends on which checkpoints exist. A checkpoint that is stored before its
+  /// label is given is among them.
+  fn update_labels(&self, session: &SessionId, limit: u64, change: &mut LabelsChange<'_>) -> Result<()>;
+
   /// The bytes of an item; more than `limit` of them are an error.
   fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>>;
 
@@ -402,12 +510,13 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// How many earlier versions of a document there are.
   fn versions(&self, session: &SessionId, document: Document) -> Result<u32>;
 
-  /// Removes an item, and says whether it was there. With the last checkpoint that stands on a key, the key goes too.
+  /// Removes an item, and says whether it was there; a checkpoint in whatever encoding it has. With the last checkpoint that stands
+  /// on a key, the key goes too.
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool>;
 
-  /// Removes a checkpoint that nobody will miss likewise, unless it has been pinned meanwhile, and says whether it did: after
-  /// a power cut it may be back.
-  fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<bool>;
+  /// Removes a checkpoint likewise, unless it is pinned, or has a label that was given later and `spare` is asked: both are
+  /// decided in the same step. The answer is whether it was removed; after a power cut it may be back.
+  fn retire(&self, series: &Series, entry: &CheckpointEntry, spare: Option<IsLabelled>) -> Result<bool>;
 
   /// Makes it last: what was retired of a series before this call does not come back, not even after a power cut.
   fn confirm_retired(&self, series: &Series) -> Result<()>;
@@ -426,8 +535,11 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// Moves an item that is damaged to where nobody reads it, and gives its new name; `None` if it is missing.
   fn quarantine(&self, session: &SessionId, item: Item<'_>) -> Result<Option<String>>;
 
-  /// The checkpoints of a series, newest first, from their names alone.
+  /// The checkpoints of a series, each once, newest first, from their names alone.
   fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>>;
+
+  /// One of them, in the encoding that it has now.
+  fn find(&self, series: &Series, id: &CheckpointId) -> Result<Option<CheckpointEntry>>;
 
   /// So many of them that come after one in that order, or from the newest on.
   fn page(&self, series: &Series, after: Option<&CheckpointEntry>, limit: usize) -> Result<Page> {
@@ -472,13 +584,37 @@ pub trait Backend: Send + Sync + fmt::Debug {
     Ok(sessions.iter().map(|session| self.usage(session)).collect())
   }
 
-  /// [`Backend::peek`] for one checkpoint each of several series.
+  /// [`Backend::checkpoints`] for each of these sessions, without those of their agents.
+  fn checkpoints_each(&self, sessions: &[SessionId]) -> Result<Vec<Vec<CheckpointEntry>>> {
+    let list = |session: &SessionId| self.checkpoints(&session.into());
+    sessions.iter().map(list).collect()
+  }
+
+  /// [`Backend::peek`] for checkpoints of several series.
   fn peek_each(&self, of: &[(Series, CheckpointEntry)], head: usize, tail: usize) -> Result<Vec<Peeked>> {
-    let peek = |(series, entry): &(Series, CheckpointEntry)| {
-      let peeked = self.peek(series, slice::from_ref(entry), head, tail)?.pop();
-      peeked.unwrap_or(Ok(None))
-    };
-    Ok(of.iter().map(peek).collect())
+    let mut by_series: HashMap<&Series, Vec<usize>> = HashMap::new();
+    for (at, (series, _)) in of.iter().enumerate() {
+      by_series.entry(series).or_default().push(at);
+    }
+    let mut all: Vec<Peeked> = of.iter().map(|_| Ok(None)).collect();
+    for (series, places) in by_series {
+      let entries: Vec<_> = places.iter().map(|at| of[*at].1.clone()).collect();
+      match self.peek(series, &entries, head, tail) {
+        Ok(peeked) => {
+          for (at, peeked) in places.into_iter().zip(peeked) {
+            all[at] = peeked;
+          }
+        }
+        // The error belongs to each of them, and there is only one: ask for each alone.
+        Err(_) => {
+          for (at, entry) in places.into_iter().zip(&entries) {
+            let peeked = self.peek(series, slice::from_ref(entry), head, tail);
+            all[at] = peeked.and_then(|mut peeked| peeked.pop().unwrap_or(Ok(None)));
+          }
+        }
+      }
+    }
+    Ok(all)
   }
 
   /// Under which numbers the owner of this place writes.

@@ -63,15 +63,17 @@ impl AgentCheckpoints {
     ts_return_type = "Promise<CheckpointResult>"
   )]
   pub fn save<'env>(&self, env: &'env Env, state: Value, options: Value) -> napi::Result<Promise<'env>> {
-    let inner = Arc::clone(&self.store);
+    let (inner, series) = (Arc::clone(&self.store), self.series.clone());
     self.call(
       env,
       Failure::IsReported,
       move |arguments| {
         let state = arguments.agent_state(state)?;
-        Ok((inner.stamp(), state, arguments.agent_encoding(options)?))
+        let encoding = arguments.agent_encoding(options)?;
+        let series = series.map_err(|(code, message)| Error::new(code, message))?;
+        Ok((inner.ticket(series), state, encoding))
       },
-      |store, series, (stamp, state, encoding)| store.save_agent(series, stamp, &state.into_state(), encoding),
+      |store, _, (ticket, state, encoding)| store.save_agent(&ticket, &state.into_state(), encoding),
       |engine, _, created| settle::created(engine, created),
     )
   }

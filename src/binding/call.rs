@@ -6,12 +6,13 @@ use napi::Env;
 
 use super::arguments::Arguments;
 use super::engine::{Engine, Value};
+use super::error::to_js;
 use super::lanes::Turn;
 use super::promise::{Promise, off_thread_in, rejected, settled};
 use super::settle::Failure;
 use super::store::CheckpointStore;
-use crate::error::Result;
-use crate::store::{OpenStore, Store};
+use crate::error::{Code, Error, Result};
+use crate::store::{LeaseRefusal, OpenStore, Store};
 
 impl CheckpointStore {
   /// The shape of a method: `read` on the JavaScript thread, `work` off it, `convert` back on it.
@@ -91,6 +92,16 @@ fn enter_and_call_in<'env, A: Send + 'static, T: Send + 'static>(
   }
 }
 
+/// Tells the owners of leases under which a write was refused, before the caller of the write is answered.
+fn tell_lost_leases(engine: Engine<'_>, store: &OpenStore) {
+  for LeaseRefusal { store, lease, message } in store.take_lost_leases() {
+    // The caller is answered whatever the owner does about it.
+    let told = to_js(engine, Error::new(Code::LeaseLost, message))
+      .and_then(|error| engine.lease_is_lost(store, lease.session.as_str(), lease.number, error));
+    drop(told);
+  }
+}
+
 /// One hop of an operation. The store stays entered until the promise is settled: `close` waits for that.
 pub fn hop<T: Send + 'static>(
   env: &Env,
@@ -118,6 +129,9 @@ fn hop_in<T: Send + 'static>(
       Ok((store, answer))
     },
     move |engine, outcome| {
+      if let Ok((store, _)) = &outcome {
+        tell_lost_leases(engine, store);
+      }
       let converted = outcome.and_then(|(store, answer)| convert(engine, store, answer?));
       converted.or_else(|error| failure.settle(engine, error))
     },

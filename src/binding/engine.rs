@@ -3,11 +3,13 @@
 //! User objects are touched through [`Function::call`] alone: it is the one way that carries a thrown exception along
 //! instead of leaving it pending.
 
+use std::ptr;
+
 use napi::bindgen_prelude::{
   FnArgs, FromNapiValue, Function, JsObjectValue, JsValue, JsValuesTupleIntoVec, Object, ToNapiValue, Unknown,
   Utf16String,
 };
-use napi::{Env, JsString, UnknownRef, ValueType};
+use napi::{Env, JsString, Status, UnknownRef, ValueType, sys};
 
 use super::globals::{Global, Globals};
 use super::text::Text;
@@ -156,6 +158,27 @@ impl<'env> Engine<'env> {
     let _ = kept.unref(self.env);
   }
 
+  /// Sets the function that is told of lost leases.
+  pub fn set_lease_listener(self, listener: Value) -> napi::Result<()> {
+    self.globals.set_lease_listener(listener)
+  }
+
+  /// Tells it of one.
+  #[expect(
+    clippy::cast_precision_loss,
+    reason = "stores are counted, and the numbers of leases are below 2^53"
+  )]
+  pub fn lease_is_lost(self, store: u64, session: &str, number: u64, error: Value) -> napi::Result<()> {
+    let Some(listener) = self.globals.lease_listener(*self.env)? else {
+      return Ok(());
+    };
+    let arguments = FnArgs::from((store as f64, session, number as f64, error));
+    match self.call_raw(listener, arguments)? {
+      Ok(_) => Ok(()),
+      Err(thrown) => Err(self.thrown(thrown)),
+    }
+  }
+
   /// What a value is, as an error message shows it.
   pub fn describe(self, value: Value) -> String {
     match value.get_type() {
@@ -185,14 +208,91 @@ impl<'env> Engine<'env> {
     function: &Global,
     arguments: Args,
   ) -> napi::Result<Return> {
-    let function: Function<'_, Args, Return> = function.get(*self.env)?;
-    function.call(arguments).inspect_err(|_| {
-      // Asking a thrown value for its text may throw in turn, as a Symbol does, and that exception is still pending.
-      // The next call picks it up.
+    let function: Value = function.get(*self.env)?;
+    match self.call_raw(function, arguments)? {
+      Ok(answer) => Return::from_unknown(answer),
+      Err(thrown) => Err(self.thrown(thrown)),
+    }
+  }
+
+  /// What a function returns, or what it throws, whatever that is. The bridge's own way of calling loses what is no object.
+  #[expect(unsafe_code, reason = "the bridge has no safe way to take over what was thrown")]
+  fn call_raw<Args: JsValuesTupleIntoVec>(
+    self,
+    function: Value,
+    arguments: Args,
+  ) -> napi::Result<Result<Value, Value>> {
+    let env = self.env.raw();
+    let (this, arguments) = (self.value(())?, arguments.into_vec(env)?);
+    let mut answer = ptr::null_mut();
+    // SAFETY: all handles are those of the running callback, and there are as many arguments as are announced.
+    let status = unsafe {
+      sys::napi_call_function(
+        env,
+        this.raw(),
+        function.raw(),
+        arguments.len(),
+        arguments.as_ptr(),
+        &raw mut answer,
+      )
+    };
+    match status {
+      // SAFETY: the engine has set `answer` to a handle of the running callback.
+      sys::Status::napi_ok => Ok(Ok(unsafe { Value::from_raw_unchecked(env, answer) })),
+      sys::Status::napi_pending_exception => {
+        // SAFETY: an exception is pending, and the engine hands it over.
+        let taken = unsafe { sys::napi_get_and_clear_last_exception(env, &raw mut answer) };
+        if taken != sys::Status::napi_ok {
+          return Err(napi::Error::from_status(Status::from(taken)));
+        }
+        // SAFETY: the engine has set `answer` to a handle of the running callback.
+        Ok(Err(unsafe { Value::from_raw_unchecked(env, answer) }))
+      }
+      other => Err(napi::Error::from_status(Status::from(other))),
+    }
+  }
+
+  /// A thrown value as an error that holds on to it; [`Engine::thrown_value`] gives it back.
+  fn thrown(self, value: Value) -> napi::Error {
+    let is_object = matches!(value.get_type(), Ok(ValueType::Object | ValueType::Function));
+    if is_object {
+      let error = napi::Error::from(value);
+      // Asking a thrown value for its text may throw in turn, and that exception is still pending. The next call picks it up.
       let _ = self.object();
-    })
+      return error;
+    }
+    // Only objects can be held on to.
+    let holder = self.object().and_then(|mut holder| {
+      holder.set_named_property(THROWN, value)?;
+      Ok(holder.to_unknown())
+    });
+    match holder {
+      Ok(holder) => {
+        let mut error = napi::Error::from(holder);
+        error.status = Status::PendingException;
+        "something was thrown that is no Error".clone_into(&mut error.reason);
+        error
+      }
+      Err(error) => error,
+    }
+  }
+
+  /// What was thrown: the very value.
+  pub fn thrown_value(self, error: napi::Error) -> napi::Result<Value> {
+    let is_held = error.status == Status::PendingException;
+    let value = self.value(error)?;
+    if is_held {
+      let holder = value.coerce_to_object()?;
+      if holder.has_own_property(THROWN)? {
+        return holder.get_named_property_unchecked(THROWN);
+      }
+    }
+    Ok(value)
   }
 }
+
+/// The member of an object that holds a thrown value which is no object.
+const THROWN: &str = "waymark.thrown";
 
 /// The text of a string; `None` for everything else.
 pub fn text_of(value: Value) -> Option<String> {

@@ -8,13 +8,17 @@ use crate::error::{Code, Error, system_code};
 
 /// An exception that the engine threw while it spelt a value.
 pub fn not_serializable(what: &str, cause: napi::Error) -> Error {
-  // Of what is thrown, only objects can be held on to.
   let reason = match cause.reason.as_str() {
-    "" | "Create Error reference failed" => "something was thrown that is no Error",
+    "" => "something was thrown that is no Error",
     reason => reason,
   };
   let message = format!("{what} cannot be stored as JSON: {reason}");
   Error::new(Code::NotSerializable, message).because(cause)
+}
+
+/// An exception that the engine threw when it was asked what a value is: a revoked proxy answers nothing.
+pub fn unreadable(what: &str, cause: napi::Error) -> Error {
+  Error::invalid_argument(format!("{what} cannot be read: {}", cause.reason)).because(cause)
 }
 
 /// A failure of the bridge itself: what can fail for the caller's reasons says so where it is called.
@@ -34,7 +38,7 @@ pub fn to_js(engine: Engine<'_>, error: Error) -> napi::Result<Value> {
 /// the name that Node.js gives it.
 pub fn cause_to_js(engine: Engine<'_>, cause: Box<dyn StdError + Send + Sync>) -> napi::Result<Value> {
   match cause.downcast::<napi::Error>() {
-    Ok(thrown) => engine.value(*thrown),
+    Ok(thrown) => engine.thrown_value(*thrown),
     Err(cause) => match cause.downcast::<Error>() {
       Ok(ours) => to_js(engine, *ours),
       Err(cause) => {
@@ -48,7 +52,12 @@ pub fn cause_to_js(engine: Engine<'_>, cause: Box<dyn StdError + Send + Sync>) -
 /// The same, in the form that rejects a promise or throws.
 pub fn to_napi(engine: Engine<'_>, error: Error) -> napi::Error {
   match to_js(engine, error) {
-    Ok(value) => napi::Error::from(value),
+    Ok(value) => {
+      let error = napi::Error::from(value);
+      // The bridge asks the cause for its text, which may throw, as a Symbol does: the next call picks that up.
+      let _ = engine.object();
+      error
+    }
     Err(bridge) => bridge,
   }
 }

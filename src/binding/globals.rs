@@ -1,10 +1,12 @@
 //! The engine's own functions, looked up once in an environment and remembered for its lifetime. Looking one up costs
 //! more than most of them do, and nobody who replaces `JSON.stringify` later changes what is stored.
 
+use std::cell::RefCell;
+
 use napi::Env;
 use napi::bindgen_prelude::{FromNapiValue, JsObjectValue, Object};
 
-use super::engine::{Engine, Kept};
+use super::engine::{Engine, Kept, Value};
 
 /// Never dropped: the environment takes its references with it.
 pub struct Global(Kept);
@@ -33,6 +35,8 @@ pub struct Globals {
   pub is_array: Global,
   pub map_keys: Global,
   pub error: Global,
+  /// The function of `lib/lease.js` that is told of lost leases.
+  lease_listener: RefCell<Option<Global>>,
 }
 
 impl Globals {
@@ -67,6 +71,17 @@ impl Globals {
       is_array: Global::member(&namespace("Array")?, "isArray")?,
       map_keys: Global::member(&prototype(&namespace("Map")?)?, "keys")?,
       error: Global::member(&global, "Error")?,
+      lease_listener: RefCell::default(),
     })
+  }
+
+  pub fn set_lease_listener(&self, listener: Value) -> napi::Result<()> {
+    *self.lease_listener.borrow_mut() = Some(Global(Engine::keep(listener)?));
+    Ok(())
+  }
+
+  pub fn lease_listener(&self, env: Env) -> napi::Result<Option<Value>> {
+    let listener = self.lease_listener.borrow();
+    listener.as_ref().map(|listener| listener.get(env)).transpose()
   }
 }

@@ -104,6 +104,20 @@ pub fn renew_lease<'env>(
   )
 }
 
+/// Sets the one function that is called with `(store, sessionId, number, error)` when a write was refused because its lease is
+/// lost, before the caller of that write is answered.
+#[napi(skip_typescript)]
+pub fn on_lease_lost(env: &Env, listener: Value) -> napi::Result<()> {
+  Engine::new(env)?.set_lease_listener(listener)
+}
+
+/// The number by which `onLeaseLost` names a store.
+#[napi(skip_typescript)]
+#[must_use]
+pub fn store_number(store: &CheckpointStore) -> f64 {
+  number(store.inner.id())
+}
+
 /// Whether it was still there.
 #[napi(skip_typescript)]
 pub fn release_lease<'env>(
@@ -174,7 +188,7 @@ impl Arguments<'_> {
     if let Some(status) = text_of(value) {
       return Ok(vec![status]);
     }
-    let statuses = self.texts(value)?.ok_or_else(wrong)?;
+    let statuses = self.texts(value, "options.status")?.ok_or_else(wrong)?;
     if statuses.is_empty() {
       return Err(wrong());
     }

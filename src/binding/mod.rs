@@ -38,6 +38,6 @@ mod turns;
 
 pub use agent::AgentCheckpoints;
 pub use control::{new_control, progress_of, stop_work};
-pub use lease::{acquire_lease, acquire_next_lease, release_lease, renew_lease};
+pub use lease::{acquire_lease, acquire_next_lease, on_lease_lost, release_lease, renew_lease, store_number};
 pub use list::CheckpointIterator;
 pub use store::CheckpointStore;

@@ -69,7 +69,11 @@ impl CheckpointStore {
   /// Archives the sessions whose `expiresAt` has passed by `now`, or with `action: 'delete'` deletes them, and says which.
   ///
   /// One that somebody works on (`initializing`, `active`, `resuming`, `completing`) is left alone however old it is. To
-  /// archive is to set its status to `archived`.
+  /// archive is to set its status to `archived`. The decision and the change are one step: a session that is saved as active
+  /// again meanwhile, or that another store holds a lease of, stays.
+  ///
+  /// If some sessions cannot be archived or deleted, the others are all the same, and the promise rejects with an
+  /// `ExpireSessionsError`: its `expired` lists what was done, its `failed` what was not.
   #[napi(
     ts_args_type = "now?: number | Date, options?: ExpireOptions",
     ts_return_type = "Promise<ExpiredSession[]>"
@@ -79,8 +83,8 @@ impl CheckpointStore {
       env,
       Failure::Rejects,
       |arguments| arguments.expiry(now, options),
-      |store, (now, expiry)| store.expire_sessions(now, expiry),
-      |engine, text| settle::json(engine, &text),
+      |store, (now, expiry)| Ok((store.expire_sessions(now, expiry)?, expiry)),
+      |engine, (expired, expiry)| settle::expired(engine, expired, expiry),
     )
   }
 
@@ -97,8 +101,9 @@ impl CheckpointStore {
     )
   }
 
-  /// Copies sessions into another store, byte for byte: documents, checkpoints, agents, results, labels and pins. What was
-  /// copied is read back. One that was interrupted goes on where it stopped when it is called again.
+  /// Copies sessions into another store: documents, checkpoints, agents, results, labels and pins. What was copied is read
+  /// back. Everything is copied byte for byte but deltas, which are stored anew on keys of the other store. What only that store has
+  /// stays. One that was interrupted goes on where it stopped when it is called again.
   #[napi(
     ts_args_type = "other: CheckpointStore, options?: CopyOptions",
     ts_return_type = "Promise<CopyResult>"
@@ -124,7 +129,11 @@ impl CheckpointStore {
         let session = arguments.copied_session(options)?;
         Ok((other.inner.enter()?, session, arguments.control(control)?))
       },
-      |store, (other, session, control)| store.copy(session, &other, &control),
+      |store, (other, session, control)| {
+        let copied = store.copy(session, &other, &control);
+        store.take_over_lost_leases(&other);
+        copied
+      },
       settle::copied,
     )
   }

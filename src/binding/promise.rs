@@ -41,10 +41,19 @@ pub fn off_thread_in<T: Send + 'static>(
   settle: impl FnOnce(Engine<'_>, Result<T>) -> napi::Result<Value> + Send + 'static,
 ) -> napi::Result<Promise<'_>> {
   let (promise, resolve) = promise(env, settle)?;
+  in_turn(turn, work, resolve);
+  Ok(promise)
+}
+
+/// Runs `work` on a blocking thread when its turn comes, and hands the outcome to `resolve` there.
+pub fn in_turn<T: Send + 'static>(
+  turn: Turn,
+  work: impl FnOnce() -> Result<T> + Send + 'static,
+  resolve: impl FnOnce(Result<T>) + Send + 'static,
+) {
   lanes::run(turn, move || {
     resolve(catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic.as_ref()))));
   });
-  Ok(promise)
 }
 
 /// A promise that is settled already: methods never throw.

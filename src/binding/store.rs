@@ -9,12 +9,13 @@ use super::arguments::Arguments;
 use super::call::hop;
 use super::engine::{Engine, Value};
 use super::error::to_napi;
-use super::promise::{Promise, off_thread, promise};
+use super::lanes::Turn;
+use super::promise::{Promise, in_turn, off_thread, promise};
 use super::settle::{self, Failure};
 use super::text::Readable;
 use super::turns;
 use crate::backend;
-use crate::store::{Loaded, Making, RestoreOutcome, Store, revision as revision_of};
+use crate::store::{CreateOptions, Loaded, RestoreOutcome, Store, revision as revision_of};
 
 /// Keeps the sessions of an orchestrator, their checkpoints, task trees and results, in one place.
 ///
@@ -57,11 +58,19 @@ impl CheckpointStore {
     off_thread(env, move || opening.finish(), settle::lifecycle)
   }
 
-  /// Refuses new calls at once, and resolves when those under way have ended. `initialize()` opens it again.
+  /// Refuses new calls at once, and resolves when those under way have ended and all files and connections are closed.
+  /// `initialize()` opens it again.
+  ///
+  /// A database of SQLite is one file afterwards: its log is moved into it. If another store or process reads it at that
+  /// moment, a part of the log may stay in the file beside it (`-wal`) until the next one closes it. If the log cannot be moved,
+  /// for example because the disk is full, the call rejects with `WAYMARK_IO`: the store is closed, and what is in the log is
+  /// not lost.
   #[napi(ts_return_type = "Promise<void>")]
   pub fn close<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
     let (promise, resolve) = promise(env, settle::lifecycle)?;
-    self.inner.close(move || resolve(Ok(())));
+    self
+      .inner
+      .close(move |closing| in_turn(Turn::InOrder, move || closing.finish(), resolve));
     Ok(promise)
   }
 
@@ -223,21 +232,15 @@ impl CheckpointStore {
       Failure::IsReported,
       move |arguments| {
         let checkpoint = arguments.checkpoint(session, agent_states, context_store, options)?;
-        Ok((inner.stamp(), checkpoint))
+        Ok((inner.ticket(&checkpoint.session), checkpoint))
       },
-      |store, (stamp, checkpoint)| {
-        let session = checkpoint.session.clone();
-        let making = Making {
+      |store, (ticket, mut checkpoint)| {
+        let options = CreateOptions {
           encoding: checkpoint.encoding,
-          after: checkpoint.after.clone(),
+          parent: std::mem::take(&mut checkpoint.parent),
+          unique_label: checkpoint.unique_label.take(),
         };
-        let unique_label = checkpoint.unique_label.clone();
-        let parts = checkpoint.into_parts();
-        let create = || store.create_checkpoint(&session, stamp, &parts, making);
-        match unique_label {
-          Some(label) => store.with_free_label(&session, &label, create),
-          None => create(),
-        }
+        store.create_checkpoint(&ticket, &checkpoint.into_parts(), options)
       },
       settle::created,
     )

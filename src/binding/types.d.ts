@@ -386,6 +386,25 @@ export interface ExpiredSession {
   action: 'archived' | 'deleted'
 }
 
+/** A session that `expireSessions()` could not archive or delete. */
+export interface ExpireFailure {
+  sessionId: string
+  /** What went wrong, for people. */
+  error: string
+  /** What went wrong, for programs. */
+  code: WaymarkErrorCode
+}
+
+/** What `expireSessions()` rejects with if some sessions could not be archived or deleted. */
+export interface ExpireSessionsError extends Error {
+  /** That of the first failure, which is the `cause`. */
+  code: WaymarkErrorCode
+  /** The sessions that were archived or deleted all the same. */
+  expired: ExpiredSession[]
+  /** Those that were not. Calling it again tries again. */
+  failed: ExpireFailure[]
+}
+
 /** A session that somebody worked on when the last state was stored. */
 export interface RecoverableSession {
   sessionId: string
@@ -596,7 +615,7 @@ export interface AgentSnapshot {
   /** A name to find it by. */
   label?: string
   metadata?: Record<string, unknown>
-  /** After so many milliseconds the checkpoint is out of date: lists pass over it, and `prune()` removes it. */
+  /** After so many milliseconds the checkpoint is out of date: lists pass over it, and `prune()` of the agent removes it. */
   ttlMs?: number
   /** Bytes of your own. They come back as the same bytes. */
   context?: Uint8Array
@@ -923,8 +942,9 @@ export interface CheckpointStoreOptions {
    */
   deltaCacheBytes?: number
   /**
-   * On PostgreSQL: how many milliseconds a call to the server may take in all, with waiting for a connection and trying again;
-   * 10,000 by default. An import or a fork may take as long for each thing in it.
+   * How many milliseconds a call waits for a lock that another process holds before it fails with `WAYMARK_BUSY`; 10,000 by
+   * default. On PostgreSQL: how many milliseconds a call to the server may take in all, with waiting for a connection and trying
+   * again; an import or a fork may take as long for each thing in it.
    */
   timeoutMs?: number
   /** On PostgreSQL: how many connections the store has at most; 10 by default. Calls wait until one is free. */
@@ -1079,6 +1099,12 @@ export interface AutoCheckpointOptions {
    * for it.
    */
   capture: () => CapturedState | Promise<CapturedState>
+  /**
+   * How many milliseconds a promise of `capture` may take, 60,000 by default; `Infinity` is no limit. One that takes longer has
+   * failed with `WAYMARK_INVALID_ARGUMENT` and a `cause` of the code `ETIMEDOUT`, and what it resolves to later is ignored. So
+   * `stop()` waits for at most two captures and two saves. The timer does not keep the process alive.
+   */
+  captureTimeoutMs?: number
   /** How each checkpoint is made. `trigger` is `'auto'` and `includeContext` is `true` unless they say otherwise. */
   options?: Partial<CheckpointOptions>
   /**
@@ -1162,7 +1188,10 @@ export declare class SessionLease {
   get isLost(): boolean
   /** Whether `release()` was called. */
   get isReleased(): boolean
-  /** Aborts when the lease is known to be lost: hand it to the work that must stop then. */
+  /**
+   * Aborts when the lease is known to be lost, by a renewal or because a write of its store was refused: hand it to the work that
+   * must stop then. The reason is an error with the code `WAYMARK_LEASE_LOST`.
+   */
   get signal(): RuntimeSignal
   /** Renews it now. Rejects with `WAYMARK_LEASE_LOST` if somebody else has taken the session. */
   renew(): Promise<void>
@@ -1210,6 +1239,7 @@ export type WaymarkErrorCode =
   | 'WAYMARK_CONFLICT'
   | 'WAYMARK_LEASE_HELD'
   | 'WAYMARK_LEASE_LOST'
+  | 'WAYMARK_BUSY'
   | 'WAYMARK_AMBIGUOUS'
   | 'WAYMARK_CORRUPT'
   | 'WAYMARK_CHECKSUM_MISMATCH'

@@ -5,11 +5,12 @@ use std::io::{self, Write};
 
 use sha2::{Digest, Sha256};
 
+use super::agent::CONTEXT;
 use super::checkpoint::{
   CHECKSUM, CHECKSUM_MEMBERS, INTEGRITY, Kind, LABEL, LEFT_TO_CHECKSUM, PARENT, SESSION_MEMBERS, VERSION, hex,
 };
 use super::info::Info;
-use super::layout::Layout;
+use super::layout::{Layout, MAX_TEXT_UNITS, excess_units, no_engine_holds, units};
 use super::object::ObjectWriter;
 use super::scan::{Member, SyntaxError, count, find, members};
 use crate::error::{Code, Error, Result, shortened};
@@ -111,6 +112,7 @@ impl<'a> NewCheckpoint<'a> {
 
   /// Writes it in the two-space layout.
   pub fn write_laid_out(&self, out: &mut dyn Write) -> io::Result<()> {
+    self.check_length()?;
     let mut page = LaidOut {
       layout: Layout::new(out, self.size()),
       is_empty: true,
@@ -121,8 +123,20 @@ impl<'a> NewCheckpoint<'a> {
     page.layout.finish()
   }
 
-  /// Its compact text, and what a list shows of it.
+  /// Its compact text, and what a list shows of it. An error if no engine could read it back.
   pub fn compact(&self) -> io::Result<(String, Info)> {
+    self.check_length()?;
+    let (text, info) = self.compact_of_any_length()?;
+    if let Some(units) = excess_units(&text).map(|units| units - self.context_bytes())
+      && units > MAX_TEXT_UNITS
+    {
+      return Err(io::Error::other(no_engine_holds("The state", units)));
+    }
+    Ok((text, info))
+  }
+
+  /// The same, however long it is.
+  pub(crate) fn compact_of_any_length(&self) -> io::Result<(String, Info)> {
     let mut page = ObjectWriter::with_capacity(self.size() + 512);
     let counts = self.write(&mut page)?;
     let value = |name: &str| {
@@ -142,6 +156,27 @@ impl<'a> NewCheckpoint<'a> {
     };
     let info = Info::new(self.kind, value).ok_or_else(|| io::Error::other("a checkpoint without id or time"))?;
     Ok((page.finish(), info))
+  }
+
+  /// An error if the values alone are more than an engine can hold: they need not be hashed then.
+  fn check_length(&self) -> io::Result<()> {
+    if self.size() <= MAX_TEXT_UNITS {
+      return Ok(());
+    }
+    let units: usize = self.first.iter().map(|(_, value)| units(value.as_bytes())).sum();
+    let units = units - self.context_bytes();
+    if units > MAX_TEXT_UNITS {
+      return Err(io::Error::other(no_engine_holds("The state", units)));
+    }
+    Ok(())
+  }
+
+  /// The base64 of an agent's bytes: it is taken out of the text before an engine reads it.
+  fn context_bytes(&self) -> usize {
+    let mut all = self.first.iter().filter(|_| !self.kind.has_checksum);
+    all
+      .find(|(name, _)| *name == CONTEXT)
+      .map_or(0, |(_, value)| value.len())
   }
 
   fn write(&self, page: &mut impl Page) -> io::Result<[usize; 2]> {
@@ -260,7 +295,8 @@ fn only_member<'a>(name: &str, text: &'a str) -> Result<&'a str> {
   object(name, value.unwrap_or("nothing"))
 }
 
-fn object<'a>(name: &str, value: &'a str) -> Result<&'a str> {
+/// The value, which must be an object: a `toJSON()` may have made something else of it.
+pub fn object<'a>(name: &str, value: &'a str) -> Result<&'a str> {
   if value.starts_with('{') {
     return Ok(value);
   }

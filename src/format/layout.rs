@@ -6,8 +6,47 @@ use memchr::memchr2;
 
 use crate::error::{Code, Error};
 
-/// The longest text that a JavaScript engine can hold, and so read back: V8's limit on 64-bit systems.
-pub const MAX_TEXT_BYTES: usize = (1 << 29) - 24;
+/// The longest text that a JavaScript engine can hold, and so read back, in UTF-16 code units: V8's limit on 64-bit systems.
+#[cfg(not(test))]
+pub const MAX_TEXT_UNITS: usize = (1 << 29) - 24;
+
+/// Short enough for tests to exceed.
+#[cfg(test)]
+pub const MAX_TEXT_UNITS: usize = 1 << 22;
+
+/// How many UTF-16 code units a text has, if they are more than an engine can hold.
+#[must_use]
+pub fn excess_units(text: &str) -> Option<usize> {
+  // No text has more units than bytes.
+  if text.len() <= MAX_TEXT_UNITS {
+    return None;
+  }
+  Some(units(text.as_bytes())).filter(|units| *units > MAX_TEXT_UNITS)
+}
+
+/// The UTF-16 code units of the characters that begin in some bytes of a text, which may be cut anywhere.
+pub(super) fn units(bytes: &[u8]) -> usize {
+  let is_first = |byte: u8| byte & 0xc0 != 0x80;
+  // Few enough that a byte counts them: so the processor takes many at a time.
+  let in_chunk = |chunk: &[u8]| {
+    chunk
+      .iter()
+      .map(|&byte| u8::from(is_first(byte)) + u8::from(byte >= 0xf0))
+      .sum::<u8>()
+  };
+  bytes.chunks(127).map(|chunk| usize::from(in_chunk(chunk))).sum()
+}
+
+/// Why a text of so many UTF-16 code units is not stored.
+#[must_use]
+pub fn no_engine_holds(what: &str, units: usize) -> Error {
+  let message = format!(
+    "{what} becomes a JSON text of {units} UTF-16 code units or more, and a JavaScript string holds at most \
+     {MAX_TEXT_UNITS}: it could not be read back. Store large parts by themselves, as task results or as the context of an \
+     agent's checkpoint, and keep references to them"
+  );
+  Error::new(Code::TooLarge, message)
+}
 
 /// How many bytes are gathered before they are written: few enough to stay in the processor, and many enough for a call.
 const BUFFER_BYTES: usize = 1 << 18;
@@ -23,7 +62,8 @@ pub struct Layout<'a> {
   /// Of fixed length.
   buffer: Vec<u8>,
   filled: usize,
-  written: usize,
+  /// The UTF-16 code units that were passed on.
+  written_units: usize,
 }
 
 impl<'a> Layout<'a> {
@@ -33,7 +73,7 @@ impl<'a> Layout<'a> {
       out,
       buffer: vec![0; (expected + expected / 2 + 1024).min(BUFFER_BYTES)],
       filled: 0,
-      written: 0,
+      written_units: 0,
     }
   }
 
@@ -134,7 +174,8 @@ impl<'a> Layout<'a> {
     if self.filled + bytes.len() > self.buffer.len() {
       self.write_buffer()?;
       if bytes.len() > self.buffer.len() {
-        return self.pass_on(bytes.len()).and_then(|()| self.out.write_all(bytes));
+        self.written_units = count_units(self.written_units, bytes)?;
+        return self.out.write_all(bytes);
       }
     }
     self.buffer[self.filled..self.filled + bytes.len()].copy_from_slice(bytes);
@@ -143,22 +184,22 @@ impl<'a> Layout<'a> {
   }
 
   fn write_buffer(&mut self) -> io::Result<()> {
-    self.pass_on(self.filled)?;
-    self.out.write_all(&self.buffer[..self.filled])?;
+    let gathered = &self.buffer[..self.filled];
+    self.written_units = count_units(self.written_units, gathered)?;
+    self.out.write_all(gathered)?;
     self.filled = 0;
     Ok(())
   }
+}
 
-  /// Deep nesting takes much white space: what no engine could read back is not written.
-  fn pass_on(&mut self, bytes: usize) -> io::Result<()> {
-    self.written += bytes;
-    if self.written > MAX_TEXT_BYTES {
-      let message =
-        format!("The JSON becomes more than {MAX_TEXT_BYTES} bytes when it is laid out: no engine could read it back");
-      return Err(io::Error::other(Error::new(Code::TooLarge, message)));
-    }
-    Ok(())
+/// Adds the units of what is about to be written. What no engine could read back is not written: deep nesting takes much white
+/// space.
+fn count_units(written: usize, bytes: &[u8]) -> io::Result<usize> {
+  let total = written + units(bytes);
+  if total > MAX_TEXT_UNITS {
+    return Err(io::Error::other(no_engine_holds("What is to be stored", total)));
   }
+  Ok(total)
 }
 
 /// Leaves out the white space between tokens. What was no JSON before is none afterwards.
@@ -252,7 +293,7 @@ mod tests {
 
   #[test]
   fn white_space_that_no_engine_could_read_back_is_not_made() {
-    let depth = 30_000;
+    let depth = 3000;
     let deep = "[".repeat(depth) + "1" + &"]".repeat(depth);
     let refused = indent(&deep).unwrap_err().downcast::<Error>().unwrap();
     assert_eq!(refused.code, Code::TooLarge);
@@ -297,6 +338,39 @@ mod tests {
     assert_eq!(indented(r#""a\\""#), r#""a\\""#);
     let deep = "[".repeat(50) + "1" + &"]".repeat(50);
     assert!(indented(&deep).contains(&format!("\n{}1\n", " ".repeat(100))));
+  }
+
+  #[test]
+  fn units_are_those_of_utf16_wherever_the_text_is_cut() {
+    let text = "aé検🟦\u{7f}\u{80}\u{7ff}\u{800}\u{ffff}\u{10000}\u{10ffff}".repeat(40);
+    assert_eq!(units(text.as_bytes()), text.encode_utf16().count());
+    for at in 0..text.len() {
+      let (start, end) = text.as_bytes().split_at(at);
+      assert_eq!(units(start) + units(end), text.encode_utf16().count(), "{at}");
+    }
+  }
+
+  #[test]
+  fn a_text_is_laid_out_up_to_as_many_units_as_an_engine_holds() {
+    let laid_out = |text: &str| {
+      let mut layout = Vec::new();
+      let mut writer = Layout::new(&mut layout, text.len());
+      writer.value(text, 0).and_then(|_| writer.finish())
+    };
+    for character in ["x", "é", "検", "🟦"] {
+      let most = (MAX_TEXT_UNITS - 2) / character.encode_utf16().count();
+      let fits = format!("\"{}\"", character.repeat(most));
+      laid_out(&fits).unwrap();
+      assert_eq!(excess_units(&fits), None);
+      let too_long = format!("\"{}\"", character.repeat(most + 1));
+      let refused = laid_out(&too_long).unwrap_err().downcast::<Error>().unwrap();
+      assert_eq!(refused.code, Code::TooLarge);
+      assert_eq!(excess_units(&too_long), Some(too_long.encode_utf16().count()));
+    }
+    let deep = "[".repeat(1000) + &"]".repeat(1000);
+    assert!(laid_out(&deep).is_ok());
+    let deeper = "[".repeat(2000) + &"]".repeat(2000);
+    assert!(laid_out(&deeper).is_err(), "white space counts");
   }
 
   #[test]

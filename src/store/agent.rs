@@ -2,15 +2,14 @@
 
 use std::cmp::Ordering;
 
-use super::checkpoint::Encoded;
 use super::info::{Filter, InfoPage, Row, to_json};
-use super::{CheckpointList, Created, Damaged, Iteration, Stamp, Store};
-use crate::backend::{After, CheckpointEntry, Encoding, Item, Series};
+use super::{CheckpointList, Created, Damaged, Iteration, Store, Ticket};
+use crate::backend::{CheckpointEntry, Encoding, Item, Series};
 use crate::clock::now_ms;
 use crate::error::{Code, Error, Result};
 use crate::format::agent::AgentState;
 use crate::format::compose::NewCheckpoint;
-use crate::id::{AgentId, SessionId};
+use crate::id::{AgentId, CheckpointId, SessionId};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Order {
@@ -76,18 +75,18 @@ impl Store {
 
   pub fn save_agent(
     &self,
-    series: &Series,
-    stamp: Stamp,
+    ticket: &Ticket,
     state: &AgentState,
     encoding: impl Into<Option<Encoding>>,
   ) -> Result<Created> {
+    let series = ticket.series();
     let Some(agent) = &series.agent else {
       return Err(Error::new(Code::Internal, "a state of an agent needs an agent"));
     };
-    let id = self.newer_than_all(series, stamp)?.id()?;
-    let checkpoint = NewCheckpoint::of_agent(&series.session, agent, &id, stamp.timestamp, state)?;
-    let encoding = self.encoding_or(encoding);
-    self.add(series, id, &Encoded { checkpoint, encoding }, &After::Any)
+    let question = self.question_of(series);
+    let compose = |id: &CheckpointId| NewCheckpoint::of_agent(&series.session, agent, id, ticket.timestamp, state);
+    let (id, saved) = self.append(ticket, compose, &encoding.into().into(), Some(&question))?;
+    Ok(self.created(series, id, saved, Some(question)))
   }
 
   /// A walk over what has not expired, newest first.

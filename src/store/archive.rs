@@ -1,19 +1,22 @@
 //! A session out of the store as one file, and in again as one step. The file itself is somebody else's matter.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
+use super::checkpoint::packed;
 use super::fork::exists;
 use super::items::Listed;
 use super::{Store, laid_out};
-use crate::backend::{Arrival, Document, ItemName, Series, time_in_id};
+use crate::backend::{Arrival, Document, Encoding, ItemName, Series, time_in_id};
 use crate::control::{Control, Phase, Progress};
 use crate::error::{Code, Error, Result};
 use crate::format::archive::{Entry, Head, ReadError, Reader, Totals, Writer};
+use crate::format::delta::Reference;
 use crate::format::layout::compact;
 use crate::format::object::{Edit, edit, quoted};
-use crate::id::SessionId;
+use crate::format::zstd::Aside;
+use crate::id::{AgentId, CheckpointId, SessionId};
 
 /// What to do about a session that is there already.
 const HINT: &str = "Give the import another id with `as`, or delete it first";
@@ -65,14 +68,14 @@ impl Store {
     let mut writer = Writer::new(to.file, &head).map_err(fail)?;
     let mut counts = Counts::default();
     let mut are_versions_gone = false;
+    let mut keys = HashMap::new();
     // Documents first: the checkpoints that they name were made before them, and are read after them. Keys too.
     for listed in documents.iter().chain(&checkpoints) {
       control.check()?;
-      let item = listed.name.item();
       // Without the one before it, an earlier version has no number.
       let follows_none = are_versions_gone && matches!(listed.name, ItemName::Previous(_, back) if back > 1);
-      let bytes = match self.backend.read(session, item, self.options.max_read_bytes)? {
-        Some(bytes) if !follows_none => bytes,
+      let (name, bytes) = match self.item_for_export(session, listed, &keys)? {
+        Some(read) if !follows_none => read,
         // It went away since it was listed, or it never was there.
         _ => {
           are_versions_gone = matches!(listed.name, ItemName::Previous(..));
@@ -81,8 +84,11 @@ impl Store {
         }
       };
       are_versions_gone = false;
+      if let ItemName::Key(agent, key) = &name {
+        keys.insert((agent.clone(), key.clone()), bytes.len() as u64);
+      }
       let entry = Entry {
-        name: item.to_string(),
+        name: name.item().to_string(),
         size: bytes.len() as u64,
         is_pinned: listed.is_pinned(),
         made_at: listed.made_at(),
@@ -107,6 +113,38 @@ impl Store {
       session: session.clone(),
       counts,
     })
+  }
+
+  /// What goes into an archive for an item; `None` if it does not exist any more. A checkpoint that was converted since it was
+  /// listed goes in as it is now, and a delta whose key is not in the archive goes in whole.
+  fn item_for_export(&self, session: &SessionId, listed: &Listed, keys: &ExportedKeys) -> Result<Option<Exported>> {
+    let limit = self.options.max_read_bytes;
+    let ItemName::Checkpoint(agent, id, listed_as) = &listed.name else {
+      let bytes = self.backend.read(session, listed.name.item(), limit)?;
+      return Ok(bytes.map(|bytes| (listed.name.clone(), bytes)));
+    };
+    let series = Series {
+      session: session.clone(),
+      agent: agent.clone(),
+    };
+    let name = |encoding| ItemName::Checkpoint(agent.clone(), id.clone(), encoding);
+    let read = |encoding| {
+      let bytes = self.backend.read(session, series.item(id, encoding), limit)?;
+      Ok(bytes.map(|bytes| (encoding, bytes)))
+    };
+    let Some((encoding, bytes)) = self.in_its_encoding(&series, id, &[*listed_as], read)? else {
+      return Ok(None);
+    };
+    let base = (encoding == Encoding::Delta).then(|| Reference::of(&bytes)).flatten();
+    let lacks_key = base.is_some_and(|base| {
+      let exported = keys.get(&(agent.clone(), base.key));
+      exported.is_none_or(|bytes| *bytes < base.bytes)
+    });
+    if lacks_key && let Ok(Some(stored)) = self.read_checkpoint(&series, id, encoding) {
+      let note = Aside::Note.find(&bytes).unwrap_or_default();
+      return Ok(Some((name(Encoding::Zstd), packed(&stored.compact_text(), note))));
+    }
+    Ok(Some((name(encoding), bytes)))
   }
 
   /// Brings in what [`Store::export_session`] wrote, as one step, under its own id or another. All of it is checked before
@@ -246,6 +284,12 @@ struct Arriving<'a> {
   entry: &'a Entry,
   bytes: &'a [u8],
 }
+
+/// A name in an archive, and the bytes that go by it.
+type Exported = (ItemName, Vec<u8>);
+
+/// The keys in an archive, and how many bytes each has.
+type ExportedKeys = HashMap<(Option<AgentId>, CheckpointId), u64>;
 
 type Visit<'a> = dyn FnMut(Arriving<'_>) -> Result<()> + 'a;
 

@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
-use std::sync::PoisonError;
+use std::slice;
 
-use super::{LaidOut, Saved, Spelling, Stamp, Store, into_text};
-use crate::backend::{After, CheckpointEntry, CheckpointWrite, Content, Encoding, Put, Question, Series, time_in_id};
+use super::{Label, LabelRequest, LaidOut, Saved, Spelling, Stamp, Store, Ticket, into_text, not_composed};
+use crate::backend::{
+  CheckpointEntry, CheckpointWrite, Content, Encoding, Newest, Parent, Precondition, Put, Question, Series, time_in_id,
+};
 use crate::error::{Code, Error, Result};
 use crate::format::compose::{NewCheckpoint, Parts};
 use crate::format::gzip::{self, InflateError};
@@ -13,19 +15,24 @@ use crate::format::layout::compact;
 use crate::format::zstd::{self, Aside};
 use crate::id::{CheckpointId, SessionId};
 
-/// How a checkpoint is to be stored.
+/// How often an operation starts again because another one got in between.
+const MAX_ATTEMPTS: u32 = 100;
+
+/// How a checkpoint is to be created.
 #[derive(Debug, Default)]
-pub struct Making {
+pub struct CreateOptions {
   /// The store's, if it is absent.
   pub encoding: Option<Encoding>,
-  pub after: After,
+  pub parent: Parent,
+  /// A label that no other checkpoint of the session may have.
+  pub unique_label: Option<Label>,
 }
 
-impl<E: Into<Option<Encoding>>> From<E> for Making {
+impl<E: Into<Option<Encoding>>> From<E> for CreateOptions {
   fn from(encoding: E) -> Self {
     Self {
       encoding: encoding.into(),
-      after: After::Any,
+      ..Self::default()
     }
   }
 }
@@ -33,16 +40,9 @@ impl<E: Into<Option<Encoding>>> From<E> for Making {
 /// What goes with a checkpoint to where it is stored.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms<'a> {
-  pub after: &'a After,
+  pub precondition: &'a Precondition,
   /// What will be asked once it is stored.
   pub question: Option<&'a Question>,
-}
-
-impl Terms<'_> {
-  const NONE: Terms<'static> = Terms {
-    after: &After::Any,
-    question: None,
-  };
 }
 
 /// What a finished `create_checkpoint` tells its caller.
@@ -140,9 +140,20 @@ impl Content for Encoded<'_> {
   }
 }
 
-/// A checkpoint was to come after another than the newest.
-pub(super) fn conflict(series: &Series, newest: Option<CheckpointId>) -> Error {
+/// The newest checkpoint is not the expected parent.
+fn conflict(series: &Series, newest: Option<CheckpointId>) -> Error {
   Error::conflict(&format!("The newest checkpoint of {series}"), newest.map(String::from))
+}
+
+/// What came of the attempt to store a checkpoint.
+pub(super) enum Attempt {
+  Stored(Saved),
+  /// Another writer has stored this one, which is newer.
+  Behind(CheckpointEntry),
+  /// The checkpoint to be replaced does not exist.
+  Missing,
+  /// A delta cannot be stored at this time.
+  NoDelta,
 }
 
 /// A checkpoint that is composed already.
@@ -160,52 +171,114 @@ impl Content for Packed<'_> {
       Encoding::Json => LaidOut(self.text).write_to(out),
       Encoding::Gzip => out.write_all(&gzip::compress(self.text.as_bytes(), self.note)),
       // A delta needs more than this: where it cannot be had, the text is stored whole.
-      Encoding::Zstd | Encoding::Delta => {
-        out.write_all(&Aside::Note.frame(self.note))?;
-        out.write_all(&zstd::whole(self.text.as_bytes()))
-      }
+      Encoding::Zstd | Encoding::Delta => out.write_all(&packed(self.text, self.note)),
     }
   }
 }
 
+/// The bytes of a checkpoint as zstd: compact JSON, and the note that a list shows.
+pub(super) fn packed(text: &str, note: &str) -> Vec<u8> {
+  [Aside::Note.frame(note), zstd::whole(text.as_bytes())].concat()
+}
+
 impl Store {
-  /// Id and time of a checkpoint that is being asked for now.
+  /// The id and the time of a checkpoint that starts a new session.
   #[must_use]
   pub fn stamp(&self) -> Stamp {
     self.ids.stamp()
   }
 
+  /// The id and the time of a checkpoint that is about to be created. Taken on the caller's thread: it fixes the order of calls.
+  #[must_use]
+  pub fn ticket(&self, series: impl Into<Series>) -> Ticket {
+    self.ids.ticket(series.into())
+  }
+
   /// Stores a checkpoint, then applies retention.
   pub fn create_checkpoint(
     &self,
-    session: &SessionId,
-    stamp: Stamp,
+    ticket: &Ticket,
     parts: &Parts,
-    making: impl Into<Making>,
+    options: impl Into<CreateOptions>,
   ) -> Result<Created> {
-    let (series, making) = (session.into(), making.into());
-    let mut stamp = self.newer_than_all(&series, stamp)?;
-    if let After::Newest(Some(parent)) = &making.after {
-      stamp = self.ids.beyond(&self.place_of(&series, parent)?, stamp);
+    let options = options.into();
+    let timestamp = ticket.timestamp;
+    if let Some(label) = &options.unique_label {
+      return self.create_labelled(ticket, parts, &options, label);
     }
-    let id = stamp.id()?;
-    let checkpoint = NewCheckpoint::compose(&id, stamp.timestamp, parts)?;
-    let encoding = self.encoding_or(making.encoding);
-    self.add(&series, id, &Encoded { checkpoint, encoding }, &making.after)
+    let question = self.question_of(ticket.series());
+    let compose = |id: &CheckpointId| NewCheckpoint::compose(id, timestamp, parts);
+    let (id, saved) = self.append(ticket, compose, &options, Some(&question))?;
+    Ok(self.created(ticket.series(), id, saved, Some(question)))
   }
 
-  /// Where a checkpoint stands in the order; one that is not there and says nothing of it, before all others.
-  fn place_of(&self, series: &Series, id: &CheckpointId) -> Result<CheckpointEntry> {
-    if time_in_id(id.as_str()).is_none()
-      && let Some(entry) = self
-        .backend
-        .checkpoints(series)?
-        .into_iter()
-        .find(|entry| entry.id == *id)
-    {
-      return Ok(entry);
+  /// The label is given after the checkpoint is stored, because only then can one step decide that no other has it. A
+  /// checkpoint whose label is refused goes again, before retention has removed anything for it.
+  fn create_labelled(&self, ticket: &Ticket, parts: &Parts, options: &CreateOptions, label: &Label) -> Result<Created> {
+    let series = ticket.series();
+    self.require_free_label(series, &label.text, None)?;
+    let compose = |id: &CheckpointId| NewCheckpoint::compose(id, ticket.timestamp, parts);
+    let (id, saved) = self.append(ticket, compose, options, None)?;
+    let request = LabelRequest {
+      session: series.session.clone(),
+      checkpoint: id.clone(),
+      label: Some(label.clone()),
+      is_unique: true,
+    };
+    if let Err(error) = self.label_checkpoint(&request) {
+      // It was never acknowledged. If it cannot be removed either, it is a checkpoint without a label.
+      let _ = self.backend.remove(&series.session, series.item(&id, Encoding::Json));
+      return Err(error);
     }
-    Ok(CheckpointEntry::new(id.clone(), Encoding::Json, || 0))
+    Ok(self.created(series, id, saved, None))
+  }
+
+  /// Stores a checkpoint as the newest of its series. Whether it is, is decided where it is stored: if another writer has been
+  /// faster, the checkpoint gets a new id and is composed again.
+  pub(super) fn append<'a>(
+    &self,
+    ticket: &Ticket,
+    compose: impl Fn(&CheckpointId) -> Result<NewCheckpoint<'a>>,
+    options: &CreateOptions,
+    question: Option<&Question>,
+  ) -> Result<(CheckpointId, Saved)> {
+    let series = ticket.series();
+    let encoding = self.encoding_or(options.encoding);
+    for attempt in 0..MAX_ATTEMPTS {
+      let id = ticket.id()?;
+      let checkpoint = compose(&id)?;
+      let precondition = Precondition::Newest(Newest {
+        parent: options.parent.clone(),
+        later: ticket.later_ids()?,
+      });
+      let terms = Terms {
+        precondition: &precondition,
+        question,
+      };
+      match self.save(series, &id, &Encoded { checkpoint, encoding }, terms)? {
+        Attempt::Stored(saved) => return Ok((id, saved)),
+        Attempt::Behind(newest) => ticket.move_beyond(&newest, attempt),
+        Attempt::Missing | Attempt::NoDelta => break,
+      }
+    }
+    Err(Error::new(
+      Code::Io,
+      format!(
+        "Could not store a checkpoint of {series}: other writers kept adding newer ones. Let one process at a time write to it, \
+         for example with a lease"
+      ),
+    ))
+  }
+
+  /// Applies retention, and says what became of the checkpoint.
+  pub(super) fn created(&self, series: &Series, id: CheckpointId, saved: Saved, question: Option<Question>) -> Created {
+    let warnings = self.apply_retention(series, &id, Some(saved.size_bytes), question);
+    Created {
+      id,
+      path: saved.path,
+      size_bytes: saved.size_bytes,
+      warnings,
+    }
   }
 
   /// The encoding that was asked for, or the store's own.
@@ -213,32 +286,16 @@ impl Store {
     encoding.into().unwrap_or(self.options.encoding)
   }
 
-  /// Stores a checkpoint that is composed already, then applies retention.
-  pub(super) fn add(&self, series: &Series, id: CheckpointId, encoded: &Encoded<'_>, after: &After) -> Result<Created> {
-    let question = self.question_of(series);
-    let terms = Terms {
-      after,
-      question: Some(&question),
-    };
-    let saved = self.save(series, &id, encoded, terms)?;
-    let warnings = self.apply_retention(series, &id, Some(saved.size_bytes), Some(question));
-    Ok(Created {
-      id,
-      path: saved.path,
-      size_bytes: saved.size_bytes,
-      warnings,
-    })
-  }
-
-  fn save(&self, series: &Series, id: &CheckpointId, encoded: &Encoded<'_>, terms: Terms<'_>) -> Result<Saved> {
+  fn save(&self, series: &Series, id: &CheckpointId, encoded: &Encoded<'_>, terms: Terms<'_>) -> Result<Attempt> {
     if encoded.encoding != Encoding::Delta {
       return self.write_whole(series, id, encoded.encoding, encoded, terms);
     }
     let composed = encoded.checkpoint.compact();
-    let (text, info) = composed.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
+    let (text, info) = composed.map_err(not_composed)?;
     let note = info.to_note();
-    if let Some(saved) = self.write_delta(series, id, &text, &note, terms)? {
-      return Ok(saved);
+    match self.write_delta(series, id, &text, &note, terms)? {
+      Attempt::NoDelta => {}
+      attempt => return Ok(attempt),
     }
     let packed = Packed {
       text: &text,
@@ -248,8 +305,7 @@ impl Store {
     self.write_whole(series, id, Encoding::Zstd, &packed, terms)
   }
 
-  /// Stores a checkpoint that is composed already, compact, with the note that a list shows; `None` if it is to be a delta and
-  /// none can be had.
+  /// Stores a checkpoint that is composed already, compact, with the note that a list shows.
   pub(super) fn save_as(
     &self,
     series: &Series,
@@ -257,12 +313,17 @@ impl Store {
     text: &str,
     note: &str,
     encoding: Encoding,
-  ) -> Result<Option<Saved>> {
+    precondition: &Precondition,
+  ) -> Result<Attempt> {
+    let terms = Terms {
+      precondition,
+      question: None,
+    };
     if encoding == Encoding::Delta {
-      return self.write_delta(series, id, text, note, Terms::NONE);
+      return self.write_delta(series, id, text, note, terms);
     }
     let packed = Packed { text, note, encoding };
-    self.write_whole(series, id, encoding, &packed, Terms::NONE).map(Some)
+    self.write_whole(series, id, encoding, &packed, terms)
   }
 
   /// Stores a checkpoint that needs no other.
@@ -273,49 +334,35 @@ impl Store {
     encoding: Encoding,
     content: &dyn Content,
     terms: Terms<'_>,
-  ) -> Result<Saved> {
+  ) -> Result<Attempt> {
     let write = CheckpointWrite {
       encoding,
       footing: None,
-      after: terms.after,
+      precondition: terms.precondition,
       content,
       question: terms.question,
     };
-    match self.backend.write_checkpoint(series, id, write)? {
-      Put::Stored { size, .. } => Ok(Saved {
+    let put = self.backend.write_checkpoint(series, id, write)?;
+    self.attempt(series, id, encoding, put)
+  }
+
+  pub(super) fn attempt(&self, series: &Series, id: &CheckpointId, encoding: Encoding, put: Put) -> Result<Attempt> {
+    Ok(match put {
+      Put::Stored { size, .. } => Attempt::Stored(Saved {
         path: self.backend.name_of(&series.session, series.item(id, encoding)),
         size_bytes: size,
       }),
-      Put::Conflict(newest) => Err(conflict(series, newest)),
-      Put::KeyIsGone | Put::Unguarded => Err(Error::new(Code::Internal, "a whole checkpoint needs no key")),
-    }
-  }
-
-  /// The stamp, moved ahead if this session already holds a checkpoint of the same moment, or from the clock's future. Looks
-  /// until it is known for a store and session. Of those who look at once, the first decides; none waits for another, which
-  /// may take all of its time and find nothing.
-  pub(super) fn newer_than_all(&self, series: &Series, stamp: Stamp) -> Result<Stamp> {
-    let known = || self.known_series.lock().unwrap_or_else(PoisonError::into_inner);
-    let decided = known().get(series).copied();
-    let shift = if let Some(shift) = decided {
-      shift
-    } else {
-      let newest = self.backend.page(series, None, 1)?.entries.pop();
-      let shift = || newest.and_then(|newest| self.ids.shift_beyond(&newest.id, stamp));
-      *known().entry(series.clone()).or_insert_with(shift)
-    };
-    Ok(shift.map_or(stamp, |shift| shift.apply(stamp)))
+      Put::Conflict(newest) => return Err(conflict(series, newest)),
+      Put::Behind(newest) => Attempt::Behind(newest),
+      Put::Missing => Attempt::Missing,
+      Put::KeyIsGone | Put::Unguarded => Attempt::NoDelta,
+    })
   }
 
   /// Forgets what is remembered of a session: it was removed, or somebody put something into it.
   pub(super) fn forget(&self, session: &SessionId) {
     self.facts.forget(&session.into());
     self.deltas.forget(session);
-    self
-      .known_series
-      .lock()
-      .unwrap_or_else(PoisonError::into_inner)
-      .retain(|series, _| series.session != *session);
   }
 
   /// A page of the checkpoints of a series; `limit` 0 means all.
@@ -337,14 +384,38 @@ impl Store {
 
   /// A checkpoint that was listed, checked as far as its bytes allow; `None` if it went away since.
   pub fn read_entry(&self, series: &Series, entry: &CheckpointEntry) -> Option<Result<StoredCheckpoint, Damaged>> {
-    let read = self.verified(series, &entry.id, entry.encoding).transpose()?;
-    Some(read.map_err(|error| self.damaged(series, entry, error)))
+    let read = self.in_its_encoding(series, &entry.id, &[entry.encoding], |encoding| {
+      self.readable(series, &entry.id, encoding)
+    });
+    Some(read.transpose()?.map_err(|error| self.damaged(series, entry, error)))
   }
 
   /// A checkpoint; a large one is not checked yet.
   pub fn checkpoint(&self, series: &Series, id: &CheckpointId) -> Result<Option<StoredCheckpoint>> {
-    for encoding in Encoding::ALL {
-      if let Some(found) = self.verified_if_small(series, id, encoding)? {
+    self.in_its_encoding(series, id, &Encoding::ALL, |encoding| {
+      self.verified_if_small(series, id, encoding)
+    })
+  }
+
+  /// Reads a checkpoint that may be converted at the same time: one that is not found in the expected encodings is looked for
+  /// until it is read, or is gone.
+  pub(super) fn in_its_encoding<T>(
+    &self,
+    series: &Series,
+    id: &CheckpointId,
+    expected: &[Encoding],
+    read: impl Fn(Encoding) -> Result<Option<T>>,
+  ) -> Result<Option<T>> {
+    for encoding in expected {
+      if let Some(found) = read(*encoding)? {
+        return Ok(Some(found));
+      }
+    }
+    for _ in 0..MAX_ATTEMPTS {
+      let Some(entry) = self.backend.find(series, id)? else {
+        return Ok(None);
+      };
+      if let Some(found) = read(entry.encoding)? {
         return Ok(Some(found));
       }
     }
@@ -356,8 +427,11 @@ impl Store {
     loop {
       let entries = self.backend.checkpoints(series)?;
       for entry in &entries {
-        // One that went away since the listing makes room for the next.
-        if let Some(found) = self.verified_if_small(series, &entry.id, entry.encoding)? {
+        let found = self.in_its_encoding(series, &entry.id, &[entry.encoding], |encoding| {
+          self.verified_if_small(series, &entry.id, encoding)
+        });
+        // One that was deleted since the listing is passed over.
+        if let Some(found) = found? {
           return Ok(Some(found));
         }
       }
@@ -369,20 +443,8 @@ impl Store {
   }
 
   pub fn delete_checkpoint(&self, series: &Series, id: &CheckpointId) -> Result<()> {
-    let mut was_there = false;
-    for encoding in Encoding::ALL {
-      match self.backend.remove(&series.session, series.item(id, encoding)) {
-        Ok(removed) => was_there |= removed,
-        Err(error) if was_there => {
-          return Err(Error {
-            code: Code::OutcomeUnknown,
-            ..error
-          });
-        }
-        Err(error) => return Err(error),
-      }
-    }
-    Ok(())
+    self.backend.remove(&series.session, series.item(id, Encoding::Json))?;
+    self.forget_labels(series, slice::from_ref(id))
   }
 
   /// The report of a checkpoint that could not be read.
@@ -408,17 +470,8 @@ impl Store {
     };
     let path = self.backend.name_of(&series.session, item);
     let size_bytes = bytes.len() as u64;
-    let json = match encoding {
-      Encoding::Json => bytes,
-      Encoding::Gzip => self.inflate(&bytes, &path)?,
-      Encoding::Zstd => {
-        let text = zstd::text_of(&bytes, b"", self.options.max_read_bytes);
-        text.map_err(|error| self.frame_error(&path, error))?
-      }
-      Encoding::Delta => match self.text_of_delta(series, id, &bytes, &path)? {
-        Some(text) => text,
-        None => return Ok(None),
-      },
+    let Some(json) = self.text_of(series, id, encoding, bytes, &path)? else {
+      return Ok(None);
     };
     Ok(Some(StoredCheckpoint {
       id: id.clone(),
@@ -432,6 +485,26 @@ impl Store {
       context: None,
       label: self.labels_of(series).get(id).map(str::to_owned),
     }))
+  }
+
+  /// The JSON of a checkpoint, from its stored bytes; `None` if a delta was removed meanwhile, with its key.
+  pub(super) fn text_of(
+    &self,
+    series: &Series,
+    id: &CheckpointId,
+    encoding: Encoding,
+    bytes: Vec<u8>,
+    path: &str,
+  ) -> Result<Option<Vec<u8>>> {
+    match encoding {
+      Encoding::Json => Ok(Some(bytes)),
+      Encoding::Gzip => self.inflate(&bytes, path).map(Some),
+      Encoding::Zstd => {
+        let text = zstd::text_of(&bytes, b"", self.options.max_read_bytes);
+        text.map(Some).map_err(|error| self.frame_error(path, error))
+      }
+      Encoding::Delta => self.text_of_delta(series, id, &bytes, path),
+    }
   }
 
   fn inflate(&self, bytes: &[u8], path: &str) -> Result<Vec<u8>> {

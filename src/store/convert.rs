@@ -2,9 +2,10 @@
 
 use std::io;
 
+use super::checkpoint::Attempt;
 use super::info::kind_of;
-use super::{Damaged, Spelling, Store};
-use crate::backend::{CheckpointEntry, Encoding, Series, time_in_id};
+use super::{Damaged, Spelling, Store, StoredCheckpoint};
+use crate::backend::{CheckpointEntry, Encoding, Precondition, Series, time_in_id};
 use crate::control::{Control, Meter, Phase};
 use crate::error::{Code, Error, Result};
 use crate::format::info::Info;
@@ -25,8 +26,8 @@ pub struct Converted {
 }
 
 impl Store {
-  /// Stores every checkpoint of a session and of its agents in that encoding, one by one. Each is there at every instant, in
-  /// the old encoding or in both or in the new one, so it can be interrupted, and called again.
+  /// Stores every checkpoint of a session and of its agents in that encoding, one by one. Each exists at every instant, in the old
+  /// encoding or in the new one, so it can be interrupted, and called again.
   pub fn convert(&self, session: &SessionId, encoding: Encoding, control: &Control) -> Result<Converted> {
     let mut meter = Meter::new(control, Phase::Convert);
     if !self.backend.places()?.contains(session) {
@@ -78,7 +79,9 @@ impl Store {
     Ok(converted)
   }
 
-  /// How many bytes it has now; `None` if it was not there.
+  /// Replaces a checkpoint by the same in another encoding, and says how many bytes it has now; `None` if it does not exist any
+  /// more. The step replaces what exists at that instant: a checkpoint that is deleted meanwhile stays deleted, and of two
+  /// conversions the later one decides.
   fn convert_one(&self, series: &Series, entry: &CheckpointEntry, encoding: Encoding) -> Result<Option<u64>> {
     let Some(stored) = self.read_checkpoint(series, &entry.id, entry.encoding)? else {
       return Ok(None);
@@ -92,30 +95,49 @@ impl Store {
     }
     let info = Info::of_document(kind_of(series), &stored.document(&text)?);
     let info = info.map_err(|error| Error::corrupt(&stored.path, error).because(error))?;
-    let saved = self.save_as(series, &entry.id, &text, &info.to_note(), encoding)?;
-    let saved = saved.ok_or_else(|| no_delta(&stored.path))?;
-    if time_in_id(entry.id.as_str()).is_none() {
-      let entry = CheckpointEntry {
-        encoding,
-        ..entry.clone()
-      };
-      self.backend.set_made_at(series, &entry)?;
+    let note = info.to_note();
+    let save = |encoding| {
+      let saved = self.save_as(series, &entry.id, &text, &note, encoding, &Precondition::Exists);
+      if time_in_id(entry.id.as_str()).is_none() {
+        let entry = CheckpointEntry {
+          encoding,
+          ..entry.clone()
+        };
+        self.backend.set_made_at(series, &entry)?;
+      }
+      saved
+    };
+    let saved = match save(encoding)? {
+      Attempt::Stored(saved) => saved,
+      Attempt::NoDelta => return Err(no_delta(&stored.path)),
+      Attempt::Missing | Attempt::Behind(_) => return Ok(None),
+    };
+    let back = self.read_checkpoint(series, &entry.id, encoding);
+    // Absent: it was deleted, or converted again.
+    if matches!(&back, Ok(None)) || back.as_ref().is_ok_and(|back| is_text(back.as_ref(), &text)) {
+      return Ok(Some(saved.size_bytes));
     }
-    let back = self.read_checkpoint(series, &entry.id, encoding)?;
-    if back.is_none_or(|back| back.compact_text() != text) {
-      return Err(Error::new(
-        Code::Io,
-        format!("{} is not what was just written there", saved.path),
-      ));
-    }
-    self.backend.remove(&series.session, series.item_of(entry))?;
-    Ok(Some(saved.size_bytes))
+    // The text is still in memory: put it back as it was.
+    save(entry.encoding)?;
+    let message = format!(
+      "{} is not what was just written there; it was restored as it was",
+      saved.path
+    );
+    let error = Error::new(Code::Io, message);
+    Err(match back {
+      Err(cause) => error.because(cause),
+      Ok(_) => error,
+    })
   }
+}
+
+fn is_text(stored: Option<&StoredCheckpoint>, text: &str) -> bool {
+  stored.is_some_and(|stored| stored.compact_text() == text)
 }
 
 fn no_delta(path: &str) -> Error {
   let message = format!("{path} cannot become a delta: the lock of its key cannot be had. Convert the session again");
-  Error::new(Code::Io, message).because(io::Error::from(io::ErrorKind::ResourceBusy))
+  Error::new(Code::Busy, message).because(io::Error::from(io::ErrorKind::ResourceBusy))
 }
 
 /// Whether an error says something about one checkpoint, and nothing about the next.

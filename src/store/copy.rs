@@ -1,11 +1,17 @@
 //! Copies of whole sessions in another place, byte for byte. What is there already, and the same, is left alone, so that a
 //! copy that was interrupted goes on where it stopped.
 
+use std::collections::HashSet;
+
 use super::Store;
-use crate::backend::{After, CheckpointEntry, CheckpointWrite, Encoding, Footing, Item, ItemName, Put, Series, Usage};
+use super::checkpoint::Attempt;
+use crate::backend::{
+  CheckpointEntry, CheckpointWrite, Document, Encoding, Item, ItemName, Precondition, Series, Usage,
+};
 use crate::control::{Control, Meter, Phase};
-use crate::error::{Error, Result};
-use crate::format::delta::{Reference, Tip};
+use crate::error::{Code, Error, Result};
+use crate::format::layout::compact;
+use crate::format::zstd::Aside;
 use crate::id::{CheckpointId, SessionId};
 
 /// What became of the items of a session.
@@ -16,22 +22,6 @@ pub struct Copied {
   /// Those that were there already.
   pub unchanged: u64,
   pub bytes: u64,
-}
-
-/// A key, and how many bytes of it are known to be the same in both places.
-#[derive(Default)]
-struct Sound(Option<(Series, CheckpointId, u64)>);
-
-impl Sound {
-  fn holds(&self, series: &Series, reference: &Reference) -> bool {
-    let known = self.0.as_ref();
-    known.is_some_and(|(of, key, bytes)| of == series && *key == reference.key && *bytes >= reference.bytes)
-  }
-}
-
-/// How many bytes two things have in common from their beginnings on.
-fn same_bytes(one: &[u8], other: &[u8]) -> u64 {
-  one.iter().zip(other).take_while(|(one, other)| one == other).count() as u64
 }
 
 /// How many items a session has, as far as that is known without listing them.
@@ -82,11 +72,16 @@ impl Store {
     // The oldest checkpoints come first: what retention or a crash leaves of a copy is a beginning, not a middle.
     let items = self.items_of(session)?;
     meter.expect_instead(about, items.len());
-    let mut sound = Sound::default();
+    // A checkpoint that retention removed there comes back without the label that it had.
+    let own = items.iter().filter_map(|listed| match &listed.name {
+      ItemName::Checkpoint(None, id, _) => Some(id.clone()),
+      _ => None,
+    });
+    to.forget_labels(&Series::from(session), &own.collect::<Vec<_>>())?;
     for listed in items {
       meter.check()?;
       let before = copied.bytes;
-      // Earlier versions come about by saving, and keys come with what stands on them.
+      // Earlier versions come about by saving, and the other store makes keys of its own.
       if let ItemName::Previous(..) | ItemName::Key(..) = listed.name {
         meter.done(0);
         continue;
@@ -96,11 +91,13 @@ impl Store {
           session: session.clone(),
           agent: agent.clone(),
         };
-        copied.checkpoints += u64::from(self.copy_checkpoint(&series, entry, to, &mut copied, &mut sound)?);
+        copied.checkpoints += u64::from(self.copy_checkpoint(&series, entry, to, &mut copied)?);
         if listed.made_at().is_some() {
           to.backend.set_made_at(&series, entry)?;
         }
         pins.push((series, entry.clone()));
+      } else if listed.name == ItemName::Document(Document::Labels) {
+        copied.documents += u64::from(self.copy_labels(session, to, &mut copied)?);
       } else {
         copied.documents += u64::from(self.copy_item(session, listed.name.item(), to, &mut copied)?);
       }
@@ -115,113 +112,121 @@ impl Store {
     Ok(copied)
   }
 
-  /// Whether it was there and had to be copied. What it stands on comes with it.
-  fn copy_checkpoint(
-    &self,
-    series: &Series,
-    entry: &CheckpointEntry,
-    to: &Self,
-    copied: &mut Copied,
-    sound: &mut Sound,
-  ) -> Result<bool> {
-    let (session, item) = (&series.session, series.item_of(entry));
-    if entry.encoding != Encoding::Delta {
-      return self.copy_item(session, item, to, copied);
-    }
-    let Some(bytes) = self.backend.read(session, item, u64::MAX)? else {
+  /// Whether it was there and had to be copied. A delta becomes one on a key of the other store: what other checkpoints there are
+  /// based on is not touched.
+  fn copy_checkpoint(&self, series: &Series, entry: &CheckpointEntry, to: &Self, copied: &mut Copied) -> Result<bool> {
+    let read = |encoding| {
+      let bytes = self
+        .backend
+        .read(&series.session, series.item(&entry.id, encoding), u64::MAX)?;
+      Ok(bytes.map(|bytes| (encoding, bytes)))
+    };
+    let Some((encoding, bytes)) = self.in_its_encoding(series, &entry.id, &[entry.encoding], read)? else {
       return Ok(false);
     };
-    // One that does not say what it stands on is copied as faithfully as a whole one.
-    let Some(reference) = Reference::of(&bytes) else {
-      return self.copy_item(session, item, to, copied);
-    };
-    if !sound.holds(series, &reference) {
-      let key = series.key(&reference.key);
-      let Some(here) = self.key_under(series, &reference)? else {
-        // It has lost its key, or both are gone.
-        return self.copy_item(session, item, to, copied);
-      };
-      let there = to.backend.read(session, key, u64::MAX)?;
-      let same = there.as_deref().map_or(0, |there| same_bytes(&here, there));
-      if same < reference.bytes {
-        // What is damaged here does not take the place of what may be whole there.
-        if there.is_some() && Tip::read(&here, reference.bytes, u64::MAX).is_err() {
-          return self.copy_item(session, item, to, copied);
+    let text = self.text_for_copy(series, &entry.id, encoding, &bytes);
+    if let Some(present) = to.backend.find(series, &entry.id)? {
+      let item = series.item_of(&present);
+      let there = to.backend.read(&series.session, item, u64::MAX)?.unwrap_or_default();
+      let stays = if encoding == present.encoding && encoding != Encoding::Delta && there == bytes {
+        true
+      } else {
+        match (&text, to.text_for_copy(series, &entry.id, present.encoding, &there)) {
+          (Some(text), Some(there)) => *text == there,
+          // What is damaged here does not replace what is whole there.
+          (None, Some(_)) => true,
+          (_, None) => false,
         }
-        return self.copy_with_key(series, entry, &reference, to, copied, sound);
+      };
+      if stays {
+        copied.unchanged += 1;
+        return Ok(false);
       }
-      *sound = Sound(Some((series.clone(), reference.key.clone(), same)));
     }
-    if to.backend.read(session, item, u64::MAX)?.as_ref() == Some(&bytes) {
-      copied.unchanged += 1;
-      return Ok(false);
-    }
-    let footing = Footing {
-      key: &reference.key,
-      known: reference.bytes,
-      added: &[],
-      seen: None,
+    let size = match text.filter(|_| encoding == Encoding::Delta) {
+      Some(text) => to.take_delta(series, &entry.id, &text, Aside::Note.find(&bytes).unwrap_or_default())?,
+      None => to.take_bytes(series, &entry.id, encoding, &bytes)?,
     };
-    if !to.take_delta(series, entry, footing, &bytes)? {
-      return self.copy_with_key(series, entry, &reference, to, copied, sound);
-    }
-    to.check_copy(session, item, &bytes)?;
-    copied.bytes += bytes.len() as u64;
+    copied.bytes += size;
     Ok(true)
   }
 
-  /// Copies a delta and all of its key, whatever is there.
-  fn copy_with_key(
-    &self,
-    series: &Series,
-    entry: &CheckpointEntry,
-    reference: &Reference,
-    to: &Self,
-    copied: &mut Copied,
-    sound: &mut Sound,
-  ) -> Result<bool> {
-    let (session, item, key) = (&series.session, series.item_of(entry), series.key(&reference.key));
-    let key_bytes = self.key_under(series, reference)?;
-    let (Some(bytes), Some(key_bytes)) = (self.backend.read(session, item, u64::MAX)?, key_bytes) else {
-      return self.copy_item(session, item, to, copied);
-    };
-    let footing = Footing {
-      key: &reference.key,
-      known: 0,
-      added: &key_bytes,
-      seen: None,
-    };
-    if !to.take_delta(series, entry, footing, &bytes)? {
-      // Where nobody can guard a key, nobody removes one.
-      to.backend.write(session, key, &key_bytes)?;
-      to.backend.write(session, item, &bytes)?;
-    }
-    to.check_that(session, key, |there| there.starts_with(&key_bytes))?;
-    to.check_copy(session, item, &bytes)?;
-    *sound = Sound(Some((series.clone(), reference.key.clone(), key_bytes.len() as u64)));
-    copied.bytes += (key_bytes.len() + bytes.len()) as u64;
-    Ok(true)
+  /// The text of a checkpoint, without white space; `None` if it cannot be read.
+  fn text_for_copy(&self, series: &Series, id: &CheckpointId, encoding: Encoding, bytes: &[u8]) -> Option<String> {
+    let path = self.backend.name_of(&series.session, series.item(id, encoding));
+    let text = self
+      .text_of(series, id, encoding, bytes.to_vec(), &path)
+      .ok()
+      .flatten()?;
+    let text = String::from_utf8(text).ok()?;
+    Some(if encoding == Encoding::Delta {
+      text
+    } else {
+      compact(&text)
+    })
   }
 
-  /// Whether a delta from elsewhere could be stored on its key.
-  fn take_delta(&self, series: &Series, entry: &CheckpointEntry, footing: Footing<'_>, bytes: &[u8]) -> Result<bool> {
+  /// Stores a checkpoint of another store as a delta, or whole where there can be none, and says how many bytes it has.
+  fn take_delta(&self, series: &Series, id: &CheckpointId, text: &str, note: &str) -> Result<u64> {
+    for encoding in [Encoding::Delta, Encoding::Zstd] {
+      if let Attempt::Stored(saved) = self.save_as(series, id, text, note, encoding, &Precondition::None)? {
+        let read = |encoding| self.read_checkpoint(series, id, encoding);
+        let back = self.in_its_encoding(series, id, &[encoding], read)?;
+        return match back {
+          Some(back) if back.compact_text() != text => Err(not_as_copied(&saved.path)),
+          // Absent: it was deleted since.
+          _ => Ok(saved.size_bytes),
+        };
+      }
+    }
+    Err(Error::new(Code::Internal, "a whole checkpoint needs no key"))
+  }
+
+  /// Stores the bytes of a checkpoint of another store, and says how many they are.
+  fn take_bytes(&self, series: &Series, id: &CheckpointId, encoding: Encoding, bytes: &[u8]) -> Result<u64> {
     let new = CheckpointWrite {
-      encoding: entry.encoding,
-      footing: Some(footing),
-      after: &After::Any,
+      encoding,
+      footing: None,
+      precondition: &Precondition::None,
       content: &bytes,
       question: None,
     };
-    let put = self.backend.write_checkpoint(series, &entry.id, new)?;
-    Ok(matches!(put, Put::Stored { .. }))
+    self.backend.write_checkpoint(series, id, new)?;
+    let item = series.item(id, encoding);
+    match self.backend.read(&series.session, item, u64::MAX)? {
+      Some(back) if back != bytes => Err(not_as_copied(&self.backend.name_of(&series.session, item))),
+      // Absent: it was converted, or deleted, since.
+      _ => Ok(bytes.len() as u64),
+    }
   }
 
-  /// The key of a delta, if it is there, with all that the delta needs.
-  fn key_under(&self, series: &Series, reference: &Reference) -> Result<Option<Vec<u8>>> {
-    let key = self
+  /// Labels are merged: those of checkpoints that only the other store has stay.
+  fn copy_labels(&self, session: &SessionId, to: &Self, copied: &mut Copied) -> Result<bool> {
+    let series = Series::from(session);
+    if self.backend.read(session, Item::LABELS, u64::MAX)?.is_none() {
+      return Ok(false);
+    }
+    let Ok(labels) = self.read_labels(&series) else {
+      // They are damaged. What the other store has is better.
+      return match to.backend.read(session, Item::LABELS, u64::MAX)? {
+        Some(_) => Ok(false),
+        None => self.copy_item(session, Item::LABELS, to, copied),
+      };
+    };
+    let existing: HashSet<_> = self
       .backend
-      .read(&series.session, series.key(&reference.key), u64::MAX)?;
-    Ok(key.filter(|key| key.len() as u64 >= reference.bytes))
+      .checkpoints(&series)?
+      .into_iter()
+      .map(|entry| entry.id)
+      .collect();
+    let labels = labels.only(&existing);
+    if labels.is_empty() || !to.merge_labels(session, &labels)? {
+      copied.unchanged += 1;
+      return Ok(false);
+    }
+    let written = to.backend.read(session, Item::LABELS, u64::MAX)?;
+    copied.bytes += written.map_or(0, |bytes| bytes.len() as u64);
+    Ok(true)
   }
 
   /// Whether it was there and had to be copied.
@@ -241,20 +246,13 @@ impl Store {
 
   /// Reads back what was copied here.
   fn check_copy(&self, session: &SessionId, item: Item<'_>, bytes: &[u8]) -> Result<()> {
-    self.check_that(session, item, |there| there == bytes)
-  }
-
-  /// The same, of what may have become more meanwhile.
-  fn check_that(&self, session: &SessionId, item: Item<'_>, is_good: impl FnOnce(&[u8]) -> bool) -> Result<()> {
-    if self
-      .backend
-      .read(session, item, u64::MAX)?
-      .as_deref()
-      .is_some_and(is_good)
-    {
+    if self.backend.read(session, item, u64::MAX)?.as_deref() == Some(bytes) {
       return Ok(());
     }
-    let name = self.backend.name_of(session, item);
-    Err(Error::corrupt(&name, "it is not what was just copied there"))
+    Err(not_as_copied(&self.backend.name_of(session, item)))
   }
+}
+
+fn not_as_copied(path: &str) -> Error {
+  Error::corrupt(path, "it is not what was just copied there")
 }

@@ -8,13 +8,16 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use super::checkpoint::{Terms, conflict};
-use super::{Saved, Store};
+use uuid::Uuid;
+
+use super::Store;
+use super::checkpoint::{Attempt, Terms};
 use crate::backend::{CheckpointWrite, Encoding, Footing, Look, Put, Seen, Series};
 use crate::error::{Error, Result};
 use crate::format::delta::{self, Reference, Tip, most_work};
 use crate::format::zstd::FrameError;
 use crate::id::{CheckpointId, SessionId};
+use crate::weakened;
 
 /// When the differences from one tip together are so many times the last of them, the tip moves on.
 const WORTH_MOVING: u64 = 2;
@@ -199,7 +202,7 @@ impl Deltas {
 }
 
 impl Store {
-  /// Stores a text as a delta; `None` if this place cannot.
+  /// Stores a text as a delta, if that is possible.
   pub(super) fn write_delta(
     &self,
     series: &Series,
@@ -207,7 +210,7 @@ impl Store {
     text: &str,
     note: &str,
     terms: Terms<'_>,
-  ) -> Result<Option<Saved>> {
+  ) -> Result<Attempt> {
     let row = self.deltas.row(series);
     let new = NewDelta {
       series,
@@ -216,25 +219,19 @@ impl Store {
       note,
       terms,
     };
-    // A key can go with the last delta on it, at any time before there is another.
+    // A key can be removed with the last delta on it, at any time before there is another.
     for _ in 0..3 {
       let put = match self.next_known(series, &row) {
         Some(known) => self.write_on(&new, &row, &known)?,
         None => self.write_on_new_key(&new, &row, None)?,
       };
-      match put {
-        Put::Stored { size, .. } => {
-          return Ok(Some(Saved {
-            path: self.backend.name_of(&series.session, series.item(id, Encoding::Delta)),
-            size_bytes: size,
-          }));
-        }
-        Put::KeyIsGone => {}
-        Put::Unguarded => break,
-        Put::Conflict(newest) => return Err(conflict(series, newest)),
+      if put != Put::KeyIsGone {
+        return self.attempt(series, id, Encoding::Delta, put);
       }
     }
-    Ok(None)
+    // A key of its own is not removed before the delta is stored.
+    let put = self.write_on_new_key(&new, &row, row.next().as_ref())?;
+    self.attempt(series, id, Encoding::Delta, put)
   }
 
   /// Removes keys that an interruption left, and says how many bytes they had.
@@ -295,7 +292,7 @@ impl Store {
     match &put {
       Put::Stored { key: Some(key), .. } => known.see(*key),
       Put::KeyIsGone => row.forget(known),
-      Put::Stored { .. } | Put::Unguarded | Put::Conflict(_) => {}
+      _ => {}
     }
     Ok(put)
   }
@@ -328,16 +325,21 @@ impl Store {
       return Ok(Put::KeyIsGone);
     }
     let (tip, frame) = Tip::first(new.text.to_vec());
-    let reference = tip.reference(new.id, true);
+    let name = if weakened::by("key-reuse") {
+      new.id.clone()
+    } else {
+      key_name()?
+    };
+    let reference = tip.reference(&name, true);
     let footing = Footing {
-      key: new.id,
+      key: &name,
       known: 0,
       added: &frame,
       seen: None,
     };
     let put = self.put(new, &reference, footing, &[])?;
     if let Put::Stored { key, .. } = put {
-      *locked(&row.next) = Some(Known::new(new.id.clone(), tip, key, true));
+      *locked(&row.next) = Some(Known::new(name, tip, key, true));
       self.deltas.make_room();
     }
     Ok(put)
@@ -348,7 +350,7 @@ impl Store {
     let put = CheckpointWrite {
       encoding: Encoding::Delta,
       footing: Some(footing),
-      after: new.terms.after,
+      precondition: new.terms.precondition,
       content: &content,
       question: new.terms.question,
     };
@@ -448,6 +450,12 @@ impl Store {
       FrameError::Damaged(why) => Error::corrupt(path, format!("it is not zstd ({why})")).because(error),
     }
   }
+}
+
+/// The name of a new key. No other key ever has it: a key that checkpoints need is never taken for a new one, and only the store
+/// that made a key adds to it.
+fn key_name() -> Result<CheckpointId> {
+  CheckpointId::parse(&format!("key-{}", Uuid::new_v4().simple()))
 }
 
 /// A text on its way.

@@ -100,7 +100,7 @@ impl Store {
       context_store: format!("{{\"contextStore\":{}}}", part("contextStore").unwrap_or("{}")),
     };
     let series = Series::from(&request.new_session);
-    let id = self.newer_than_all(&series, stamp)?.id()?;
+    let id = stamp.id()?;
     // There is nothing yet that the first one could be the difference from.
     let encoding = match self.options.encoding {
       Encoding::Delta => Encoding::Zstd,

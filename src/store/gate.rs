@@ -10,6 +10,8 @@ use crate::error::{Code, Error, Result};
 #[derive(Debug, Default)]
 pub struct Gate {
   state: Mutex<State>,
+  /// Held while the backend is opened or closed, so that neither happens in the middle of the other. Taken before `state`.
+  transition: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -40,6 +42,10 @@ impl Gate {
   fn lock(&self) -> MutexGuard<'_, State> {
     // A phase and a counter: there is no half-made change to fear.
     self.state.lock().unwrap_or_else(PoisonError::into_inner)
+  }
+
+  fn lock_transition(&self) -> MutexGuard<'_, ()> {
+    self.transition.lock().unwrap_or_else(PoisonError::into_inner)
   }
 
   fn leave(&self) {
@@ -86,13 +92,11 @@ impl Store {
     }
   }
 
-  /// Lets no new operation in from now on, and calls `closed` when those inside have ended. Nobody waits for it.
-  pub fn close(self: &Arc<Self>, closed: impl FnOnce() + Send + 'static) {
+  /// Lets no new operation in from now on, and calls `ended` when those inside have ended: on this thread, or on that of the
+  /// last operation. Neither may block, so [`Closing::finish`] is to be called elsewhere.
+  pub fn close(self: &Arc<Self>, ended: impl FnOnce(Closing) + Send + 'static) {
     let store = Arc::clone(self);
-    let closed = move || {
-      store.backend.rest();
-      closed();
-    };
+    let closed = move || ended(Closing { store });
     let mut state = self.gate.lock();
     state.phase = Phase::Closed;
     state.closings += 1;
@@ -122,6 +126,7 @@ pub struct Opening {
 
 impl Opening {
   pub fn finish(self) -> Result<()> {
+    let _transition = self.inside.gate.lock_transition();
     self.inside.backend.initialize()?;
     let mut state = self.inside.gate.lock();
     if state.closings != self.closings {
@@ -130,6 +135,26 @@ impl Opening {
     }
     state.phase = Phase::Open;
     Ok(())
+  }
+}
+
+/// A closing under way: no operation that was admitted before it is left.
+#[derive(Debug)]
+pub struct Closing {
+  store: Arc<Store>,
+}
+
+impl Closing {
+  /// Closes the backend, unless the store has been opened again meanwhile. It is closed even if the answer is an error.
+  pub fn finish(self) -> Result<()> {
+    let gate = &self.store.gate;
+    let _transition = gate.lock_transition();
+    let is_closed = {
+      let state = gate.lock();
+      state.phase == Phase::Closed && state.inside == 0
+    };
+    // An opening that is under way uses what is open. A later `close` that waits for operations closes it afterwards.
+    if is_closed { self.store.backend.rest() } else { Ok(()) }
   }
 }
 

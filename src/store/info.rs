@@ -224,8 +224,25 @@ impl Store {
 
   pub(super) fn infos(&self, series: &Series, entries: &[CheckpointEntry]) -> Result<Vec<Found>> {
     let peeked = self.backend.peek(series, entries, HEAD_BYTES, TAIL_BYTES)?;
-    let pairs = entries.iter().zip(peeked);
-    Ok(pairs.map(|(entry, peeked)| self.info(series, entry, peeked)).collect())
+    let found = entries.iter().zip(peeked).map(|(entry, peeked)| {
+      let found = self.info(series, entry, peeked)?;
+      if found.is_some() {
+        return Ok(found);
+      }
+      // It was deleted, or converted, since it was listed.
+      self.in_its_encoding(series, &entry.id, &[], |encoding| {
+        let entry = CheckpointEntry {
+          encoding,
+          ..entry.clone()
+        };
+        let peeked = self
+          .backend
+          .peek(series, slice::from_ref(&entry), HEAD_BYTES, TAIL_BYTES)?
+          .pop();
+        self.info(series, &entry, peeked.unwrap_or(Ok(None)))
+      })
+    });
+    Ok(found.collect())
   }
 
   pub(super) fn info(&self, series: &Series, entry: &CheckpointEntry, peeked: Peeked) -> Found {

@@ -1,17 +1,17 @@
 //! Labels that are given to checkpoints after they were made, and pins. The checkpoints themselves are never rewritten.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::PoisonError;
 
 use super::info::Row;
 use super::{Store, StoredCheckpoint, into_text, laid_out};
-use crate::backend::{CheckpointEntry, Document, Encoding, Item, Series};
+use crate::backend::{Document, Item, LabelsUpdate, Read, Series};
 use crate::error::{Code, Error, Result};
 use crate::format::checkpoint::LABEL;
 use crate::format::info::Info;
 use crate::format::object::{ObjectWriter, escaped};
-use crate::format::scan::{members, unescape};
+use crate::format::scan::{members, text_of, unescape};
 use crate::id::{CheckpointId, SessionId};
+use crate::weakened;
 
 /// JSON by the ids of checkpoints: a string, or `null` for one that lost the label that it was made with.
 #[derive(Debug, Default)]
@@ -20,6 +20,42 @@ pub struct Labels(HashMap<String, String>);
 impl Labels {
   pub fn get(&self, id: &CheckpointId) -> Option<&str> {
     self.0.get(id.as_str()).map(String::as_str)
+  }
+
+  /// Whether a checkpoint has a label now; `made_with` are those that were made with it.
+  fn has(&self, id: &CheckpointId, label: &Label, made_with: &HashSet<CheckpointId>) -> bool {
+    match self.get(id) {
+      // Labels are compared by their text: the same text may be spelt in several ways.
+      Some(literal) => text_of(literal).is_some_and(|text| text == label.text),
+      None => made_with.contains(id),
+    }
+  }
+
+  /// The labels that another store keeps for these checkpoints.
+  pub(super) fn only(mut self, ids: &HashSet<CheckpointId>) -> Self {
+    self
+      .0
+      .retain(|id, _| CheckpointId::parse(id).is_ok_and(|id| ids.contains(&id)));
+    self
+  }
+
+  pub(super) fn is_empty(&self) -> bool {
+    self.0.is_empty()
+  }
+
+  /// The document, in the order of the ids.
+  fn to_update(&self, relies_on: Option<&CheckpointId>) -> Result<LabelsUpdate> {
+    let mut sorted: Vec<_> = self.0.iter().collect();
+    sorted.sort();
+    let mut out = ObjectWriter::with_capacity(64 * sorted.len());
+    for (id, label) in sorted {
+      out.push(&escaped(id), label);
+    }
+    let document = laid_out(&out.finish())?;
+    Ok(LabelsUpdate {
+      document: (!self.is_empty()).then_some(document),
+      relies_on: relies_on.cloned(),
+    })
   }
 
   pub fn apply(&self, id: &CheckpointId, info: &mut Info) {
@@ -54,6 +90,18 @@ impl Store {
     self.read_labels(series).unwrap_or_default()
   }
 
+  /// The same for several sessions, in one call of the backend where it can.
+  pub(super) fn labels_of_each(&self, sessions: &[SessionId]) -> Result<Vec<Labels>> {
+    let limit = self.options.max_read_bytes;
+    let documents = self.backend.read_each(sessions, Document::Labels, limit)?;
+    let labels = |(session, bytes): (&SessionId, Read)| {
+      let path = || self.backend.name_of(session, Item::LABELS);
+      let labels = bytes.ok().flatten().map(|bytes| parse(bytes, &path()));
+      labels.and_then(Result::ok).unwrap_or_default()
+    };
+    Ok(sessions.iter().zip(documents).map(labels).collect())
+  }
+
   /// The same, for those who must not take a label for absent that cannot be read.
   pub(super) fn read_labels(&self, series: &Series) -> Result<Labels> {
     if series.agent.is_some() {
@@ -66,39 +114,89 @@ impl Store {
     bytes.map_or(Ok(Labels::default()), |bytes| parse(bytes, &path()))
   }
 
+  /// Everything is decided in the step that changes the labels: whether the checkpoint exists, which labels belong to
+  /// checkpoints that are gone, and whether another one has a label that must be unique.
   pub fn label_checkpoint(&self, request: &LabelRequest) -> Result<()> {
     let LabelRequest {
       session,
       checkpoint: id,
       label,
-      ..
+      is_unique,
     } = request;
     let series = Series::from(session);
+    let unique = label.as_ref().filter(|_| *is_unique);
+    // A label that a checkpoint was made with never changes, so these may be looked for first.
+    let made_with = match unique {
+      Some(label) => self.made_with_label(&series, &label.text)?,
+      None => HashSet::new(),
+    };
     let path = self.backend.name_of(session, Item::LABELS);
     let limit = self.options.max_read_bytes;
-    self.require(&series, id)?;
-    let _turn = request
-      .is_unique
-      .then(|| self.unique_labels.lock().unwrap_or_else(PoisonError::into_inner));
-    if let Some(label) = label.as_ref().filter(|_| request.is_unique) {
-      self.require_free(&series, &label.text, Some(id))?;
-    }
-    let entries = self.backend.checkpoints(&series)?;
-    let there: HashSet<_> = entries.iter().map(|entry| entry.id.as_str()).collect();
-    self.backend.update(session, Document::Labels, limit, &mut |old| {
-      let mut labels = old.map_or(Ok(Labels::default()), |bytes| parse(bytes, &path))?.0;
-      // Those of checkpoints that are gone go with the next change.
-      labels.retain(|id, _| there.contains(id.as_str()));
-      let literal = label.as_ref().map_or("null", |label| &label.literal);
-      labels.insert(id.as_str().to_owned(), literal.to_owned());
-      let mut sorted: Vec<_> = labels.into_iter().collect();
-      sorted.sort();
-      let mut out = ObjectWriter::with_capacity(64 * sorted.len());
-      for (id, label) in sorted {
-        out.push(&escaped(&id), &label);
+    let read_before = if weakened::by("label-lock") {
+      Some(self.backend.checkpoints(&series)?)
+    } else {
+      None
+    };
+    self.backend.update_labels(session, limit, &mut |old, entries| {
+      let entries = read_before.as_deref().unwrap_or(entries);
+      let existing: HashSet<_> = entries.iter().map(|entry| &entry.id).collect();
+      if !existing.contains(id) {
+        return Err(not_found(&series, id));
       }
-      laid_out(&out.finish()).map(Some)
+      let mut labels = old.map_or(Ok(Labels::default()), |bytes| parse(bytes, &path))?;
+      labels
+        .0
+        .retain(|id, _| CheckpointId::parse(id).is_ok_and(|id| existing.contains(&id)));
+      if let Some(label) = unique {
+        let others = existing.iter().filter(|other| **other != id);
+        let taken = others.into_iter().find(|other| labels.has(other, label, &made_with));
+        if let Some(other) = taken {
+          return Err(label_taken(&series, &label.text, other));
+        }
+      }
+      let literal = label.as_ref().map_or("null", |label| &label.literal);
+      labels.0.insert(id.as_str().to_owned(), literal.to_owned());
+      labels.to_update(Some(id)).map(Some)
     })
+  }
+
+  /// Removes the labels of those of these checkpoints that do not exist.
+  pub(super) fn forget_labels(&self, series: &Series, deleted: &[CheckpointId]) -> Result<()> {
+    // Nearly always there is nothing to remove. What cannot be read is left as it is.
+    let labels = self.labels_of(series);
+    if !deleted.iter().any(|id| labels.get(id).is_some()) {
+      return Ok(());
+    }
+    let path = self.backend.name_of(&series.session, Item::LABELS);
+    let limit = self.options.max_read_bytes;
+    self.backend.update_labels(&series.session, limit, &mut |old, entries| {
+      let Some(old) = old else {
+        return Ok(None);
+      };
+      let mut labels = parse(old, &path)?;
+      let is_gone = |id: &CheckpointId| !entries.iter().any(|entry| entry.id == *id);
+      for id in deleted.iter().filter(|id| is_gone(id)) {
+        labels.0.remove(id.as_str());
+      }
+      labels.to_update(None).map(Some)
+    })
+  }
+
+  /// Takes over the labels of a session's checkpoints from another store: `theirs` decides about the checkpoints that it names.
+  /// Whether anything changed.
+  pub(super) fn merge_labels(&self, session: &SessionId, theirs: &Labels) -> Result<bool> {
+    let path = self.backend.name_of(session, Item::LABELS);
+    let limit = self.options.max_read_bytes;
+    let mut is_changed = false;
+    self.backend.update_labels(session, limit, &mut |old, _| {
+      // Labels that cannot be read are replaced.
+      let mut labels = old.and_then(|bytes| parse(bytes, &path).ok()).unwrap_or_default();
+      is_changed = theirs.0.iter().any(|(id, label)| labels.0.get(id) != Some(label));
+      labels.0.extend(theirs.0.clone());
+      // Written even if it is the same: whoever drops labels of missing checkpoints at this time has to look again.
+      labels.to_update(None).map(Some)
+    })?;
+    Ok(is_changed)
   }
 
   /// The newest checkpoint that has a label, checked as far as its bytes allow.
@@ -120,27 +218,23 @@ impl Store {
     Err(not_found(&session.into(), id))
   }
 
-  /// Does something while nobody else of this store gives out labels that must be unique, and only if this one is free.
-  pub fn with_free_label<T>(&self, session: &SessionId, label: &str, act: impl FnOnce() -> Result<T>) -> Result<T> {
-    let _turn = self.unique_labels.lock().unwrap_or_else(PoisonError::into_inner);
-    self.require_free(&session.into(), label, None)?;
-    act()
-  }
-
   /// Refuses a label that a checkpoint, other than `mine`, has already.
-  fn require_free(&self, series: &Series, label: &str, mine: Option<&CheckpointId>) -> Result<()> {
+  pub(super) fn require_free_label(&self, series: &Series, label: &str, mine: Option<&CheckpointId>) -> Result<()> {
     let rows = self.rows_with_label(series, label)?;
     match rows.iter().find(|row| Some(&row.entry.id) != mine) {
       None => Ok(()),
-      Some(row) => Err(Error::new(
-        Code::Exists,
-        format!(
-          "The label {label:?} is taken by the checkpoint {} of {series}. Take it away from that one first, or choose \
-           another",
-          row.entry.id
-        ),
-      )),
+      Some(row) => Err(label_taken(series, label, &row.entry.id)),
     }
+  }
+
+  /// The checkpoints that were made with a label, whatever label they have now.
+  fn made_with_label(&self, series: &Series, label: &str) -> Result<HashSet<CheckpointId>> {
+    let entries = self.backend.checkpoints(series)?;
+    let infos = self.infos(series, &entries)?;
+    let found = entries.into_iter().zip(infos);
+    // One that cannot be read has no label that could be known.
+    let made_with = found.filter(|(_, found)| matches!(found, Ok(Some((info, _))) if info.has(LABEL, label)));
+    Ok(made_with.map(|(entry, _)| entry.id).collect())
   }
 
   fn rows_with_label(&self, series: &Series, label: &str) -> Result<Vec<Row>> {
@@ -150,24 +244,25 @@ impl Store {
     rows.retain(|row| row.info.has(LABEL, label));
     Ok(rows)
   }
+}
 
-  /// Fails if a checkpoint is not there, in whatever encoding.
-  fn require(&self, series: &Series, id: &CheckpointId) -> Result<()> {
-    let entries: Vec<_> = Encoding::ALL
-      .into_iter()
-      .map(|encoding| CheckpointEntry::new(id.clone(), encoding, || 0))
-      .collect();
-    let peeked = self.backend.peek(series, &entries, 0, 0)?;
-    // Something that cannot be read is there.
-    if peeked.iter().all(|peeked| matches!(peeked, Ok(None))) {
-      return Err(not_found(series, id));
-    }
-    Ok(())
-  }
+fn label_taken(series: &Series, label: &str, other: &CheckpointId) -> Error {
+  Error::new(
+    Code::Exists,
+    format!(
+      "The label {label:?} is taken by the checkpoint {other} of {series}. Take it away from that one first, or choose another"
+    ),
+  )
 }
 
 pub(super) fn not_found(series: &Series, id: &CheckpointId) -> Error {
   Error::new(Code::NotFound, format!("Checkpoint not found: {id} in {series}"))
+}
+
+/// Whether a document of labels gives a checkpoint one; for one that cannot be read, that has to be assumed.
+pub(super) fn is_labelled(document: &[u8], id: &CheckpointId) -> bool {
+  let labels = parse(document.to_vec(), "");
+  labels.map_or(true, |labels| labels.get(id).is_some_and(|label| label != "null"))
 }
 
 pub(super) fn parse(bytes: Vec<u8>, path: &str) -> Result<Labels> {

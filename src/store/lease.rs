@@ -1,12 +1,22 @@
 //! One owner for each session. From when a store has a session until it gives it back, it writes to it under that number.
 
 use std::collections::HashSet;
-use std::slice;
+use std::sync::PoisonError;
+use std::{mem, slice};
 
 use super::{Store, Summary};
 use crate::backend::{Acquired, Claim, Document, Lease, Read, refusal};
-use crate::error::{Code, Result};
+use crate::error::{Code, LostLease, Result};
 use crate::id::SessionId;
+
+/// A write that was refused because the lease of its store is lost.
+#[derive(Debug)]
+pub struct LeaseRefusal {
+  /// Whose write it was.
+  pub store: u64,
+  pub lease: LostLease,
+  pub message: String,
+}
 
 /// How many sessions are looked at together.
 const BATCH: usize = 256;
@@ -30,6 +40,31 @@ impl Store {
     let leases = self.backend.leases()?;
     let other = leases.iter().find(|(of, _)| of == session);
     Err(refusal(session, Some(number), other.map(|(_, lease)| lease)))
+  }
+
+  /// Tells this store from all others of the process.
+  #[must_use]
+  pub fn id(&self) -> u64 {
+    self.id
+  }
+
+  /// The leases under which a write was refused since this was last asked.
+  pub fn take_lost_leases(&self) -> Vec<LeaseRefusal> {
+    let mut refusals = mem::take(&mut *self.lost_elsewhere.lock().unwrap_or_else(PoisonError::into_inner));
+    let own = self.backend.fences().take_lost().into_iter();
+    refusals.extend(own.map(|(lease, message)| LeaseRefusal {
+      store: self.id,
+      lease,
+      message,
+    }));
+    refusals
+  }
+
+  /// Takes over what another store has to tell: its writes were part of a call of this one.
+  pub fn take_over_lost_leases(&self, other: &Self) {
+    let refusals = other.take_lost_leases();
+    let mut all = self.lost_elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
+    all.extend(refusals);
   }
 
   /// What is lost already needs no giving back. From now on this store writes to the session like anybody else.

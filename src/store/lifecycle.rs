@@ -11,11 +11,15 @@ use crate::format::layout::compact;
 use crate::format::object::{Edit, ObjectWriter, edit, quoted};
 use crate::format::scan::{find, members, text_of};
 use crate::id::SessionId;
+use crate::weakened;
 
 /// The parts of a session's life in which an orchestrator works on it.
 const RUNNING: [&str; 4] = ["initializing", "active", "resuming", "completing"];
 
 const ARCHIVED: &str = "archived";
+
+/// How many session documents are read together.
+const BATCH: usize = 256;
 
 /// What becomes of a session that is past its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +40,8 @@ pub struct Recoverable {
 
 #[derive(Debug)]
 pub enum Candidate {
-  Damaged(Damaged),
+  /// What it says of the session is known if it is whole, but too large for an engine.
+  Damaged(Damaged, Option<Summary>),
   Readable {
     /// A JSON object: what a list shows of it.
     info: String,
@@ -92,6 +97,13 @@ impl Life {
     })
   }
 
+  /// What a document says, if its session is to be archived or deleted by `now`.
+  fn to_end(document: &[u8], now: f64, expiry: Expiry) -> Option<Self> {
+    let life = Self::of(str::from_utf8(document).ok()?)?;
+    let is_archived = life.status.as_deref() == Some(ARCHIVED);
+    (life.is_over(now) && !(is_archived && expiry == Expiry::Archive)).then_some(life)
+  }
+
   fn is_running(&self) -> bool {
     self.status.as_deref().is_some_and(|status| RUNNING.contains(&status))
   }
@@ -102,51 +114,68 @@ impl Life {
   }
 }
 
+/// What `expire_sessions` did.
+#[derive(Debug, Default)]
+pub struct Expired {
+  /// A JSON object for each session that was archived or deleted.
+  pub lines: Vec<String>,
+  /// Sessions that are over, and could not be archived or deleted.
+  pub failed: Vec<(SessionId, Error)>,
+}
+
 impl Store {
-  /// Archives or deletes the sessions whose time was over by `now`; the answer is a JSON array with a line for each. One whose
-  /// document cannot be read is none to judge: a verification reports it. One that somebody owns is not over. What the system refuses holds up no other, and is
-  /// the answer in the end.
-  pub fn expire_sessions(&self, now: f64, expiry: Expiry) -> Result<String> {
-    let (mut lines, mut refused) = (Vec::new(), None);
-    for session in self.backend.sessions()? {
-      match self.end(&session, now, expiry) {
-        Ok(None) => {}
-        Ok(Some(life)) => lines.push(line(&session, &life, expiry)),
-        Err(error) if matches!(error.code, Code::Corrupt | Code::TooLarge | Code::LeaseLost) => {}
-        Err(error) => refused = refused.or(Some(error)),
+  /// Archives or deletes the sessions whose time was over by `now`. A session whose document cannot be read is skipped: a
+  /// verification reports it. So is one that another store owns. A session that fails holds up no other.
+  pub fn expire_sessions(&self, now: f64, expiry: Expiry) -> Result<Expired> {
+    let mut expired = Expired::default();
+    for some in self.backend.sessions()?.chunks(BATCH) {
+      // Most are not over: those are not locked.
+      let documents = self
+        .backend
+        .read_each(some, Document::Session, self.options.max_read_bytes)?;
+      for (session, document) in some.iter().zip(documents) {
+        let ended = match document {
+          Ok(document) => match document.as_deref().and_then(|bytes| Life::to_end(bytes, now, expiry)) {
+            Some(_) => self.end(session, now, expiry),
+            None => Ok(None),
+          },
+          Err(error) => Err(error),
+        };
+        match ended {
+          Ok(None) => {}
+          Ok(Some(life)) => expired.lines.push(line(session, &life, expiry)),
+          Err(error) if matches!(error.code, Code::Corrupt | Code::TooLarge | Code::LeaseLost) => {}
+          Err(error) => expired.failed.push((session.clone(), error)),
+        }
       }
     }
-    refused.map_or_else(|| Ok(format!("[{}]", lines.join(","))), Err)
+    Ok(expired)
   }
 
-  /// Archives a session if its time is over, as one step with looking at it, so that nobody can begin to work on it in
-  /// between; then deletes it if that is wanted. What it was like before; `None` if it stays.
+  /// Archives or deletes a session if its time is over. The decision is one step with the change: a session that becomes
+  /// active again stays. The answer is what its document said; `None` if the session stays as it is.
   fn end(&self, session: &SessionId, now: f64, expiry: Expiry) -> Result<Option<Life>> {
     let mut ended = None;
     let limit = self.options.max_read_bytes;
+    if expiry == Expiry::Delete {
+      let deleted = self.backend.delete_session_if(session, limit, &mut |document| {
+        ended = document.and_then(|bytes| Life::to_end(bytes, now, expiry));
+        Ok(ended.is_some() || weakened::by("expiry-once"))
+      })?;
+      if deleted.is_some() {
+        self.forget(session);
+      }
+      return Ok(ended.filter(|_| deleted.is_some()));
+    }
     self.backend.update(session, Document::Session, limit, &mut |old| {
-      ended = None;
-      let Some(text) = old.and_then(|bytes| String::from_utf8(bytes).ok()) else {
+      ended = old.as_deref().and_then(|bytes| Life::to_end(bytes, now, expiry));
+      let (Some(_), Some(text)) = (&ended, old.and_then(|bytes| String::from_utf8(bytes).ok())) else {
         return Ok(None);
       };
-      let Some(life) = Life::of(&text).filter(|life| life.is_over(now)) else {
-        return Ok(None);
-      };
-      let is_archived = life.status.as_deref() == Some(ARCHIVED);
-      if is_archived && expiry == Expiry::Archive {
-        return Ok(None);
-      }
-      ended = Some(life);
-      if is_archived {
-        return Ok(None);
-      }
       let archived = edit(&compact(&text), &[Edit::Set("status", &quoted(ARCHIVED))]);
       let archived = archived.map_err(|error| Error::corrupt(&self.session_path(session), error))?;
       laid_out(&archived).map(Some)
     })?;
-    if ended.is_some() && expiry == Expiry::Delete {
-      self.delete_session(session)?;
-    }
     Ok(ended)
   }
 
@@ -154,12 +183,17 @@ impl Store {
   /// is the answer when all others are gone.
   pub fn delete_checkpoints(&self, series: &Series) -> Result<usize> {
     let (mut gone, mut refused) = (0, None);
+    let entries = self.backend.checkpoints(series)?;
     // The oldest first: should it be interrupted, the newest are what is left.
-    for entry in self.backend.checkpoints(series)?.iter().rev() {
+    for entry in entries.iter().rev() {
       match self.backend.remove(&series.session, series.item_of(entry)) {
         Ok(removed) => gone += usize::from(removed),
         Err(error) => refused = refused.or(Some(error)),
       }
+    }
+    let ids: Vec<_> = entries.into_iter().map(|entry| entry.id).collect();
+    if let Err(error) = self.forget_labels(series, &ids) {
+      refused = refused.or(Some(error));
     }
     // Those that lost their deltas in another way. One that stays costs room, and nothing else.
     let _ = self.backend.remove_unused_keys(series);
@@ -185,14 +219,21 @@ impl Store {
     }
     let mut candidates = Vec::new();
     for entry in self.backend.checkpoints(&series)? {
-      match self.read_entry(&series, &entry) {
-        None => {}
-        Some(Err(damage)) => candidates.push(Candidate::Damaged(damage)),
-        Some(Ok(stored)) => {
+      match self.readable(&series, &entry.id, entry.encoding) {
+        Ok(None) => {}
+        Err(error) => {
+          // One that is too large for an engine still says what the session was.
+          let is_too_large = error.code == Code::TooLarge;
+          let stored = is_too_large.then(|| self.read_checkpoint(&series, &entry.id, entry.encoding));
+          let stored = stored.and_then(|read| read.ok().flatten());
+          let summary = stored.and_then(|stored| Summary::of(&session_of(&stored)?));
+          candidates.push(Candidate::Damaged(self.damaged(&series, &entry, error), summary));
+        }
+        Ok(Some(stored)) => {
+          let summary = session_of(&stored).as_deref().and_then(Summary::of);
           let Some(info) = self.info_of(&series, &entry)? else {
             continue;
           };
-          let summary = session_of(&stored).as_deref().and_then(Summary::of);
           let is_whole = stored.spelling == Spelling::Fits;
           let suspect = (!is_whole).then_some(stored);
           candidates.push(Candidate::Readable { info, summary, suspect });

@@ -1,10 +1,10 @@
 //! What a checkpoint store does, in order. No JavaScript, no file system.
 
-use std::collections::HashMap;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::backend::{Backend, Content, Encoding, Item, Series, Settings};
+use crate::backend::{Backend, Content, Encoding, Item, Settings};
 use crate::error::{Code, Error, Result};
 use crate::format::layout::Layout;
 use crate::id::SessionId;
@@ -36,28 +36,29 @@ mod verify;
 
 pub use agent::{AgentPage, AgentRequest, Order};
 pub use archive::{Archive, Archived};
-pub use checkpoint::{CheckpointList, Created, Damaged, Making, StoredCheckpoint};
+pub use checkpoint::{CheckpointList, CreateOptions, Created, Damaged, StoredCheckpoint};
 pub use convert::Converted;
 pub use copy::Copied;
 pub use diff::Difference;
 pub use fork::{ForkOutcome, ForkRequest, Forked};
-pub use gate::{OpenStore, Opening};
-pub use ids::Stamp;
+pub use gate::{Closing, OpenStore, Opening};
+pub use ids::{Stamp, Ticket};
 pub use info::{Filter, InfoPage, InfoRequest, Iteration};
 pub use labels::{Label, LabelRequest};
-pub use lifecycle::{Candidate, Expiry, Recoverable, Summary};
+pub use lease::LeaseRefusal;
+pub use lifecycle::{Candidate, Expired, Expiry, Recoverable, Summary};
 pub use overview::AllRequest;
 pub use prune::{PruneFailure, PruneRequest, Pruned, PrunedCheckpoint};
 pub use recover::{PassedOver, RecoverOutcome, RecoverRequest, Recovery};
 pub use restore::{Respelling, RestoreOutcome, RestoreRequest, Restored};
 pub use retention::Retention;
 pub use session::{SavedSession, Seen, revision};
-pub use verify::{FileReport, SessionReport, Spelling};
+pub use verify::{FileReport, SessionReport, Spelling, check_length};
 
 use delta::Deltas;
 use facts::Memory;
 use gate::Gate;
-use ids::{IdSource, Shift};
+use ids::IdSource;
 
 /// What a store may be told when it is made.
 #[derive(Debug, Clone, Copy)]
@@ -110,28 +111,28 @@ pub struct Loaded {
 pub struct Store {
   backend: Arc<dyn Backend>,
   options: Options,
-  ids: IdSource,
-  /// Series whose existing checkpoints have been looked at for their ids, and what came of it.
-  known_series: Mutex<HashMap<Series, Option<Shift>>>,
+  ids: Arc<IdSource>,
   /// What retention has found out.
   facts: Memory,
-  /// Held while a label that must be unique is looked for and given.
-  unique_labels: Mutex<()>,
   deltas: Deltas,
   gate: Gate,
+  id: u64,
+  /// Leases of other stores that calls of this one found to be lost.
+  lost_elsewhere: Mutex<Vec<LeaseRefusal>>,
 }
 
 impl Store {
   #[must_use]
   pub fn new(backend: Arc<dyn Backend>, options: Options) -> Self {
+    static STORES: AtomicU64 = AtomicU64::new(0);
     Self {
+      id: STORES.fetch_add(1, Ordering::Relaxed),
+      lost_elsewhere: Mutex::default(),
       backend,
       deltas: Deltas::new(options.delta_cache_bytes),
       options,
-      ids: IdSource::default(),
-      known_series: Mutex::default(),
+      ids: Arc::default(),
       facts: Memory::default(),
-      unique_labels: Mutex::default(),
       gate: Gate::default(),
     }
   }
@@ -175,8 +176,15 @@ impl Content for LaidOut<'_> {
 fn laid_out(compact: &str) -> Result<Vec<u8>> {
   let mut bytes = Vec::new();
   let written = LaidOut(compact).write_to(&mut bytes);
-  written.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
+  written.map_err(not_composed)?;
   Ok(bytes)
+}
+
+/// Why a text could not be composed.
+fn not_composed(error: io::Error) -> Error {
+  error
+    .downcast::<Error>()
+    .unwrap_or_else(|error| Error::new(Code::Internal, error.to_string()))
 }
 
 fn into_text(bytes: Vec<u8>, path: &str) -> Result<String> {

@@ -1,6 +1,6 @@
 //! What there is across all sessions, without reading a payload.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZero;
 use std::slice;
 use std::thread;
@@ -23,6 +23,9 @@ const TASK_COUNTS: [(&str, &str); 5] = [
   ("pendingTasks", "pending"),
   ("inProgressTasks", "inProgress"),
 ];
+
+/// How many sessions a backend is asked about at once.
+const SESSIONS_AT_ONCE: usize = 256;
 
 /// What a list across sessions is asked for.
 #[derive(Debug, Clone, Default)]
@@ -142,12 +145,15 @@ impl Store {
 
   /// Checkpoints of all sessions, newest first.
   pub fn list_all(&self, request: &AllRequest) -> Result<InfoPage> {
-    let sessions: Vec<Series> = self.backend.places()?.into_iter().map(Series::from).collect();
+    let ids = self.backend.places()?;
     let mut all = Vec::new();
-    for (of, series) in sessions.iter().enumerate() {
-      let entries = self.backend.checkpoints(series)?;
-      all.extend(entries.into_iter().map(|entry| Found { of, entry }));
+    for (chunk, sessions) in ids.chunks(SESSIONS_AT_ONCE).enumerate() {
+      for (at, entries) in self.backend.checkpoints_each(sessions)?.into_iter().enumerate() {
+        let of = chunk * SESSIONS_AT_ONCE + at;
+        all.extend(entries.into_iter().map(|entry| Found { of, entry }));
+      }
     }
+    let sessions: Vec<Series> = ids.into_iter().map(Series::from).collect();
     // Places are in the order of their ids.
     all.sort_by(|one, other| one.entry.newest_first(&other.entry).then(one.of.cmp(&other.of)));
     let total = all.len();
@@ -179,30 +185,27 @@ impl Store {
     })
   }
 
-  /// Looks at those of one session together.
+  /// Reads what a list shows of these checkpoints: the labels of all their sessions, and then all their ends.
   fn look_at(&self, sessions: &[Series], batch: &[Found], filter: &Filter, page: &mut Page) -> Result<()> {
-    let mut by_session: HashMap<usize, Vec<CheckpointEntry>> = HashMap::new();
-    for found in batch {
-      by_session.entry(found.of).or_default().push(found.entry.clone());
-    }
-    let mut looked_at = HashMap::new();
-    for (of, entries) in by_session {
-      let series = &sessions[of];
-      let labels = self.labels_of(series);
-      let infos = self.infos(series, &entries)?;
-      let infos = entries.into_iter().zip(infos).rev();
-      let infos: Vec<_> = infos.collect();
-      looked_at.insert(of, (labels, infos));
-    }
-    for found in batch {
-      let series = &sessions[found.of];
-      let Some((labels, infos)) = looked_at.get_mut(&found.of) else {
-        continue;
-      };
-      match infos.pop() {
-        Some((entry, Ok(Some((mut info, size))))) => {
-          labels.apply(&entry.id, &mut info);
+    let ids: BTreeMap<usize, SessionId> = batch
+      .iter()
+      .map(|found| (found.of, sessions[found.of].session.clone()))
+      .collect();
+    let labels = self.labels_of_each(&ids.values().cloned().collect::<Vec<_>>())?;
+    let labels: HashMap<_, _> = ids.into_keys().zip(labels).collect();
+    let wanted: Vec<_> = batch
+      .iter()
+      .map(|found| (sessions[found.of].clone(), found.entry.clone()))
+      .collect();
+    let peeked = self.backend.peek_each(&wanted, HEAD_BYTES, TAIL_BYTES)?;
+    for ((found, peeked), (series, entry)) in batch.iter().zip(peeked).zip(&wanted) {
+      match self.info(series, entry, peeked) {
+        Ok(Some((mut info, size))) => {
+          if let Some(labels) = labels.get(&found.of) {
+            labels.apply(&entry.id, &mut info);
+          }
           if filter.admits(&info) {
+            let entry = entry.clone();
             let line = Row { entry, info, size }.to_json();
             let session = quoted(series.session.as_str());
             page
@@ -210,8 +213,8 @@ impl Store {
               .push(line.replacen('{', &format!("{{\"sessionId\":{session},"), 1));
           }
         }
-        Some((entry, Err(error))) => page.damaged.push(self.damaged(series, &entry, error)),
-        Some((_, Ok(None))) | None => {}
+        Err(error) => page.damaged.push(self.damaged(series, entry, error)),
+        Ok(None) => {}
       }
     }
     Ok(())

@@ -1,10 +1,13 @@
 //! Retention, applied: after each new checkpoint, and on request.
 
 use super::facts::{Known, Look, lock};
+use super::labels::is_labelled;
 use super::{Store, into_text};
 
 use super::retention::{Facts, Most, Reason, Retention, Rule, Weight, parse};
-use crate::backend::{CheckpointEntry, Document, Item, Question, Read, Series, Surplus, Wanted, time_in_id};
+use crate::backend::{
+  CheckpointEntry, Document, IsLabelled, Item, Question, Read, Series, Surplus, Wanted, time_in_id,
+};
 use crate::clock::now_ms;
 use crate::control::{Control, Meter, Phase};
 use crate::error::{Error, Result};
@@ -56,6 +59,8 @@ pub struct PruneFailure {
 /// What goes from a series, and what stays because not enough is known of it.
 struct Sentence {
   doomed: Vec<(CheckpointEntry, Reason)>,
+  /// How a label that is given at the last moment is noticed, if labels count.
+  spare: Option<IsLabelled>,
   unknown: Vec<(Option<CheckpointEntry>, Error)>,
 }
 
@@ -104,8 +109,6 @@ impl Store {
     let mut is_from_future = false;
     if let Some(newest) = &surplus.newest {
       is_from_future = time_in_id(newest.id.as_str()).is_some_and(|time| time > now_ms());
-      // From now on, ours are newer.
-      self.ids.observe(&newest.id);
     }
     let mut warnings: Vec<_> = surplus.warning.iter().cloned().collect();
     let sentence = match rule {
@@ -120,7 +123,7 @@ impl Store {
     };
     let refused = sentence.doomed.iter().filter_map(|(entry, _)| {
       let is_spared = is_from_future && entry.id == *just_made;
-      let retired = (!is_spared).then(|| self.backend.retire(series, entry))?;
+      let retired = (!is_spared).then(|| self.backend.retire(series, entry, sentence.spare))?;
       retired.err().map(|error| not_removed(&error))
     });
     warnings.extend(refused);
@@ -198,7 +201,8 @@ impl Store {
         return Ok(());
       }
     };
-    let Sentence { doomed, unknown } = self.judge(series, &rule, &Surplus::of(entries.iter(), rule.wanted()), None);
+    let Sentence { doomed, spare, unknown } =
+      self.judge(series, &rule, &Surplus::of(entries.iter(), rule.wanted()), None);
     for (entry, error) in unknown {
       pruned.fail(Some(series), entry.as_ref(), error);
     }
@@ -213,7 +217,7 @@ impl Store {
       pruned.kept += entries.len() - doomed.len();
       pruned.remove(doomed);
     } else {
-      self.remove_each(series, doomed, pruned, meter)?;
+      self.remove_each(series, doomed, spare, pruned, meter)?;
     }
     if !pruned.is_dry_run {
       // What an interruption left, here or elsewhere.
@@ -230,6 +234,7 @@ impl Store {
     &self,
     series: &Series,
     doomed: Vec<PrunedCheckpoint>,
+    spare: Option<IsLabelled>,
     pruned: &mut Pruned,
     meter: &mut Meter<'_>,
   ) -> Result<()> {
@@ -237,9 +242,9 @@ impl Store {
     for checkpoint in doomed {
       meter.check()?;
       let freed = checkpoint.freed;
-      match self.backend.retire(series, &checkpoint.entry) {
+      match self.backend.retire(series, &checkpoint.entry, spare) {
         Ok(true) => gone.push(checkpoint),
-        // Somebody pinned it, or was quicker.
+        // It was pinned, labelled or removed meanwhile.
         Ok(false) => {}
         Err(error) => pruned.fail(Some(series), Some(&checkpoint.entry), error),
       }
@@ -351,6 +356,7 @@ impl Store {
     let doomed = rule.judge(now_ms(), surplus.newest.as_ref(), &surplus.entries, &mut look);
     Sentence {
       doomed,
+      spare: (rule.spares_labelled() && series.agent.is_none()).then_some(is_labelled),
       unknown: look.finish(&surplus.entries),
     }
   }

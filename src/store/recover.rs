@@ -89,7 +89,7 @@ impl Store {
 
   fn go_on(&self, mut recovery: Recovery) -> Result<RecoverOutcome> {
     while let Some(entry) = recovery.waiting.front().cloned() {
-      match self.verified(&recovery.request.series(), &entry.id, entry.encoding) {
+      match self.readable(&recovery.request.series(), &entry.id, entry.encoding) {
         Ok(Some(stored)) if stored.spelling == Spelling::Suspect => {
           return Ok(RecoverOutcome::NeedsRespelling(recovery, stored));
         }
@@ -164,7 +164,7 @@ fn is_about_us(error: &Error) -> bool {
   // Of a delta, the refusal may be about its key.
   let mut causes = iter::successors(error.source(), |&cause| cause.source());
   let cause = causes.find_map(|cause| cause.downcast_ref::<io::Error>());
-  error.code == Code::Io
+  matches!(error.code, Code::Io | Code::Busy)
     && cause.is_some_and(|cause| {
       let kinds = [
         Kind::PermissionDenied,

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{LaidOut, Store, StoredCheckpoint};
+use super::{LaidOut, Store, StoredCheckpoint, check_length};
 use crate::backend::{Content, Encoding, Series};
 use crate::error::{Code, Error, Result};
 use crate::format::checkpoint::{AGENT_COUNT, Document, TASK_COUNT};
@@ -198,12 +198,6 @@ impl Store {
       text: &tree.text,
       source,
     };
-    if !source.is_dry_run {
-      self
-        .backend
-        .write_state(session_id, &LaidOut(&session), &restored_tree)?;
-    }
-
     let state = include_state.then(|| {
       let mut state = ObjectWriter::with_capacity(session.len() + tree.text.len() + agents.len() + 64);
       state.push("session", &session);
@@ -212,6 +206,15 @@ impl Store {
       state.push("contextStore", part("contextStore").unwrap_or("{}"));
       state.finish()
     });
+    // Nothing is restored that cannot be handed back.
+    if let Some(state) = &state {
+      check_length(state, path)?;
+    }
+    if !source.is_dry_run {
+      self
+        .backend
+        .write_state(session_id, &LaidOut(&session), &restored_tree)?;
+    }
     Ok(Restored {
       session: session_id.clone(),
       tasks: task_count,

@@ -2,10 +2,13 @@
 
 use sha2::{Digest, Sha256};
 
+use super::verify::check_shape;
 use super::{LaidOut, Loaded, Saved, Store, laid_out};
 use crate::backend::{Document, Item, Usage};
 use crate::error::{Error, Result};
 use crate::format::checkpoint::hex;
+use crate::format::compose::object as require_object;
+use crate::format::scan::validate;
 use crate::id::SessionId;
 
 /// The revision that a caller has last seen; `None` if there was no session yet.
@@ -33,6 +36,7 @@ impl Store {
 
   /// `document` is compact JSON. If it is to take the place of what the caller has seen, nothing else is replaced.
   pub fn save_session(&self, session: &SessionId, document: &str, seen: Option<&Seen>) -> Result<SavedSession> {
+    require_object("session", document)?;
     let bytes = laid_out(document)?;
     let revision = revision(&bytes);
     if let Some(seen) = seen {
@@ -56,17 +60,31 @@ impl Store {
 
   /// As it was so many versions ago; 0 is the current one.
   pub fn load_session(&self, session: &SessionId, back: u32) -> Result<Option<Loaded>> {
-    self.load(session, Item::version(Document::Session, back))
+    self.load_object(session, Item::version(Document::Session, back))
+  }
+
+  /// A document that must be a JSON object.
+  fn load_object(&self, session: &SessionId, item: Item<'_>) -> Result<Option<Loaded>> {
+    let loaded = self.load(session, item)?;
+    if let Some(loaded) = &loaded
+      && let Err(error) = check_shape(item, &loaded.text, &loaded.path)
+      // What is no JSON at all, the engine complains of.
+      && validate(&loaded.text).is_ok()
+    {
+      return Err(error);
+    }
+    Ok(loaded)
   }
 
   /// `tree` is compact JSON.
   pub fn save_task_tree(&self, session: &SessionId, tree: &str) -> Result<Saved> {
+    require_object("taskTree", tree)?;
     self.write(session, Item::TASK_TREE, &LaidOut(tree))
   }
 
   /// As it was so many versions ago; 0 is the current one.
   pub fn load_task_tree(&self, session: &SessionId, back: u32) -> Result<Option<Loaded>> {
-    self.load(session, Item::version(Document::TaskTree, back))
+    self.load_object(session, Item::version(Document::TaskTree, back))
   }
 
   pub fn sessions(&self) -> Result<Vec<SessionId>> {

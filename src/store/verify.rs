@@ -3,12 +3,13 @@
 use super::labels::{self, not_found};
 use super::retention;
 use super::{Store, StoredCheckpoint};
-use crate::backend::{CheckpointEntry, Encoding, Item, Series, time_in_id};
+use crate::backend::{CheckpointEntry, Document as DocumentKind, Encoding, Item, Series, time_in_id};
 use crate::control::{Control, Meter, Phase};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Result, shortened};
 use crate::format::agent::split_context;
 use crate::format::checkpoint::Document;
-use crate::format::scan::{unescape, validate};
+use crate::format::layout::{MAX_TEXT_UNITS, excess_units};
+use crate::format::scan::{find, members, text_of, unescape, validate};
 use crate::id::{AgentId, CheckpointId, SessionId};
 use crate::store::Damaged;
 
@@ -59,6 +60,17 @@ impl StoredCheckpoint {
     Ok(Self { spelling, ..self })
   }
 
+  /// An error if no JavaScript engine can hold the text: a version that did not count its units may have stored it.
+  pub fn check_length(&self) -> Result<()> {
+    // What is not the text that an engine gets has white space in it, or the bytes of an agent.
+    match (self.spelling, self.is_of_agent) {
+      _ if excess_units(&self.text).is_none() => Ok(()),
+      (Spelling::Unchecked, true) => Ok(()),
+      (Spelling::Unchecked, false) => check_length(&self.compact_text(), &self.path),
+      (Spelling::Fits | Spelling::Suspect, _) => check_length(&self.text, &self.path),
+    }
+  }
+
   /// Goes on with a text that was checked. The bytes of an agent's checkpoint are taken out of it.
   pub fn take_over(&mut self, text: String) -> Result<()> {
     self.text = text;
@@ -106,6 +118,20 @@ impl StoredCheckpoint {
   }
 }
 
+/// An error if no JavaScript engine can hold a stored text.
+pub fn check_length(text: &str, path: &str) -> Result<()> {
+  match excess_units(text) {
+    None => Ok(()),
+    Some(units) => Err(Error::new(
+      Code::TooLarge,
+      format!(
+        "{path} has {units} UTF-16 code units of JSON, and a JavaScript string holds at most {MAX_TEXT_UNITS}. Other programs \
+         can read it; exportSession() carries it along"
+      ),
+    )),
+  }
+}
+
 impl Store {
   /// A checkpoint, checked as far as its bytes allow.
   pub(super) fn verified(
@@ -116,6 +142,23 @@ impl Store {
   ) -> Result<Option<StoredCheckpoint>> {
     let stored = self.read_checkpoint(series, id, encoding)?;
     stored.map(StoredCheckpoint::checked).transpose()
+  }
+
+  /// The same; one that no engine can hold is an error.
+  pub(super) fn readable(
+    &self,
+    series: &Series,
+    id: &CheckpointId,
+    encoding: Encoding,
+  ) -> Result<Option<StoredCheckpoint>> {
+    let Some(stored) = self.read_checkpoint(series, id, encoding)? else {
+      return Ok(None);
+    };
+    // Before the checksums, which take longer.
+    stored.check_length()?;
+    let stored = stored.checked()?;
+    stored.check_length()?;
+    Ok(Some(stored))
   }
 
   /// The same, in whatever encoding it is stored.
@@ -147,7 +190,7 @@ impl Store {
   pub fn verify_checkpoint(&self, series: &Series, id: &CheckpointId) -> Result<Result<StoredCheckpoint, Damaged>> {
     self.doubt_keys(series);
     for encoding in Encoding::ALL {
-      match self.verified(series, id, encoding) {
+      match self.readable(series, id, encoding) {
         Ok(None) => {}
         Ok(Some(stored)) => return Ok(Ok(stored)),
         Err(error) => {
@@ -207,13 +250,73 @@ impl Store {
     let path = self.backend.name_of(session, item);
     let damage = match self.load(session, item) {
       Ok(None) => return None,
-      Ok(Some(loaded)) if item == Item::LABELS => labels::parse(loaded.text.into_bytes(), &path).err(),
-      Ok(Some(loaded)) if item == Item::RETENTION => retention::parse(&loaded.text, &path).err(),
-      Ok(Some(loaded)) => validate(&loaded.text)
-        .err()
-        .map(|error| Error::corrupt(&path, error).because(error)),
+      Ok(Some(loaded)) => check_file(session, item, &loaded.text, &path).err(),
       Err(error) => Some(error),
     };
     Some(FileReport { path, damage })
+  }
+}
+
+/// Whether a text is what an item of a session must be.
+fn check_file(session: &SessionId, item: Item<'_>, text: &str, path: &str) -> Result<()> {
+  validate(text).map_err(|error| Error::corrupt(path, error).because(error))?;
+  check_shape(item, text, path)?;
+  check_length(text, path)?;
+  match item {
+    Item::SESSION => check_id(session, text, path),
+    Item::LABELS => labels::parse(text.as_bytes().to_vec(), path).and_then(|_| check_labels(text, path)),
+    Item::RETENTION => retention::parse(text, path).map(drop),
+    _ => Ok(()),
+  }
+}
+
+/// An error if a JSON text is no object, and the item must be one.
+pub(super) fn check_shape(item: Item<'_>, text: &str, path: &str) -> Result<()> {
+  let what = match item {
+    Item::Document(kind) | Item::Previous(kind, _) => match kind {
+      DocumentKind::Session => "session",
+      DocumentKind::TaskTree => "task tree",
+      DocumentKind::Labels => "document of labels",
+      DocumentKind::Retention => "document of retention",
+    },
+    _ => return Ok(()),
+  };
+  if text.trim_start().starts_with('{') {
+    return Ok(());
+  }
+  Err(Error::corrupt(
+    path,
+    format!("it holds no JSON object, so it is no {what}"),
+  ))
+}
+
+/// A document of another session was put there by hand: saving what it says would write to that session.
+fn check_id(session: &SessionId, text: &str, path: &str) -> Result<()> {
+  let members = members(text).map_err(|error| Error::corrupt(path, error).because(error))?;
+  match find(&members, "id").and_then(|id| text_of(id.value)) {
+    Some(id) if id != session.as_str() => Err(Error::corrupt(
+      path,
+      format!(
+        "it is the document of session {:?}. Restore a checkpoint of this session, or save it with its own id",
+        shortened(&id)
+      ),
+    )),
+    _ => Ok(()),
+  }
+}
+
+fn check_labels(text: &str, path: &str) -> Result<()> {
+  let members = members(text).map_err(|error| Error::corrupt(path, error).because(error))?;
+  let is_label = |value: &str| value == "null" || value.starts_with('"');
+  match members.iter().find(|member| !is_label(member.value)) {
+    Some(stranger) => Err(Error::corrupt(
+      path,
+      format!(
+        "its label of {} is {}",
+        shortened(stranger.raw_key),
+        shortened(stranger.value)
+      ),
+    )),
+    None => Ok(()),
   }
 }

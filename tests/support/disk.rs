@@ -343,6 +343,13 @@ impl Disk for FaultyDisk {
       node: BASE,
     })
   }
+
+  fn is_in_place(&self, path: &[&str], directory: &FaultyDirectory) -> io::Result<bool> {
+    let mut state = self.lock();
+    state.call()?;
+    let found = path.iter().try_fold(BASE, |node, name| state.find(node, name));
+    Ok(found.is_ok_and(|node| node == directory.node))
+  }
 }
 
 #[derive(Debug)]
@@ -536,20 +543,23 @@ impl Directory for FaultyDirectory {
     })
   }
 
-  fn lock(&self, name: &str) -> io::Result<Node> {
+  fn try_lock(&self, name: &str) -> io::Result<Option<Node>> {
     let mut state = self.call()?;
     if let Ok(node) = state.find(self.node, name) {
-      return Ok(node);
+      return Ok(Some(node));
     }
     let stored = Stored::File {
       live: Vec::new(),
       synced: Some(Vec::new()),
     };
-    state.add(self.node, name, stored)
+    state.add(self.node, name, stored).map(Some)
   }
 
-  fn try_lock(&self, name: &str) -> io::Result<Option<Node>> {
-    self.lock(name).map(Some)
+  fn write_holder(&self, lock: &Node, holder: &str) -> io::Result<()> {
+    if let Stored::File { live, .. } = &mut self.call()?.nodes[*lock] {
+      *live = holder.as_bytes().to_vec();
+    }
+    Ok(())
   }
 
   fn time_of(&self, lock: &Node) -> io::Result<SystemTime> {
@@ -559,6 +569,13 @@ impl Directory for FaultyDirectory {
 
   fn set_time(&self, lock: &Node, time: SystemTime) -> io::Result<()> {
     self.call()?.times.insert(*lock, time);
+    Ok(())
+  }
+
+  fn set_modified(&self, name: &str, time: SystemTime) -> io::Result<()> {
+    let mut state = self.call()?;
+    let node = state.find(self.node, name)?;
+    state.times.insert(node, time);
     Ok(())
   }
 

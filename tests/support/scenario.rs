@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
 use waymark::backend::file::FileBackend;
-use waymark::backend::{Acquired, After, Claim, Encoding, Lease, MemoryBackend, Series, Settings};
+use waymark::backend::{Acquired, Claim, Encoding, Lease, MemoryBackend, Parent, Series, Settings};
 use waymark::control::Control;
 use waymark::format::agent::AgentState;
 use waymark::format::compose::Parts;
@@ -13,7 +13,7 @@ use waymark::format::layout::compact;
 use waymark::format::reset::Resets;
 use waymark::id::{AgentId, CheckpointId, SessionId, TaskId};
 use waymark::store::{
-  Archive, Expiry, ForkRequest, Label, LabelRequest, Loaded, Making, OpenStore, PruneRequest, RecoverOutcome,
+  Archive, CreateOptions, Expiry, ForkRequest, Label, LabelRequest, Loaded, OpenStore, PruneRequest, RecoverOutcome,
   RecoverRequest, RestoreRequest, Retention, Seen, Spelling, Store, revision,
 };
 use waymark::{Error, Options};
@@ -46,6 +46,7 @@ pub enum Method {
   SaveAgent,
   ForkSession,
   ExpireSessions,
+  DeleteExpiredSessions,
   ConvertToDelta,
   ConvertToJson,
   SetRetention,
@@ -58,7 +59,7 @@ pub enum Method {
   ReleaseSession,
 }
 
-pub const METHODS: [Method; 29] = [
+pub const METHODS: [Method; 30] = [
   Method::CreateSessionDirectory,
   Method::SaveSession,
   Method::SaveSeenSession,
@@ -79,6 +80,7 @@ pub const METHODS: [Method; 29] = [
   Method::SaveAgent,
   Method::ForkSession,
   Method::ExpireSessions,
+  Method::DeleteExpiredSessions,
   Method::ConvertToDelta,
   Method::ConvertToJson,
   Method::SetRetention,
@@ -155,7 +157,7 @@ static ARCHIVE: LazyLock<Vec<u8>> = LazyLock::new(|| {
   store.save_task_result(&s, &task(), "\"new\"").unwrap();
   for encoding in Encoding::ALL {
     let made = store
-      .create_checkpoint(&s, store.stamp(), &parts("new"), encoding)
+      .create_checkpoint(&store.ticket(&s), &parts("new"), encoding)
       .unwrap();
     store.pin_checkpoint(&s, &made.id, true).unwrap();
   }
@@ -229,7 +231,7 @@ pub fn prepare(disk: &FaultyDisk, encoding: Encoding) -> Before {
 }
 
 fn checkpoint(store: &Store, encoding: Encoding) -> Result<CheckpointId, Error> {
-  let created = store.create_checkpoint(&session(), store.stamp(), &parts("new"), encoding)?;
+  let created = store.create_checkpoint(&store.ticket(session()), &parts("new"), encoding)?;
   Ok(created.id)
 }
 
@@ -243,11 +245,12 @@ fn save_seen(store: &Store) -> Result<(), Error> {
 /// After what was seen.
 fn create_next(store: &Store) -> Result<CheckpointId, Error> {
   let newest = store.list(&session().into(), 1, 0)?.entries.pop();
-  let making = Making {
+  let options = CreateOptions {
     encoding: Some(Encoding::Json),
-    after: After::Newest(newest.map(|newest| newest.id)),
+    parent: newest.map_or(Parent::Missing, |newest| Parent::Checkpoint(newest.id)),
+    ..CreateOptions::default()
   };
-  let created = store.create_checkpoint(&session(), store.stamp(), &parts("new"), making)?;
+  let created = store.create_checkpoint(&store.ticket(session()), &parts("new"), options)?;
   Ok(created.id)
 }
 
@@ -266,6 +269,27 @@ fn take(store: &Store) -> Result<Lease, Error> {
 /// Whether somebody has it.
 fn is_owned(store: &Store) -> bool {
   store.sessions_info().is_ok_and(|lines| lines.contains("\"lease\""))
+}
+
+/// Archives or deletes what is over; a session that fails is the error.
+fn expire(store: &Store, expiry: Expiry) -> Result<(), Error> {
+  match store.expire_sessions(2.0, expiry)?.failed.pop() {
+    Some((_, error)) => Err(error),
+    None => Ok(()),
+  }
+}
+
+/// Keeps the newest checkpoint only; one that cannot be removed is the error.
+fn prune(store: &Store) -> Result<(), Error> {
+  let request = PruneRequest {
+    session: Some(session()),
+    is_dry_run: false,
+    retention: Some(keep(1)),
+  };
+  match store.prune(&request, &Control::default())?.failed.pop() {
+    Some(failure) => Err(failure.error),
+    None => Ok(()),
+  }
 }
 
 /// Runs a method; a new checkpoint's id is part of the answer.
@@ -335,7 +359,7 @@ pub fn run(store: &Store, method: Method, before: &Before) -> Result<Option<Chec
         context: Some(vec![1, 2, 3]),
         ttl_ms: None,
       };
-      drop(store.save_agent(&agent(), store.stamp(), &state, Encoding::Json)?);
+      drop(store.save_agent(&store.ticket(agent()), &state, Encoding::Json)?);
     }
     Method::ForkSession => {
       let request = ForkRequest {
@@ -346,21 +370,13 @@ pub fn run(store: &Store, method: Method, before: &Before) -> Result<Option<Chec
       };
       drop(store.fork(&request, store.stamp())?);
     }
-    Method::ExpireSessions => drop(store.expire_sessions(2.0, Expiry::Archive)?),
+    Method::ExpireSessions => expire(store, Expiry::Archive)?,
+    Method::DeleteExpiredSessions => expire(store, Expiry::Delete)?,
     Method::ConvertToDelta => drop(store.convert(&s, Encoding::Delta, &Control::default())?),
     Method::ConvertToJson => drop(store.convert(&s, Encoding::Json, &Control::default())?),
     Method::SetRetention => store.set_retention(&s, Some(keep(8)))?,
     Method::UnsetRetention => store.set_retention(&s, None)?,
-    Method::Prune => {
-      let request = PruneRequest {
-        session: Some(s),
-        is_dry_run: false,
-        retention: Some(keep(1)),
-      };
-      if let Some(failure) = store.prune(&request, &Control::default())?.failed.pop() {
-        return Err(failure.error);
-      }
-    }
+    Method::Prune => prune(store)?,
     Method::ImportSession => {
       let from = Archive {
         file: Cursor::new(&*ARCHIVE),
@@ -451,7 +467,7 @@ fn documents(store: &Store, method: Method, ending: Ending) -> ([Option<&'static
     Method::SaveTaskTree => Some([Some("old"), Some("new"), Some("old")]),
     Method::SaveTaskResult => Some([Some("old"), Some("old"), Some("new")]),
     Method::RestoreCheckpoint | Method::RecoverSession => Some([Some("new"), Some("new"), Some("old")]),
-    Method::DeleteSession => Some([None; 3]),
+    Method::DeleteSession | Method::DeleteExpiredSessions => Some([None; 3]),
     _ => None,
   };
   match (changed, ending) {
@@ -501,7 +517,8 @@ pub fn complaints(
       Err(damaged) => check(false, format!("damaged: {}", damaged.error)),
     }
   }
-  let is_gone = found == [None; 3] && method == Method::DeleteSession;
+  let is_deletion = matches!(method, Method::DeleteSession | Method::DeleteExpiredSessions);
+  let is_gone = found == [None; 3] && is_deletion;
   for (age, id) in before.checkpoints.iter().enumerate() {
     // The oldest makes room for a new one, or is the one to be deleted.
     let may_go = match method {
@@ -522,7 +539,7 @@ pub fn complaints(
   let retention = store.retention_of(&s);
   let allowed = match method {
     Method::SetRetention => [Some(keep(7)), Some(keep(8))],
-    Method::UnsetRetention | Method::DeleteSession => [Some(keep(7)), None],
+    Method::UnsetRetention | Method::DeleteSession | Method::DeleteExpiredSessions => [Some(keep(7)), None],
     _ => [Some(keep(7)); 2],
   };
   let is_whole = retention.as_ref().is_ok_and(|found| allowed.contains(found));

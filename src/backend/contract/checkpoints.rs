@@ -4,7 +4,8 @@ use std::thread;
 
 use super::{Factory, checkpoint, opened, session};
 use crate::backend::{
-  After, CheckpointEntry, CheckpointWrite, Encoding, Footing, Item, Peek, Put, Series, Usage, Wanted,
+  CheckpointEntry, CheckpointWrite, Encoding, Footing, Item, LabelsUpdate, Newest, Parent, Peek, Precondition, Put,
+  Series, Usage, Wanted,
 };
 use crate::format::delta::{self, Reference};
 use crate::id::{AgentId, CheckpointId};
@@ -123,8 +124,8 @@ pub fn agents_have_rows_of_their_own(new_backend: Factory<'_>) {
   );
   let surplus = backend.surplus(&series[0], Wanted::Beyond(0)).unwrap();
   assert_eq!(surplus.entries.len(), 1);
-  assert!(backend.retire(&series[0], &surplus.entries[0]).unwrap());
-  assert!(!backend.retire(&series[0], &surplus.entries[0]).unwrap());
+  assert!(backend.retire(&series[0], &surplus.entries[0], None).unwrap());
+  assert!(!backend.retire(&series[0], &surplus.entries[0], None).unwrap());
   backend.confirm_retired(&series[0]).unwrap();
   backend.give_back_space().unwrap();
   for (number, series) in series.iter().enumerate() {
@@ -166,11 +167,11 @@ pub fn a_pinned_checkpoint_is_not_retired_and_not_counted(new_backend: Factory<'
   assert_eq!(backend.surplus(&series, Wanted::All).unwrap().entries.len(), 4);
   let pinned = backend.checkpoints(&series).unwrap().pop().unwrap();
   assert!(pinned.is_pinned && pinned.id == ids[0]);
-  assert!(!backend.retire(&series, &pinned).unwrap());
+  assert!(!backend.retire(&series, &pinned, None).unwrap());
   assert_eq!(backend.usage(&s).unwrap().pinned, 1);
   assert!(backend.set_pinned(&series, &ids[0], false).unwrap());
   assert_eq!(surplus(2).len(), 2);
-  assert!(backend.retire(&series, &pinned).unwrap());
+  assert!(backend.retire(&series, &pinned, None).unwrap());
   assert_eq!(backend.checkpoints(&series).unwrap().len(), 3);
   // Who deletes it by name means it.
   backend.set_pinned(&series, &ids[3], true).unwrap();
@@ -213,7 +214,7 @@ pub fn a_delta_needs_its_key_and_the_key_goes_with_the_last_one(new_backend: Fac
       let write = CheckpointWrite {
         encoding: Encoding::Delta,
         footing: Some(footing),
-        after: &After::Any,
+        precondition: &Precondition::None,
         content: &bytes(key),
         question: None,
       };
@@ -232,11 +233,10 @@ pub fn a_delta_needs_its_key_and_the_key_goes_with_the_last_one(new_backend: Fac
     assert!(write(&ids[1], key, 4, b" and more").is_some());
     assert_eq!(read(key).unwrap(), b"key! and more");
     assert!(write(&ids[2], key, 4, b"").is_some());
-    // Somebody who brings it here again may have seen less of it; what is damaged gives way.
-    assert!(write(&ids[2], key, 0, b"key!").is_some());
+    // A new key of the same name never replaces what checkpoints are based on.
+    assert!(write(&ids[2], key, 0, b"key!").is_some(), "it is the beginning");
     assert_eq!(read(key).unwrap(), b"key! and more");
-    backend.write(&s, series.key(key), b"kex! and more").unwrap();
-    assert!(write(&ids[2], key, 0, b"key! and more").is_some());
+    assert_eq!(write(&ids[2], key, 0, b"kex! and more"), None, "it is another");
     assert_eq!(read(key).unwrap(), b"key! and more");
     assert_eq!(backend.keys(&series).unwrap(), [(key.clone(), 13)]);
     assert_eq!(backend.checkpoints(&series).unwrap().len(), 3);
@@ -246,7 +246,7 @@ pub fn a_delta_needs_its_key_and_the_key_goes_with_the_last_one(new_backend: Fac
     assert!(backend.remove(&s, series.item(&ids[0], Encoding::Delta)).unwrap());
     assert!(read(key).is_some());
     let retired = CheckpointEntry::new(ids[1].clone(), Encoding::Delta, || 0);
-    backend.retire(&series, &retired).unwrap();
+    backend.retire(&series, &retired, None).unwrap();
     assert!(read(key).is_some());
     assert!(write(&ids[3], other_key, 0, b"other").is_some());
     assert!(backend.remove(&s, series.item(&ids[2], Encoding::Delta)).unwrap());
@@ -265,31 +265,59 @@ pub fn a_delta_needs_its_key_and_the_key_goes_with_the_last_one(new_backend: Fac
   assert!(backend.keys(&s.into()).unwrap().is_empty());
 }
 
+/// A session's own checkpoints, and those of an agent.
+fn all_series() -> [Series; 2] {
+  let own = Series::from(session("s"));
+  let agent = Series {
+    agent: Some(AgentId::parse("a").unwrap()),
+    ..own.clone()
+  };
+  [own, agent]
+}
+
+fn write_if(precondition: &Precondition) -> CheckpointWrite<'_> {
+  CheckpointWrite {
+    encoding: Encoding::Json,
+    footing: None,
+    precondition,
+    content: &b"content",
+    question: None,
+  }
+}
+
+fn newest(parent: Parent, later: &[&str]) -> Precondition {
+  Precondition::Newest(Newest {
+    parent,
+    later: later.iter().map(|id| checkpoint(id)).collect(),
+  })
+}
+
 pub fn a_checkpoint_comes_after_the_one_that_was_expected_or_not_at_all(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let series = Series::from(session("s"));
-  let put = |id: &str, after: &After| {
-    let write = CheckpointWrite {
-      encoding: Encoding::Json,
-      footing: None,
-      after,
-      content: &b"content",
-      question: None,
-    };
+  let put = |id: &str, precondition: &Precondition| {
+    let write = write_if(precondition);
     backend.write_checkpoint(&series, &checkpoint(id), write).unwrap()
   };
-  let after = |id: &str| After::Newest(Some(checkpoint(id)));
+  let after = |id: &str| newest(Parent::Checkpoint(checkpoint(id)), &[]);
+  let first = newest(Parent::Missing, &[]);
   let stored = Put::Stored { size: 7, key: None };
   assert_eq!(put("cp-1-000000", &after("cp-0-000000")), Put::Conflict(None));
-  assert_eq!(put("cp-1-000000", &After::Newest(None)), stored);
-  let first = Some(checkpoint("cp-1-000000"));
-  assert_eq!(put("cp-2-000000", &After::Newest(None)), Put::Conflict(first));
+  assert!(
+    backend.places().unwrap().is_empty(),
+    "a write that is refused creates no session"
+  );
+  assert_eq!(put("cp-1-000000", &first), stored);
+  assert_eq!(
+    put("cp-2-000000", &first),
+    Put::Conflict(Some(checkpoint("cp-1-000000")))
+  );
   assert_eq!(put("cp-2-000000", &after("cp-1-000000")), stored);
-  assert_eq!(put("cp-3-000000", &After::Any), stored);
+  assert_eq!(put("cp-3-000000", &Precondition::None), stored);
   let third = Some(checkpoint("cp-3-000000"));
   assert_eq!(put("cp-4-000000", &after("cp-2-000000")), Put::Conflict(third));
   assert_eq!(backend.checkpoints(&series).unwrap().len(), 3);
-  // Of many who have seen the same, one is right.
+  // Of many writers that have seen the same parent, one succeeds.
   let (put, after) = (&put, &after);
   let winners = thread::scope(|scope| {
     let writers: Vec<_> = (0..8)
@@ -299,4 +327,139 @@ pub fn a_checkpoint_comes_after_the_one_that_was_expected_or_not_at_all(new_back
     outcomes.filter(|put| matches!(put, Put::Stored { .. })).count()
   });
   assert_eq!(winners, 1);
+}
+
+pub fn a_new_checkpoint_is_newer_than_those_of_other_writers(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  for series in all_series() {
+    let put = |id: &str, precondition: &Precondition| {
+      let write = write_if(precondition);
+      backend.write_checkpoint(&series, &checkpoint(id), write).unwrap()
+    };
+    let is_behind = |put: Put, id: &str| matches!(put, Put::Behind(newer) if newer.id == checkpoint(id));
+    let stored = Put::Stored { size: 7, key: None };
+    assert_eq!(put("cp-5-000000", &newest(Parent::Any, &[])), stored);
+    for id in ["cp-4-zzzzzz", "cp-1-000000"] {
+      assert!(is_behind(put(id, &newest(Parent::Any, &[])), "cp-5-000000"), "{id}");
+      let after = newest(Parent::Checkpoint(checkpoint("cp-5-000000")), &[]);
+      assert!(is_behind(put(id, &after), "cp-5-000000"), "{id}");
+    }
+    assert_eq!(put("cp-5-000001", &newest(Parent::Any, &[])), stored);
+    // Those of later calls of the same store may be newer.
+    assert!(is_behind(
+      put("cp-3-000000", &newest(Parent::Any, &["cp-5-000001"])),
+      "cp-5-000000"
+    ));
+    assert_eq!(
+      put("cp-3-000000", &newest(Parent::Any, &["cp-5-000001", "cp-5-000000"])),
+      stored
+    );
+    assert_eq!(put("cp-5-000001", &newest(Parent::Any, &[])), stored, "the same again");
+    assert_eq!(put("cp-2-000000", &Precondition::None), stored);
+    // A name that carries no time has that of its arrival.
+    assert_eq!(put("backup", &Precondition::None), stored);
+    assert!(is_behind(put("cp-6-000000", &newest(Parent::Any, &[])), "backup"));
+    assert_eq!(backend.checkpoints(&series).unwrap().len(), 5);
+  }
+}
+
+pub fn a_checkpoint_is_stored_in_one_encoding(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  for series in all_series() {
+    let ids = ["cp-1-000000", "cp-2-000000"].map(checkpoint);
+    let put = |id: &CheckpointId, encoding, precondition: &Precondition| {
+      let write = CheckpointWrite {
+        encoding,
+        content: &encoding.name().as_bytes(),
+        ..write_if(precondition)
+      };
+      backend.write_checkpoint(&series, id, write).unwrap()
+    };
+    let [older, newer] = &ids;
+    let missing = put(older, Encoding::Zstd, &Precondition::Exists);
+    assert_eq!(missing, Put::Missing);
+    assert!(backend.checkpoints(&series).unwrap().is_empty());
+    assert_eq!(backend.find(&series, older).unwrap(), None);
+    for id in &ids {
+      put(id, Encoding::Json, &Precondition::None);
+    }
+    assert!(backend.set_pinned(&series, older, true).unwrap());
+    for (precondition, encoding) in [
+      (Precondition::Exists, Encoding::Zstd),
+      (Precondition::None, Encoding::Gzip),
+      (Precondition::Exists, Encoding::Gzip),
+      (Precondition::Exists, Encoding::Json),
+    ] {
+      let size = encoding.name().len() as u64;
+      assert_eq!(put(older, encoding, &precondition), Put::Stored { size, key: None });
+      let found = backend.find(&series, older).unwrap().unwrap();
+      assert_eq!((found.encoding, found.is_pinned), (encoding, true), "the pin stays");
+      let listed: Vec<_> = backend.checkpoints(&series).unwrap();
+      assert_eq!(listed.iter().map(|entry| &entry.id).collect::<Vec<_>>(), [newer, older]);
+      assert_eq!(listed[1], found);
+      for other in Encoding::ALL {
+        let read = backend.read(&series.session, series.item(older, other), 100).unwrap();
+        assert_eq!(read.is_some(), other == encoding);
+      }
+    }
+    // Whatever encoding the caller believes that it has.
+    assert!(
+      backend
+        .remove(&series.session, series.item(older, Encoding::Delta))
+        .unwrap()
+    );
+    let entry = CheckpointEntry::new(newer.clone(), Encoding::Delta, || 0);
+    assert!(backend.retire(&series, &entry, None).unwrap());
+    assert!(backend.checkpoints(&series).unwrap().is_empty());
+  }
+}
+
+pub fn labels_change_in_one_step_with_a_look_at_the_checkpoints(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  let s = session("s");
+  let series = Series::from(&s);
+  let refused = backend.update_labels(&s, 100, &mut |old, entries| {
+    assert!(old.is_none() && entries.is_empty());
+    Err(crate::error::Error::invalid_argument("no"))
+  });
+  assert!(refused.is_err());
+  assert!(
+    backend.places().unwrap().is_empty(),
+    "a change that is refused creates no session"
+  );
+  for number in 0..3 {
+    let id = checkpoint(&format!("cp-1-00000{number}"));
+    backend
+      .write_checkpoint(&series, &id, write_if(&Precondition::None))
+      .unwrap();
+  }
+  // Each of many writers finds the labels of all others that are done.
+  thread::scope(|scope| {
+    for letter in b'a'..=b'h' {
+      let (backend, s) = (&backend, &s);
+      scope.spawn(move || {
+        let append = &mut |old: Option<Vec<u8>>, entries: &[CheckpointEntry]| {
+          assert_eq!(entries.len(), 3);
+          Ok(Some(LabelsUpdate {
+            document: Some([old.unwrap_or_default(), vec![letter]].concat()),
+            relies_on: None,
+          }))
+        };
+        backend.update_labels(s, 100, append).unwrap();
+      });
+    }
+  });
+  let mut labels = backend.read(&s, Item::LABELS, 100).unwrap().unwrap();
+  labels.sort_unstable();
+  assert_eq!(labels, b"abcdefgh");
+  let remove = &mut |_: Option<Vec<u8>>, _: &[CheckpointEntry]| {
+    Ok(Some(LabelsUpdate {
+      document: None,
+      relies_on: None,
+    }))
+  };
+  for _ in 0..2 {
+    backend.update_labels(&s, 100, remove).unwrap();
+    assert_eq!(backend.read(&s, Item::LABELS, 100).unwrap(), None);
+  }
 }

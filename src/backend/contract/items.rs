@@ -1,5 +1,6 @@
 //! Documents and results, and what is true of everything that is stored.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::{Factory, checkpoint, opened, session};
@@ -34,13 +35,17 @@ pub fn what_is_missing_is_none_and_no_error(new_backend: Factory<'_>) {
 pub fn what_was_written_is_read_back_and_replaced(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
-  let (task, id) = (TaskId::parse("task 1").unwrap(), checkpoint("foreign"));
+  let (task, id, other) = (
+    TaskId::parse("task 1").unwrap(),
+    checkpoint("foreign"),
+    checkpoint("other"),
+  );
   let items = [
     Item::SESSION,
     Item::TASK_TREE,
     Item::TaskResult(&task),
     Item::Checkpoint(None, &id, Encoding::Json),
-    Item::Checkpoint(None, &id, Encoding::Gzip),
+    Item::Checkpoint(None, &other, Encoding::Gzip),
   ];
   for item in items {
     backend.write(&s, item, b"first, longer").unwrap();
@@ -105,14 +110,18 @@ pub fn removing_takes_one_item_and_deleting_takes_all(new_backend: Factory<'_>) 
 pub fn usage_counts_every_byte(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
-  let (id, task) = (checkpoint("cp-1-000000"), TaskId::parse("t").unwrap());
+  let (id, other, task) = (
+    checkpoint("cp-1-000000"),
+    checkpoint("cp-2-000000"),
+    TaskId::parse("t").unwrap(),
+  );
   backend.write(&s, Item::SESSION, b"12345").unwrap();
   backend.write(&s, Item::TaskResult(&task), b"12").unwrap();
   backend
     .write(&s, Item::Checkpoint(None, &id, Encoding::Json), b"123")
     .unwrap();
   backend
-    .write(&s, Item::Checkpoint(None, &id, Encoding::Gzip), b"1234")
+    .write(&s, Item::Checkpoint(None, &other, Encoding::Gzip), b"1234")
     .unwrap();
   let usage = backend.usage(&s).unwrap();
   assert_eq!((usage.total_bytes, usage.checkpoints, usage.results), (14, 2, 1));
@@ -196,4 +205,61 @@ pub fn simultaneous_writers_never_mix(new_backend: Factory<'_>) {
     backend.read(&s, Item::SESSION, u64::MAX).unwrap(),
     backend.read(&s, Item::TASK_TREE, u64::MAX).unwrap()
   );
+}
+
+pub fn a_session_is_deleted_only_if_its_document_is_accepted(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  let (s, id) = (session("s"), checkpoint("cp-1-000001"));
+  let delete_if = |accepted: &[u8]| {
+    let mut seen = None;
+    let deleted = backend.delete_session_if(&s, 100, &mut |document| {
+      seen = Some(document.map(<[u8]>::to_vec));
+      Ok(document == Some(accepted))
+    });
+    (deleted.unwrap().is_some(), seen.flatten())
+  };
+  assert_eq!(delete_if(b"old"), (false, None), "nothing is there");
+  backend.write(&s, Item::SESSION, b"new").unwrap();
+  let item = Item::Checkpoint(None, &id, Encoding::Json);
+  backend.write(&s, item, b"{}").unwrap();
+  assert_eq!(delete_if(b"old"), (false, Some(b"new".to_vec())));
+  assert_eq!(backend.read(&s, item, 100).unwrap().as_deref(), Some(&b"{}"[..]));
+  let refused = backend.delete_session_if(&s, 100, &mut |_| Err(Error::invalid_argument("no")));
+  assert_eq!(refused.unwrap_err().code, Code::InvalidArgument);
+  let refused = backend.delete_session_if(&s, 2, &mut |_| Ok(true));
+  assert_eq!(refused.unwrap_err().code, Code::TooLarge);
+  assert_eq!(delete_if(b"new"), (true, Some(b"new".to_vec())));
+  assert!(backend.places().unwrap().is_empty());
+  assert_eq!(backend.read(&s, item, 100).unwrap(), None);
+  assert_eq!(delete_if(b"new"), (false, None), "it is gone");
+}
+
+/// A writer that was on its way into a session when it went finds a new one.
+pub fn nothing_that_is_acknowledged_goes_with_a_session_that_was_over(new_backend: Factory<'_>) {
+  const ROUNDS: usize = 40;
+  let backend = opened(new_backend);
+  let (s, id) = (session("s"), checkpoint("cp-1-000001"));
+  let item = Item::Checkpoint(None, &id, Encoding::Json);
+  let is_done = AtomicBool::new(false);
+  thread::scope(|scope| {
+    scope.spawn(|| {
+      while !is_done.load(Ordering::Relaxed) {
+        let deleted = backend.delete_session_if(&s, 100, &mut |document| Ok(document == Some(b"over")));
+        deleted.unwrap();
+      }
+    });
+    for round in 0..ROUNDS {
+      backend.write(&s, Item::SESSION, b"over").unwrap();
+      backend.write(&s, Item::SESSION, b"active").unwrap();
+      backend.write(&s, item, b"{}").unwrap();
+      backend.write_state(&s, b"over", b"tree").unwrap();
+      let revived = backend.update(&s, Document::Session, 100, &mut |_| Ok(Some(b"active".to_vec())));
+      revived.unwrap();
+      let document = backend.read(&s, Item::SESSION, 100).unwrap();
+      assert_eq!(document.as_deref(), Some(&b"active"[..]), "round {round}");
+      backend.write(&s, item, b"{}").unwrap();
+      assert!(backend.read(&s, item, 100).unwrap().is_some(), "round {round}");
+    }
+    is_done.store(true, Ordering::Relaxed);
+  });
 }

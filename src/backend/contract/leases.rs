@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use super::{Factory, checkpoint, opened, session};
 use crate::backend::{
-  Acquired, After, Backend, CheckpointEntry, CheckpointWrite, Claim, Document, Encoding, Item, Lease, Series, supply_of,
+  Acquired, Backend, CheckpointEntry, CheckpointWrite, Claim, Document, Encoding, Item, Lease, Precondition, Series,
+  supply_of,
 };
+use crate::clock::now_ms;
 use crate::error::{Code, Result};
 use crate::id::SessionId;
 
@@ -98,6 +100,8 @@ pub fn what_changes_nothing_ends_no_lease(new_backend: Factory<'_>) {
   backend
     .update(&s, Document::Session, u64::MAX, &mut |_| Ok(None))
     .unwrap();
+  let deleted = backend.delete_session_if(&s, u64::MAX, &mut |_| Ok(false));
+  assert!(deleted.unwrap().is_none());
   backend.checkpoints(&Series::from(&s)).unwrap();
   assert!(backend.renew(&s, lapsed.number, LONG).unwrap().is_some());
 }
@@ -122,7 +126,7 @@ pub fn of_many_who_want_a_session_one_gets_it(new_backend: Factory<'_>) {
 }
 
 /// The ways to change a session.
-const WRITES: [&str; 12] = [
+const WRITES: [&str; 13] = [
   "create_session",
   "write",
   "write_state",
@@ -134,6 +138,7 @@ const WRITES: [&str; 12] = [
   "remove_unused_keys",
   "retire",
   "remove",
+  "delete_session_if",
   "delete_session",
 ];
 
@@ -149,7 +154,7 @@ fn write(backend: &dyn Backend, s: &SessionId, way: &str) -> Result<()> {
       let write = CheckpointWrite {
         encoding: Encoding::Json,
         footing: None,
-        after: &After::Any,
+        precondition: &Precondition::None,
         content: &b"{}",
         question: None,
       };
@@ -159,8 +164,9 @@ fn write(backend: &dyn Backend, s: &SessionId, way: &str) -> Result<()> {
     "set_made_at" => backend.set_made_at(&series, &entry),
     "quarantine" => backend.quarantine(s, Item::TASK_TREE).map(drop),
     "remove_unused_keys" => backend.remove_unused_keys(&series).map(drop),
-    "retire" => backend.retire(&series, &entry).map(drop),
+    "retire" => backend.retire(&series, &entry, None).map(drop),
     "remove" => backend.remove(s, Item::SESSION).map(drop),
+    "delete_session_if" => backend.delete_session_if(s, u64::MAX, &mut |_| Ok(true)).map(drop),
     _ => backend.delete_session(s).map(drop),
   }
 }
@@ -225,4 +231,87 @@ pub fn a_session_that_is_owned_is_founded_by_its_owner(new_backend: Factory<'_>)
   assert!(backend.places().unwrap().is_empty());
   backend.fences().set(&s, lease.number);
   assert!(found().unwrap());
+}
+
+/// A record that is put into a backend by other means than the backend.
+pub struct StoredLease<'a> {
+  pub session: &'a str,
+  pub number: i128,
+  pub expires_at: u64,
+  /// `None` in a record of an earlier version.
+  pub began_at: Option<u64>,
+}
+
+/// What a backend that keeps records does with those that it did not write. `store` puts one into it, with any owner.
+pub fn stored_leases(backend: &dyn Backend, store: &dyn Fn(StoredLease<'_>)) {
+  const HOUR: u64 = 3_600_000;
+  let now = now_ms();
+  let greatest = [
+    i128::from(u64::MAX),
+    i128::from(i64::MAX),
+    i128::from(i64::MAX) - 1,
+    1 << 53,
+  ];
+  for (index, number) in greatest.into_iter().enumerate() {
+    for (expires_at, held) in [(now + HOUR, "held"), (0, "over")] {
+      let id = format!("greatest-{index}-{held}");
+      let s = session(&id);
+      store(StoredLease {
+        session: &id,
+        number,
+        expires_at,
+        began_at: Some(now),
+      });
+      for is_forced in [false, true] {
+        let claim = Claim {
+          is_forced,
+          ..claim("b", LONG)
+        };
+        let error = backend.acquire(&s, claim).unwrap_err();
+        assert_eq!(error.code, Code::Corrupt, "{number}: {error}");
+        assert!(error.message.contains("no process works on that session"), "{error}");
+      }
+    }
+  }
+  assert!(backend.leases().unwrap().is_empty(), "damaged records hide no others");
+
+  // The clock was set back by an hour after these leases began. Their owners are dead.
+  let ahead = |id: &str, ttl_ms| {
+    store(StoredLease {
+      session: id,
+      number: i128::from(now) * 1000,
+      expires_at: now + HOUR + ttl_ms,
+      began_at: Some(now + HOUR),
+    });
+    session(id)
+  };
+  let long = ahead("ahead", LONG);
+  let held = backend.acquire(&long, claim("b", LONG)).unwrap();
+  assert!(
+    matches!(&held, Acquired::Held(lease) if lease.remaining_ms <= LONG),
+    "{held:?}"
+  );
+  assert_eq!(write(backend, &long, "write").unwrap_err().code, Code::LeaseLost);
+  let (first, second) = (ahead("ahead-first", 5), ahead("ahead-second", 5));
+  let held = |s: &SessionId| backend.leases().unwrap().iter().any(|(of, _)| of == s);
+  // Now they are seen.
+  backend.leases().unwrap();
+  thread::sleep(Duration::from_millis(10));
+  assert!(!held(&first) && !held(&second) && held(&long));
+  write(backend, &first, "write").unwrap();
+  taken(backend, &first, claim("b", LONG));
+  taken(backend, &second, claim("b", LONG));
+
+  store(StoredLease {
+    session: "earlier",
+    number: 5,
+    expires_at: now + HOUR,
+    began_at: None,
+  });
+  let held = backend.acquire(&session("earlier"), claim("b", LONG)).unwrap();
+  assert!(
+    matches!(&held, Acquired::Held(lease) if lease.remaining_ms > HOUR / 2),
+    "{held:?}"
+  );
+  assert!(backend.renew(&session("earlier"), 5, LONG).unwrap().is_some());
 }

@@ -8,6 +8,8 @@ mod founding;
 mod items;
 mod leases;
 
+pub use leases::stored_leases;
+
 type Factory<'a> = &'a dyn Fn(u32) -> Box<dyn Backend>;
 
 /// Runs every clause on a backend of its own; `new_backend` is told how many earlier versions it keeps.
@@ -17,6 +19,8 @@ pub fn run(new_backend: impl Fn(u32) -> Box<dyn Backend>) {
   items::what_was_written_is_read_back_and_replaced(new_backend);
   items::session_and_tree_are_written_together(new_backend);
   items::removing_takes_one_item_and_deleting_takes_all(new_backend);
+  items::a_session_is_deleted_only_if_its_document_is_accepted(new_backend);
+  items::nothing_that_is_acknowledged_goes_with_a_session_that_was_over(new_backend);
   items::usage_counts_every_byte(new_backend);
   items::an_update_sees_what_is_there_and_no_other_comes_between(new_backend);
   items::as_many_earlier_versions_stay_as_are_wanted(new_backend);
@@ -28,6 +32,9 @@ pub fn run(new_backend: impl Fn(u32) -> Box<dyn Backend>) {
   checkpoints::a_pinned_checkpoint_is_not_retired_and_not_counted(new_backend);
   checkpoints::a_delta_needs_its_key_and_the_key_goes_with_the_last_one(new_backend);
   checkpoints::a_checkpoint_comes_after_the_one_that_was_expected_or_not_at_all(new_backend);
+  checkpoints::a_new_checkpoint_is_newer_than_those_of_other_writers(new_backend);
+  checkpoints::a_checkpoint_is_stored_in_one_encoding(new_backend);
+  checkpoints::labels_change_in_one_step_with_a_look_at_the_checkpoints(new_backend);
   founding::only_sessions_with_a_session_document_are_listed(new_backend);
   founding::a_session_is_founded_whole_or_not_at_all(new_backend);
   founding::what_a_session_is_founded_with_has_its_place(new_backend);

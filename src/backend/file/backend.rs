@@ -8,15 +8,17 @@ use uuid::Uuid;
 use super::disk::{Directory, Disk, Kind};
 use super::durable::{Temporary, absent_is_fine, sync_names};
 use super::founding::Founded;
+use super::leases::Decision;
+use super::names::Held;
 use super::walk::{remove_tree, tree_size};
 use super::{
-  FileBackend, Happened, Place, below, contents, directories, exists, founding, is_absence, keys, modified, names,
-  pending, pin_of, removed, unpin, versions,
+  FileBackend, Happened, Place, below, contents, directories, encodings_of, exists, founding, is_absence, keys,
+  modified, names, pending, pin_of, removed, unpin, versions,
 };
 use crate::backend::item::{AGENTS, CHECKPOINTS, RESULTS};
 use crate::backend::{
-  Acquired, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Content, Document, Encoding, Fences, Item, Lease,
-  Peeked, Put, Series, Supply, Surplus, Usage, Wanted,
+  Acquired, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Condition, Content, DeletedSession, Document,
+  Encoding, Fences, IsLabelled, Item, LabelsChange, Lease, Peeked, Put, Series, Supply, Surplus, Usage, Wanted,
 };
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -99,17 +101,41 @@ impl<D: Disk> Backend for FileBackend<D> {
       }
       Ok(_) => {}
     }
-    // One rename makes the whole session go at once, for every reader and after every crash.
-    let doomed = removed::new_name();
     let fence = self.fence(session)?;
-    absent_is_fine(base.rename(session.as_str(), &base, &doomed)).map_err(fail)?;
-    drop(fence);
-    self.directories.forget(session.as_str());
-    self.names.forget(session);
-    self.latest.forget(session);
-    sync_names(&base, &path, self.settings.durability)?;
-    let left = remove_tree(&base, &doomed).map_err(fail).err();
-    Ok(left.or(self.forget_record(session).err()))
+    self.remove_session(session, &base, fence)
+  }
+
+  fn delete_session_if(
+    &self,
+    session: &SessionId,
+    limit: u64,
+    condition: &mut Condition<'_>,
+  ) -> Result<Option<DeletedSession>> {
+    let path = self.base.join(session.as_str());
+    let (Some(base), Some(directory)) = (self.open(&[])?, self.open(&[session.as_str()])?) else {
+      return Ok(None);
+    };
+    self.look_at_lease(session)?;
+    // From here on, every writer holds the lock of the lease for its last step. A writer that came before that, and changes
+    // the document, holds the session's own lock.
+    self.make_leases()?;
+    let lock = pending::lock(&directory, &path, self.settings)?;
+    let decided = self.fence_if(session, || {
+      // Another process may have deleted the session, and made it again.
+      let is_in_place = self.disk.is_in_place(&[session.as_str()], &directory);
+      if !is_in_place.map_err(|error| Error::io("read", &path, error))? {
+        return Ok(false);
+      }
+      let (name, path) = (Item::SESSION.file_name(), self.path(session, Item::SESSION));
+      condition(contents(&directory, &name, &path, limit)?.as_deref())
+    })?;
+    let Decision::For(fence) = decided else {
+      return Ok(None);
+    };
+    // Windows renames no directory that holds an open file. Whoever takes this lock next waits for the lock of the lease.
+    drop(lock);
+    let left = self.remove_session(session, &base, fence)?;
+    Ok(Some(DeletedSession { left }))
   }
 
   fn found(&self, session: &SessionId, supply: &mut Supply<'_>) -> Result<bool> {
@@ -136,36 +162,31 @@ impl<D: Disk> Backend for FileBackend<D> {
   }
 
   fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64> {
+    if let Item::Checkpoint(agent, id, encoding) = item {
+      let series = Series {
+        session: session.clone(),
+        agent: agent.cloned(),
+      };
+      return self.put_bytes(&series, id, encoding, content);
+    }
     let path = self.path(session, item);
     let fail = |error| Error::io("write", &path, error);
     let place = Place::of(session, item);
     let durability = self.settings.durability;
     self.look_at_lease(session)?;
     self.in_directory(&place.directory, |directory| {
-      if let Item::Checkpoint(agent, ..) = item {
-        let series = Series {
-          session: session.clone(),
-          agent: agent.cloned(),
-        };
-        self.names.look_for_others(&series, directory);
-      }
       let temporary = Temporary::write(directory, &place.name, content, durability).map_err(fail)?;
       let size = temporary.size;
-      self.rename_or_remove(session, item, directory, |_| {
-        let _lock = match item {
-          Item::Document(_) | Item::Previous(..) => Some(pending::lock(directory, &path, self.settings)?),
-          Item::Checkpoint(..) | Item::Key(..) | Item::TaskResult(_) => None,
-        };
-        let _fence = self.fence(session)?;
-        versions::make_room(directory, &place.name, self.settings.keep_previous).map_err(fail)?;
-        temporary.persist(&place.name).map_err(fail)?;
-        Ok(Happened::Came)
-      })?;
+      let lock = match item {
+        Item::Document(_) | Item::Previous(..) => Some(pending::lock(directory, &path, self.settings)?),
+        Item::Checkpoint(..) | Item::Key(..) | Item::TaskResult(_) => None,
+      };
+      let fence = self.fence(session)?;
+      versions::make_room(directory, &place.name, self.settings.keep_previous).map_err(fail)?;
+      temporary.persist(&place.name).map_err(fail)?;
+      drop((fence, lock));
       sync_names(directory, &path, durability)?;
-      if let Item::Checkpoint(None, id, encoding) = item {
-        let entry = CheckpointEntry::new(id.clone(), encoding, || modified(directory, &place.name));
-        self.latest.made(session, entry);
-      }
+      self.confirm_in_place(&place.directory, directory)?;
       Ok(size)
     })
   }
@@ -216,27 +237,32 @@ impl<D: Disk> Backend for FileBackend<D> {
     ];
     self.look_at_lease(session)?;
     self.in_directory(&[session.as_str()], |directory| {
-      pending::write_together(directory, &path, &documents, self.settings, || self.fence(session))
+      pending::write_together(directory, &path, &documents, self.settings, || self.fence(session))?;
+      self.confirm_in_place(&[session.as_str()], directory)
     })
   }
 
   fn update(&self, session: &SessionId, document: Document, limit: u64, change: &mut Change<'_>) -> Result<()> {
-    let item = Item::Document(document);
-    let path = self.path(session, item);
-    let name = item.file_name();
-    let fail = |error| Error::io("write", &path, error);
-    self.look_at_lease(session)?;
-    self.in_directory(&[session.as_str()], |directory| {
-      let _lock = pending::lock(directory, &path, self.settings)?;
-      let Some(content) = change(contents(directory, &name, &path, limit)?)? else {
-        return Ok(());
+    self.update_under_lock(session, document, limit, || Ok(()), &mut |old, ()| {
+      Ok(change(old)?.map(Some))
+    })
+  }
+
+  fn update_labels(&self, session: &SessionId, limit: u64, change: &mut LabelsChange<'_>) -> Result<()> {
+    let series = Series::from(session);
+    // Held until the labels are stored: a checkpoint that gets one is not removed in between. The lock of the session comes
+    // before the lock on the names, everywhere.
+    let hold = || {
+      let Some(directory) = self.open(&below(session, series.folders()))? else {
+        return Ok((None, Vec::new()));
       };
-      let temporary = Temporary::write(directory, &name, &content, self.settings.durability).map_err(fail)?;
-      let fence = self.fence(session)?;
-      versions::make_room(directory, &name, self.settings.keep_previous).map_err(fail)?;
-      temporary.persist(&name).map_err(fail)?;
-      drop(fence);
-      sync_names(directory, &path, self.settings.durability)
+      let lock = names::hold(&directory, self.settings.timeout);
+      let lock = lock.map_err(|error| Error::busy("label a checkpoint of", &self.shown(&[session.as_str()]), error))?;
+      let entries = self.checkpoints_in(&series, &directory)?;
+      Ok((lock, entries))
+    };
+    self.update_under_lock(session, Document::Labels, limit, hold, &mut |old, (_, entries)| {
+      Ok(change(old, entries)?.map(|labels| labels.document))
     })
   }
 
@@ -246,10 +272,14 @@ impl<D: Disk> Backend for FileBackend<D> {
     let Some(directory) = self.open(&place.directory)? else {
       return Ok(None);
     };
-    if let Item::Document(_) | Item::Previous(..) = item {
-      pending::finish_abandoned(&directory, &path, self.settings)?;
+    match item {
+      Item::Document(_) => pending::read(&directory, &place.name, &path, limit, self.settings),
+      Item::Previous(..) => {
+        pending::finish_abandoned(&directory, &path, self.settings)?;
+        contents(&directory, &place.name, &path, limit)
+      }
+      Item::Checkpoint(..) | Item::Key(..) | Item::TaskResult(_) => contents(&directory, &place.name, &path, limit),
     }
-    contents(&directory, &place.name, &path, limit)
   }
 
   fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<Peeked>> {
@@ -283,7 +313,7 @@ impl<D: Disk> Backend for FileBackend<D> {
   }
 
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
-    let Some(directory) = self.unlink(session, item, |_| Ok(true))? else {
+    let Some(directory) = self.unlink(session, item, |_, _| Ok(true))? else {
       return Ok(false);
     };
     unpin(&directory, item);
@@ -291,9 +321,21 @@ impl<D: Disk> Backend for FileBackend<D> {
     Ok(true)
   }
 
-  fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<bool> {
-    // Looked for under the lock that whoever pins it takes too.
-    let is_free = |directory: &D::Directory| exists(directory, &pin_of(&entry.id)).map(|is_pinned| !is_pinned);
+  fn retire(&self, series: &Series, entry: &CheckpointEntry, spare: Option<IsLabelled>) -> Result<bool> {
+    // Decided under the lock that pins and labels are given under. Retention can wait until that lock is free.
+    let is_free = |directory: &D::Directory, held: Held| {
+      let is_pinned = exists(directory, &pin_of(&entry.id));
+      let is_pinned =
+        is_pinned.map_err(|error| Error::io("read", &self.path(&series.session, series.item_of(entry)), error))?;
+      if held.is_busy || is_pinned {
+        return Ok(false);
+      }
+      let Some(is_labelled) = spare else {
+        return Ok(true);
+      };
+      let labels = self.read(&series.session, Item::LABELS, u64::MAX)?;
+      Ok(!labels.is_some_and(|labels| is_labelled(&labels, &entry.id)))
+    };
     let directory = self.unlink(&series.session, series.item_of(entry), is_free)?;
     Ok(directory.is_some())
   }
@@ -313,8 +355,8 @@ impl<D: Disk> Backend for FileBackend<D> {
     let item = series.item_of(entry);
     let _fence = self.fence(&series.session)?;
     let time = SystemTime::UNIX_EPOCH + Duration::from_millis(entry.made_at);
-    let lock = directory.try_lock(&item.file_name());
-    let set = lock.and_then(|lock| lock.map_or(Ok(()), |lock| directory.set_time(&lock, time)));
+    // A checkpoint that was deleted meanwhile has no time.
+    let set = absent_is_fine(directory.set_modified(&item.file_name(), time));
     // What is remembered of the order is wrong now.
     self.names.forget(&series.session);
     set.map_err(|error| Error::io("set the time of", &self.path(&series.session, item), error))
@@ -327,14 +369,22 @@ impl<D: Disk> Backend for FileBackend<D> {
     let path = self.path(&series.session, series.item(id, Encoding::Json));
     let fail = |error| Error::io("pin", &path, error);
     let pin = pin_of(id);
-    let was_there = self.names.change(series, &directory, |_| {
-      if !holds_checkpoint(&directory, series, id).map_err(fail)? {
+    let timeout = self.settings.timeout;
+    let was_there = self.names.change_within(timeout, series, &directory, |held| {
+      // The holder of the lock may be about to remove the checkpoint, and has looked for the pin already.
+      if is_pinned && held.is_busy {
+        return Err(Error::busy("pin", &path, io::ErrorKind::ResourceBusy.into()));
+      }
+      let item = series.item(id, Encoding::Json);
+      if encodings_of(&directory, item).map_err(fail)?.is_empty() {
         return Ok((false, None));
       }
       let _fence = self.fence(&series.session)?;
       let changed = if is_pinned {
         match directory.create(&pin) {
           Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+          // The session was deleted meanwhile.
+          Err(error) if is_absence(&error) => return Ok((false, None)),
           created => created.map(drop),
         }
       } else {
@@ -380,12 +430,30 @@ impl<D: Disk> Backend for FileBackend<D> {
   }
 
   fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>> {
-    let mut entries = match self.open(&below(&series.session, series.folders()))? {
-      Some(directory) => self.checkpoints_in(series, &directory)?,
-      None => Vec::new(),
+    match self.open(&below(&series.session, series.folders()))? {
+      Some(directory) => self.checkpoints_in(series, &directory),
+      None => Ok(Vec::new()),
+    }
+  }
+
+  fn find(&self, series: &Series, id: &CheckpointId) -> Result<Option<CheckpointEntry>> {
+    let Some(directory) = self.open(&below(&series.session, series.folders()))? else {
+      return Ok(None);
     };
-    entries.sort_unstable_by(CheckpointEntry::newest_first);
-    Ok(entries)
+    // Under the lock: a conversion takes one name away after it has given the other.
+    names::with_lock(&directory, || {
+      let item = series.item(id, Encoding::Json);
+      let encodings = encodings_of(&directory, item);
+      let encodings = encodings.map_err(|error| Error::io("read", &self.path(&series.session, item), error))?;
+      let Some(encoding) = encodings.first() else {
+        return Ok(None);
+      };
+      let name = series.item(id, *encoding).file_name();
+      Ok(Some(CheckpointEntry {
+        is_pinned: exists(&directory, &pin_of(id)).unwrap_or(true),
+        ..CheckpointEntry::new(id.clone(), *encoding, || modified(&directory, &name))
+      }))
+    })
   }
 
   fn surplus(&self, series: &Series, wanted: Wanted) -> Result<Surplus> {
@@ -436,9 +504,10 @@ impl<D: Disk> Backend for FileBackend<D> {
     for session in self.places()? {
       let path = [session.as_str(), CHECKPOINTS];
       let directory = directories::open(&self.disk, &path);
-      match directory.and_then(|directory| holds_checkpoint(&directory, &(&session).into(), id)) {
-        Ok(true) => holding.push(session),
-        Ok(false) => {}
+      let item = Item::Checkpoint(None, id, Encoding::Json);
+      match directory.and_then(|directory| encodings_of(&directory, item)) {
+        Ok(encodings) if encodings.is_empty() => {}
+        Ok(_) => holding.push(session),
         Err(error) if is_absence(&error) || is_somebody_elses(&error) => {}
         Err(error) => return Err(Error::io("read", &self.shown(&path), error)),
       }
@@ -492,6 +561,43 @@ impl<D: Disk> Backend for FileBackend<D> {
   }
 }
 
+impl<D: Disk> FileBackend<D> {
+  /// Removes the directory of a session. The caller holds `fence`, if leases have locks.
+  fn remove_session(
+    &self,
+    session: &SessionId,
+    base: &D::Directory,
+    fence: Option<<D::Directory as Directory>::Lock>,
+  ) -> Result<Option<Error>> {
+    let path = self.base.join(session.as_str());
+    let fail = |error| Error::io("delete", &path, error);
+    // One rename makes the whole session go at once, for every reader and after every crash.
+    let doomed = removed::new_name();
+    absent_is_fine(base.rename(session.as_str(), base, &doomed)).map_err(fail)?;
+    drop(fence);
+    self.directories.forget(session.as_str());
+    self.names.forget(session);
+    self.latest.forget(session);
+    sync_names(base, &path, self.settings.durability)?;
+    let left = remove_tree(base, &doomed).map_err(fail).err();
+    Ok(left.or(self.forget_record(session).err()))
+  }
+
+  /// After a write, and before it is acknowledged: what was written into the directory of a deleted session goes with it. The
+  /// error makes [`FileBackend::in_directory`] begin again.
+  pub(super) fn confirm_in_place(&self, path: &[&str], directory: &D::Directory) -> Result<()> {
+    let fail = |error| Error::outcome_unknown("look for the directory", &self.shown(path), error);
+    if self.disk.is_in_place(path, directory).map_err(fail)? {
+      return Ok(());
+    }
+    Err(Error::io(
+      "write into",
+      &self.shown(path),
+      io::ErrorKind::NotFound.into(),
+    ))
+  }
+}
+
 /// Whether a directory of the base holds a session's document, or has one coming.
 fn holds_document<D: Directory>(base: &D, session: &str) -> io::Result<bool> {
   let name = Item::SESSION.file_name();
@@ -508,17 +614,53 @@ fn holds_document<D: Directory>(base: &D, session: &str) -> io::Result<bool> {
   }
 }
 
-/// Whether the directory of a series holds a checkpoint, in whatever encoding.
-fn holds_checkpoint<D: Directory>(directory: &D, series: &Series, id: &CheckpointId) -> io::Result<bool> {
-  for encoding in Encoding::ALL {
-    if exists(directory, &series.item(id, encoding).file_name())? {
-      return Ok(true);
-    }
-  }
-  Ok(false)
-}
-
 /// Whether a directory among the sessions is none of ours.
 fn is_somebody_elses(error: &io::Error) -> bool {
   error.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// A [`Change`] that depends on something else, too.
+/// The inner `None` removes the document.
+type ChangeWith<'a, T> = dyn FnMut(Option<Vec<u8>>, &T) -> Result<Option<Option<Vec<u8>>>> + 'a;
+
+impl<D: Disk> FileBackend<D> {
+  /// Replaces a document under the lock of its session, and what `guard` gives beside it.
+  fn update_under_lock<T>(
+    &self,
+    session: &SessionId,
+    document: Document,
+    limit: u64,
+    guard: impl Fn() -> Result<T>,
+    change: &mut ChangeWith<'_, T>,
+  ) -> Result<()> {
+    let item = Item::Document(document);
+    let path = self.path(session, item);
+    let name = item.file_name();
+    let fail = |error| Error::io("write", &path, error);
+    self.look_at_lease(session)?;
+    // A change that is refused creates no session.
+    if self.open(&[session.as_str()])?.is_none() && change(None, &guard()?)?.is_none() {
+      return Ok(());
+    }
+    self.in_directory(&[session.as_str()], |directory| {
+      let _lock = pending::lock(directory, &path, self.settings)?;
+      let held = guard()?;
+      let Some(content) = change(contents(directory, &name, &path, limit)?, &held)? else {
+        return Ok(());
+      };
+      let temporary = content.map(|content| Temporary::write(directory, &name, &content, self.settings.durability));
+      let temporary = temporary.transpose().map_err(fail)?;
+      let fence = self.fence(session)?;
+      match temporary {
+        Some(temporary) => {
+          versions::make_room(directory, &name, self.settings.keep_previous).map_err(fail)?;
+          temporary.persist(&name).map_err(fail)?;
+        }
+        None => absent_is_fine(directory.remove_file(&name)).map_err(fail)?,
+      }
+      drop((fence, held));
+      sync_names(directory, &path, self.settings.durability)?;
+      self.confirm_in_place(&[session.as_str()], directory)
+    })
+  }
 }

@@ -4,9 +4,12 @@ use std::io;
 
 use super::disk::Disk;
 use super::durable::{Temporary, sync_names};
-use super::{FileBackend, Happened, Place, keys, modified};
-use crate::backend::{After, CheckpointEntry, CheckpointWrite, Put, Series};
-use crate::error::{Error, Result};
+use super::names::{Held, LONGEST_WAIT};
+use super::{FileBackend, Happened, Place, encodings_of, keys, modified};
+use crate::backend::{
+  CheckpointEntry, CheckpointWrite, Content, Encoding, KeyMerge, Newest, Parent, Precondition, Put, Series,
+};
+use crate::error::{Code, Error, Result};
 use crate::id::CheckpointId;
 
 impl<D: Disk> FileBackend<D> {
@@ -23,6 +26,12 @@ impl<D: Disk> FileBackend<D> {
     let fail_at_key = |error| Error::io("write", key.as_ref().map_or(&path, |(_, path, _)| path), error);
     let durability = self.settings.durability;
     self.look_at_lease(session)?;
+    // A write that is refused creates no session.
+    if let Some(refusal) = refusal_without_series(new.precondition)
+      && self.open(&place.directory)?.is_none()
+    {
+      return Ok(refusal);
+    }
     self.in_directory(&place.directory, |directory| {
       self.names.look_for_others(series, directory);
       let mut new_key = None;
@@ -36,29 +45,35 @@ impl<D: Disk> FileBackend<D> {
       let temporary = Temporary::write(directory, &place.name, new.content, durability).map_err(fail)?;
       let size = temporary.size;
       let mut put = Put::Unguarded;
-      let happened = self.rename_or_remove(session, item, directory, |held| {
+      // Two steps that each remove the other encodings of one checkpoint must not run at once: both would remove what the other
+      // one stored. A new checkpoint has no other encodings, and waits for no process that was stopped.
+      let replaces = !matches!(new.precondition, Precondition::Newest(_));
+      let timeout = if replaces { self.settings.timeout } else { LONGEST_WAIT };
+      let happened = self.rename_or_remove_within(timeout, session, item, directory, |held| {
+        if replaces && held.is_busy {
+          return Err(Error::busy("replace", &path, io::ErrorKind::ResourceBusy.into()));
+        }
         if !held.is_locked && key.is_some() {
           return Ok(Happened::Nothing);
         }
-        if let After::Newest(_) = new.after {
-          if !held.is_locked {
-            return Err(fail(io::ErrorKind::ResourceBusy.into()));
-          }
-          let entries = self.checkpoints_in(series, directory)?;
-          let newest = entries.iter().min_by(|one, other| one.newest_first(other));
-          if let Some(conflict) = new.after.conflict(newest.map(|newest| &newest.id)) {
-            put = conflict;
-            return Ok(Happened::Nothing);
-          }
+        let entry = CheckpointEntry::new(id.clone(), new.encoding, || modified(directory, &place.name));
+        if let Some(refusal) = self.refusal(series, directory, &entry, new.precondition, held)? {
+          put = refusal;
+          return Ok(Happened::Nothing);
         }
         let _fence = self.fence(session)?;
         let mut look = None;
         if let Some((name, path, footing)) = &key {
           if let Some(new_key) = new_key {
-            if !keys::has_more(directory, name, *footing).map_err(fail_at_key)? {
-              new_key.persist(name).map_err(fail_at_key)?;
+            match keys::merge(directory, name, footing.added).map_err(fail_at_key)? {
+              KeyMerge::Write => new_key.persist(name).map_err(fail_at_key)?,
+              KeyMerge::Keep => {}
+              KeyMerge::Refuse => {
+                put = Put::KeyIsGone;
+                return Ok(Happened::Nothing);
+              }
             }
-            // Whatever a power cut leaves, there is no delta without its key.
+            // Sync the directory first: after a power cut there is no delta without its key.
             sync_names(directory, path, durability)?;
           }
           look = keys::look(directory, name, *footing).map_err(fail_at_key)?;
@@ -68,6 +83,9 @@ impl<D: Disk> FileBackend<D> {
           }
         }
         temporary.persist(&place.name).map_err(fail)?;
+        if replaces {
+          self.remove_other_encodings(series, &entry, directory, held)?;
+        }
         put = Put::Stored { size, key: look };
         Ok(Happened::Came)
       })?;
@@ -75,11 +93,103 @@ impl<D: Disk> FileBackend<D> {
         return Ok(put);
       }
       sync_names(directory, &path, durability)?;
+      self.confirm_in_place(&place.directory, directory)?;
       if series.agent.is_none() {
         let entry = CheckpointEntry::new(id.clone(), new.encoding, || modified(directory, &place.name));
         self.latest.made(session, entry);
       }
       Ok(put)
     })
+  }
+
+  /// Stores the bytes of a checkpoint, whatever else is stored. The answer is how many they are.
+  pub(super) fn put_bytes(
+    &self,
+    series: &Series,
+    id: &CheckpointId,
+    encoding: Encoding,
+    content: &dyn Content,
+  ) -> Result<u64> {
+    let write = CheckpointWrite {
+      encoding,
+      footing: None,
+      precondition: &Precondition::None,
+      content,
+      question: None,
+    };
+    match self.put_checkpoint(series, id, write)? {
+      Put::Stored { size, .. } => Ok(size),
+      other => Err(Error::new(Code::Internal, format!("unexpected outcome {other:?}"))),
+    }
+  }
+
+  /// After a checkpoint has its name: removes it in every other encoding. The caller holds the lock on the names.
+  fn remove_other_encodings(
+    &self,
+    series: &Series,
+    entry: &CheckpointEntry,
+    directory: &D::Directory,
+    held: Held,
+  ) -> Result<()> {
+    let path = self.path(&series.session, series.item_of(entry));
+    let encodings = encodings_of(directory, series.item_of(entry)).map_err(|error| Error::io("read", &path, error))?;
+    if encodings == [entry.encoding] {
+      return Ok(());
+    }
+    // The checkpoint must not lose one name before the other is durable.
+    sync_names(directory, &path, self.settings.durability)?;
+    for encoding in encodings {
+      if encoding != entry.encoding {
+        self.unlink_held(&series.session, series.item(&entry.id, encoding), directory, held)?;
+      }
+    }
+    // Several names changed at once.
+    self.names.forget(&series.session);
+    Ok(())
+  }
+
+  /// Why a checkpoint cannot be stored. The caller holds the lock on the names, where there is one.
+  fn refusal(
+    &self,
+    series: &Series,
+    directory: &D::Directory,
+    entry: &CheckpointEntry,
+    precondition: &Precondition,
+    held: Held,
+  ) -> Result<Option<Put>> {
+    let path = || self.path(&series.session, series.item_of(entry));
+    match precondition {
+      Precondition::None => Ok(None),
+      Precondition::Exists => {
+        let encodings = encodings_of(directory, series.item_of(entry));
+        let encodings = encodings.map_err(|error| Error::io("read", &path(), error))?;
+        Ok(encodings.is_empty().then_some(Put::Missing))
+      }
+      Precondition::Newest(newest) => {
+        // Without the lock, two writers may both find that their parent is the newest.
+        if newest.parent != Parent::Any && !held.is_locked {
+          return Err(Error::busy(
+            "lock the names beside",
+            &path(),
+            io::ErrorKind::ResourceBusy.into(),
+          ));
+        }
+        let refusal = |entries: &mut dyn Iterator<Item = &CheckpointEntry>| newest.refusal(entry, entries);
+        let list = || self.checkpoints_in(series, directory);
+        self.names.newest_first(series, directory, held, list, refusal)
+      }
+    }
+  }
+}
+
+/// What is refused where a series holds no checkpoints.
+pub(super) fn refusal_without_series(precondition: &Precondition) -> Option<Put> {
+  match precondition {
+    Precondition::Newest(Newest {
+      parent: Parent::Checkpoint(_),
+      ..
+    }) => Some(Put::Conflict(None)),
+    Precondition::Exists => Some(Put::Missing),
+    Precondition::None | Precondition::Newest(_) => None,
   }
 }

@@ -18,6 +18,9 @@ pub trait Disk: Send + Sync + fmt::Debug {
 
   /// Opens the base. It may be reached through links: its owner named it.
   fn open_base(&self) -> io::Result<Self::Directory>;
+
+  /// Whether the names of `path`, below the base, still lead to `directory`, which was opened through them.
+  fn is_in_place(&self, path: &[&str], directory: &Self::Directory) -> io::Result<bool>;
 }
 
 /// An open directory. No call follows a link.
@@ -75,23 +78,26 @@ pub trait Directory: Sized + Send {
 
   fn remove_directory(&self, name: &str) -> io::Result<()>;
 
+  /// What is in this directory; nothing if it was removed after it had been opened.
   fn entries(&self) -> io::Result<Vec<Entry>>;
 
   fn stat(&self, name: &str) -> io::Result<Stat>;
 
-  /// Waits for the lock on a file, which is made if need be. Where the file system has no locks, there is none to wait
-  /// for.
-  fn lock(&self, name: &str) -> io::Result<Self::Lock>;
-
   /// Takes the lock on a file, which is made if need be, unless somebody else holds it: then the answer is `None`. Where
-  /// the file system has no locks, that is an error.
+  /// the file system has no locks, that is an error. Nothing waits for a lock without a deadline: see `locks::wait`.
   fn try_lock(&self, name: &str) -> io::Result<Option<Self::Lock>>;
+
+  /// Writes into a locked file who holds it, unless it says so already. Nothing is synced.
+  fn write_holder(&self, lock: &Self::Lock, holder: &str) -> io::Result<()>;
 
   /// The time that a locked file shows as that of its last change.
   fn time_of(&self, lock: &Self::Lock) -> io::Result<SystemTime>;
 
   /// Makes a locked file show that time, or one as near as the file system can.
   fn set_time(&self, lock: &Self::Lock, time: SystemTime) -> io::Result<()>;
+
+  /// Sets the time of the last change of a file, which must exist.
+  fn set_modified(&self, name: &str, time: SystemTime) -> io::Result<()>;
 
   /// Whether nobody holds the file as [`Directory::create`] gave it; `None` where the file system cannot tell.
   fn is_abandoned(&self, name: &str) -> io::Result<Option<bool>>;

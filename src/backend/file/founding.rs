@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::disk::{Directory, Kind};
-use super::durable::{self, Durability, fill};
+use super::durable::{self, Durability, absent_is_fine, fill};
+use super::names::MARK_FILE;
+use super::pending::LOCK;
 use super::removed::new_staging_name;
 use super::walk::remove_tree;
 use super::{is_absence, pin_of};
@@ -96,7 +98,7 @@ impl<D: Directory> Staged<D> {
     }
     if let Some(made_at) = arrival.made_at {
       let time = SystemTime::UNIX_EPOCH + Duration::from_millis(made_at);
-      directory.set_time(&directory.lock(&name)?, time)?;
+      directory.set_modified(&name, time)?;
     }
     if agent.is_none() {
       let entry = CheckpointEntry::new(id.clone(), encoding, || super::modified(directory, &name));
@@ -167,7 +169,10 @@ fn is_taken(error: &io::Error) -> bool {
   )
 }
 
-/// Removes a directory if there are only directories in it. Who puts a file there meanwhile keeps it.
+/// Files that hold nothing.
+const LOCK_FILES: [&str; 2] = [LOCK, MARK_FILE];
+
+/// Removes a directory if it holds nothing but directories and lock files that are free. A file that is added meanwhile stays.
 fn remove_if_hollow<D: Directory>(parent: &D, name: &str) -> io::Result<bool> {
   let directory = match parent.open_directory(name) {
     Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
@@ -175,8 +180,22 @@ fn remove_if_hollow<D: Directory>(parent: &D, name: &str) -> io::Result<bool> {
     Err(error) if is_absence(&error) => return Ok(false),
     directory => directory?,
   };
+  // Held until the directory is gone, or found to be in use again: a writer that finds no lock file makes a new one.
+  let mut locks = Vec::new();
   for entry in directory.entries()? {
-    if entry.kind != Kind::Directory || !remove_if_hollow(&directory, &entry.name)? {
+    let is_removed = match entry.kind {
+      Kind::Directory => remove_if_hollow(&directory, &entry.name)?,
+      Kind::File if LOCK_FILES.contains(&entry.name.as_str()) => match directory.try_lock(&entry.name)? {
+        Some(lock) => {
+          locks.push(lock);
+          absent_is_fine(directory.remove_file(&entry.name))?;
+          true
+        }
+        None => false,
+      },
+      Kind::File | Kind::Other => false,
+    };
+    if !is_removed {
       return Ok(false);
     }
   }

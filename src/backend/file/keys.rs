@@ -11,7 +11,7 @@ use super::durable::{self, Durability, absent_is_fine};
 use super::names::Held;
 use super::{FileBackend, checkpoints_among, is_absence};
 use crate::backend::item::key_of_file;
-use crate::backend::{Encoding, Footing, Item, Look, Series, is_beginning};
+use crate::backend::{Encoding, Footing, Item, KeyMerge, Look, Series};
 use crate::format::delta::{REFERENCE_BYTES, Reference};
 use crate::format::zstd;
 use crate::id::{CheckpointId, SessionId};
@@ -67,9 +67,9 @@ pub(super) fn add<D: Directory>(
   Ok(true)
 }
 
-/// Whether a key that is to be made is there already, and longer.
-pub(super) fn has_more<D: Directory>(directory: &D, key: &str, footing: Footing<'_>) -> io::Result<bool> {
-  Ok(read(directory, key)?.is_some_and(|there| is_beginning(footing.added, &there)))
+/// What to do with a new key where one of its name may be present.
+pub(super) fn merge<D: Directory>(directory: &D, key: &str, new: &[u8]) -> io::Result<KeyMerge> {
+  Ok(KeyMerge::of(new, read(directory, key)?.as_deref()))
 }
 
 /// How a key looks; `None` if it has not all the bytes, or if it was changed and not only became longer.

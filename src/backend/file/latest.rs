@@ -53,7 +53,11 @@ impl Latest {
     let known = self.known(session);
     let is_newest = |entry: &Option<CheckpointEntry>| entry.as_ref().is_some_and(|entry| is_same(entry, newest));
     if is_newest(&known.made) && !is_newest(&known.named) {
-      point(&open()?, Some(newest))?;
+      match open().and_then(|directory| point(&directory, Some(newest))) {
+        // The session was deleted, and the link with it.
+        Err(error) if is_absence(&error) => return Ok(()),
+        moved => moved?,
+      }
       self.remember(session, |known| known.named = Some(newest.clone()));
     }
     Ok(())
@@ -72,13 +76,20 @@ impl Latest {
     if known.durable.as_ref().is_some_and(|durable| is_newer(durable, entry)) {
       return Ok(());
     }
-    let directory = open()?;
+    let directory = match open() {
+      // The session was deleted, and the link with it.
+      Err(error) if is_absence(&error) => return Ok(()),
+      directory => directory?,
+    };
     if !known.named.as_ref().is_some_and(|named| is_newer(named, entry)) {
       if what_is_there(&directory)? != Found::Ours {
         return Ok(());
       }
       known.named = others()?.into_iter().find(|other| !is_same(other, entry));
-      point(&directory, known.named.as_ref())?;
+      match point(&directory, known.named.as_ref()) {
+        Err(error) if is_absence(&error) => return Ok(()),
+        moved => moved?,
+      }
     }
     if durability.is_full() {
       directory.sync()?;

@@ -7,12 +7,10 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use super::disk::{Directory, Disk};
 use super::durable::{Temporary, absent_is_fine, sync_names};
-use super::{FileBackend, contents, exists};
+use super::{FileBackend, contents, exists, locks};
 use crate::backend::lease::{self, Record};
 use crate::backend::{Acquired, Claim, Lease};
 use crate::clock::now_ms;
@@ -31,9 +29,12 @@ const LOCKS: u64 = 64;
 /// A record is short, whatever its owner is called.
 const MOST_BYTES: u64 = 1 << 16;
 
-/// How long somebody waits for the lock of a record. Whoever holds it needs a moment; if it is longer, it was stopped in the
-/// middle of a write.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// What was decided under the lock of a lease, which is held on if the write is to come.
+pub(super) enum Decision<L> {
+  /// `None` on a file system without locks.
+  For(Option<L>),
+  Against,
+}
 
 type LockOf<D> = <<D as Disk>::Directory as Directory>::Lock;
 
@@ -44,25 +45,53 @@ impl<D: Disk> FileBackend<D> {
       Some(leases) => self.record(&leases, session)?,
       None => None,
     };
-    lease::admit(record.as_ref(), session, self.fences.of(session), now_ms()).map(drop)
+    let admitted = lease::admit(record.as_ref(), session, self.fences.of(session), now_ms());
+    admitted.inspect_err(|error| self.fences.observe(error)).map(drop)
   }
 
   /// To be held while the last step of a write to a session is done. An error if the one who writes may not.
   pub(super) fn fence(&self, session: &SessionId) -> Result<Option<LockOf<D>>> {
     let fence = self.fences.of(session);
     let Some(leases) = self.open(&[LEASES])? else {
-      lease::admit(None, session, fence, now_ms())?;
+      lease::admit(None, session, fence, now_ms()).inspect_err(|error| self.fences.observe(error))?;
       return Ok(None);
     };
-    let lock = match wait_for_lock(&leases, session) {
-      // Where there are no locks, nobody can take a session.
-      Err(error) if error.kind() == io::ErrorKind::Unsupported => None,
-      lock => Some(lock.map_err(|error| Error::io("lock", &self.path_of_record(session), error))?),
-    };
-    if let Some(ended) = lease::admit(self.record(&leases, session)?.as_ref(), session, fence, now_ms())? {
-      self.end_lease(&leases, session, &ended)?;
-    }
+    let lock = self.try_lock_record(&leases, session)?;
+    self.admit_write(&leases, session)?;
     Ok(lock)
+  }
+
+  /// Makes every write take the lock of its session's lease, also where there never was a lease.
+  pub(super) fn make_leases(&self) -> Result<()> {
+    self.in_directory(&[LEASES], |_| Ok(()))
+  }
+
+  /// Like [`FileBackend::fence`], if `decide`, which is called under the lock, says so. What decides against a write ends no
+  /// lease.
+  pub(super) fn fence_if(
+    &self,
+    session: &SessionId,
+    decide: impl FnOnce() -> Result<bool>,
+  ) -> Result<Decision<LockOf<D>>> {
+    let Some(leases) = self.open(&[LEASES])? else {
+      return Ok(Decision::Against);
+    };
+    let lock = self.try_lock_record(&leases, session)?;
+    if !decide()? {
+      return Ok(Decision::Against);
+    }
+    self.admit_write(&leases, session)?;
+    Ok(Decision::For(lock))
+  }
+
+  /// Refuses a write that the lease does not admit. The caller holds the lock.
+  fn admit_write(&self, leases: &D::Directory, session: &SessionId) -> Result<()> {
+    let (record, fence) = (self.record(leases, session)?, self.fences.of(session));
+    let admitted = lease::admit(record.as_ref(), session, fence, now_ms());
+    if let Some(ended) = admitted.inspect_err(|error| self.fences.observe(error))? {
+      self.end_lease(leases, session, &ended)?;
+    }
+    Ok(())
   }
 
   pub(super) fn acquire_lease(&self, session: &SessionId, claim: Claim<'_>) -> Result<Acquired> {
@@ -91,7 +120,8 @@ impl<D: Disk> FileBackend<D> {
       let is_released = released.is_some();
       (released, is_released)
     })?;
-    self.forget_record(session)?;
+    // What was asked for has happened. A record that stays takes up room, and no more.
+    let _ = self.forget_record(session);
     Ok(is_released)
   }
 
@@ -173,8 +203,16 @@ impl<D: Disk> FileBackend<D> {
   }
 
   fn lock_record(&self, leases: &D::Directory, session: &SessionId) -> Result<LockOf<D>> {
-    let lock = wait_for_lock(leases, session);
-    lock.map_err(|error| Error::io("lock", &self.path_of_record(session), error))
+    self.try_lock_record(leases, session)?.ok_or_else(|| {
+      let unsupported = io::ErrorKind::Unsupported.into();
+      Error::io("lock", &self.path_of_record(session), unsupported)
+    })
+  }
+
+  /// `None` where the file system has no locks.
+  fn try_lock_record(&self, leases: &D::Directory, session: &SessionId) -> Result<Option<LockOf<D>>> {
+    let (name, path) = (lock_name(session), self.path_of_record(session));
+    locks::hold(leases, &name, &path, self.settings.timeout)
   }
 
   fn record(&self, leases: &D::Directory, session: &SessionId) -> Result<Option<Record>> {
@@ -184,30 +222,13 @@ impl<D: Disk> FileBackend<D> {
     };
     let record = str::from_utf8(&bytes).ok().and_then(parse);
     let why = "it is not the record of a lease. Remove it when nobody works on that session";
-    record
-      .map(Some)
-      .ok_or_else(|| Error::corrupt(&path.to_string_lossy(), why))
+    let record = record.ok_or_else(|| Error::corrupt(&path.to_string_lossy(), why))?;
+    let remedy = "Remove the file when no process works on that session";
+    record.checked(&path.to_string_lossy(), remedy).map(Some)
   }
 
   fn path_of_record(&self, session: &SessionId) -> PathBuf {
     self.base.join(LEASES).join(record_name(session))
-  }
-}
-
-/// The lock of a record, for as long as patience lasts.
-fn wait_for_lock<D: Directory>(leases: &D, session: &SessionId) -> io::Result<D::Lock> {
-  const LONGEST_PAUSE: Duration = Duration::from_millis(2);
-  let mut pause = Duration::from_micros(20);
-  let began = Instant::now();
-  loop {
-    if let Some(lock) = leases.try_lock(&lock_name(session))? {
-      return Ok(lock);
-    }
-    if began.elapsed() > PATIENCE {
-      return Err(io::ErrorKind::ResourceBusy.into());
-    }
-    thread::sleep(pause);
-    pause = (pause * 2).min(LONGEST_PAUSE);
   }
 }
 
@@ -229,6 +250,9 @@ fn to_json(record: &Record) -> String {
   out.push("number", &record.number.to_string());
   out.push("owner", &text_literal(&record.owner));
   out.push("expiresAt", &record.expires_at.to_string());
+  if let Some(began_at) = record.began_at {
+    out.push("beganAt", &began_at.to_string());
+  }
   out.finish()
 }
 
@@ -239,6 +263,7 @@ fn parse(text: &str) -> Option<Record> {
     number: number("number")?,
     owner: text_of(find(&found, "owner")?.value)?.into_owned(),
     expires_at: number("expiresAt")?,
+    began_at: number("beganAt"),
   })
 }
 
@@ -249,12 +274,15 @@ mod tests {
   #[test]
   fn a_record_is_read_as_it_was_written() {
     for owner in ["a", "", "\"quoted\" \\ é \u{1f600}"] {
-      let record = Record {
-        number: 1_794_794_464_745,
-        owner: owner.to_owned(),
-        expires_at: u64::MAX,
-      };
-      assert_eq!(parse(&to_json(&record)), Some(record));
+      for began_at in [None, Some(1_700_000_000_000)] {
+        let record = Record {
+          number: 1_794_794_464_745,
+          owner: owner.to_owned(),
+          expires_at: u64::MAX,
+          began_at,
+        };
+        assert_eq!(parse(&to_json(&record)), Some(record));
+      }
     }
     for text in [
       "",

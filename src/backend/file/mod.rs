@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::{CheckpointEntry, Encoding, Fences, Item, Series, Settings};
 use crate::error::{Error, Result};
@@ -161,12 +162,13 @@ impl<D: Disk> FileBackend<D> {
     Ok(directories.filter_map(|entry| parse(&entry.name).ok()).collect())
   }
 
-  /// Removes the name of an item, and gives the directory that it was in; `None` if it was not there.
+  /// Removes the name of an item, of a checkpoint in every encoding, and gives the directory that it was in; `None` if it was
+  /// not there.
   fn unlink(
     &self,
     session: &SessionId,
     item: Item<'_>,
-    may_go: impl Fn(&D::Directory) -> io::Result<bool>,
+    may_go: impl Fn(&D::Directory, Held) -> Result<bool>,
   ) -> Result<Option<D::Directory>> {
     let place = Place::of(session, item);
     let Some(directory) = self.open(&place.directory)? else {
@@ -174,24 +176,53 @@ impl<D: Disk> FileBackend<D> {
     };
     let fail = |error| Error::io("delete", &self.path(session, item), error);
     let removed = self.rename_or_remove(session, item, &directory, |held| {
-      if !may_go(&directory).map_err(fail)? || !exists(&directory, &place.name).map_err(fail)? {
+      if !may_go(&directory, held)? {
+        return Ok(Happened::Nothing);
+      }
+      let items = match item {
+        Item::Checkpoint(agent, id, _) => {
+          let encodings = encodings_of(&directory, item).map_err(fail)?;
+          let items = encodings
+            .into_iter()
+            .map(|encoding| Item::Checkpoint(agent, id, encoding));
+          items.collect()
+        }
+        other if exists(&directory, &place.name).map_err(fail)? => vec![other],
+        _ => Vec::new(),
+      };
+      if items.is_empty() {
         return Ok(Happened::Nothing);
       }
       let _fence = self.fence(session)?;
-      self.let_go(session, item, &directory)?;
-      let doomed_key = self.doomed_key(session, item, &directory, held);
-      match directory.remove_file(&place.name) {
-        Ok(()) => {}
-        Err(error) if is_absence(&error) => return Ok(Happened::Nothing),
-        Err(error) => return Err(fail(error)),
+      if items != [item] {
+        // Names change that the caller does not know of.
+        self.names.forget(session);
       }
-      if let Some(key) = doomed_key {
-        // What was asked for has happened. A key that nobody needs takes up room until somebody tidies up, and no more.
-        let _ = keys::release(&directory, &key, self.settings.durability);
+      let mut happened = Happened::Nothing;
+      for item in items {
+        if self.unlink_held(session, item, &directory, held)? {
+          happened = Happened::Went;
+        }
       }
-      Ok(Happened::Went)
+      Ok(happened)
     });
     Ok((removed? == Happened::Went).then_some(directory))
+  }
+
+  /// Removes one name, and says whether it was there. The caller holds the lock on the names and that of the lease.
+  fn unlink_held(&self, session: &SessionId, item: Item<'_>, directory: &D::Directory, held: Held) -> Result<bool> {
+    self.let_go(session, item, directory)?;
+    let doomed_key = self.doomed_key(session, item, directory, held);
+    match directory.remove_file(&item.file_name()) {
+      Ok(()) => {}
+      Err(error) if is_absence(&error) => return Ok(false),
+      Err(error) => return Err(Error::io("delete", &self.path(session, item), error)),
+    }
+    if let Some(key) = doomed_key {
+      // The checkpoint is gone. A key that stays takes up space until the next prune, and does no other harm.
+      let _ = keys::release(directory, &key, self.settings.durability);
+    }
+    Ok(true)
   }
 
   /// Before a checkpoint of a session goes: the link to the newest must not name it.
@@ -220,17 +251,26 @@ impl<D: Disk> FileBackend<D> {
     directory: &D::Directory,
     act: impl FnOnce(Held) -> Result<Happened>,
   ) -> Result<Happened> {
+    self.rename_or_remove_within(names::LONGEST_WAIT, session, item, directory, act)
+  }
+
+  /// The same, with a wait of its own for the lock of the names.
+  fn rename_or_remove_within(
+    &self,
+    timeout: Duration,
+    session: &SessionId,
+    item: Item<'_>,
+    directory: &D::Directory,
+    act: impl FnOnce(Held) -> Result<Happened>,
+  ) -> Result<Happened> {
     let Item::Checkpoint(agent, id, encoding) = item else {
-      return act(Held {
-        is_locked: false,
-        was_alone: false,
-      });
+      return act(Held::default());
     };
     let series = Series {
       session: session.clone(),
       agent: agent.cloned(),
     };
-    self.names.change(&series, directory, |held| {
+    self.names.change_within(timeout, &series, directory, |held| {
       if !held.was_alone && agent.is_none() {
         self.latest.doubt(session);
       }
@@ -247,10 +287,10 @@ impl<D: Disk> FileBackend<D> {
     })
   }
 
-  /// The checkpoints in their directory, in any order.
+  /// The checkpoints in their directory, each once, newest first.
   fn checkpoints_in(&self, series: &Series, directory: &D::Directory) -> Result<Vec<CheckpointEntry>> {
     let files = self.entries(directory, &below(&series.session, series.folders()))?;
-    Ok(checkpoints_among(directory, &files))
+    Ok(each_once(checkpoints_among(directory, &files)))
   }
 }
 
@@ -277,15 +317,37 @@ fn checkpoints_among<D: Directory>(directory: &D, files: &[Entry]) -> Vec<Checkp
   entries
 }
 
+/// The same, each checkpoint once: a process that died while it replaced one encoding by another left both. Newest first.
+fn each_once(mut entries: Vec<CheckpointEntry>) -> Vec<CheckpointEntry> {
+  // The encoding that needs no key comes last, and stays.
+  entries.sort_unstable_by(CheckpointEntry::newest_first);
+  entries.reverse();
+  entries.dedup_by(|next, kept| next.id == kept.id);
+  entries.reverse();
+  entries
+}
+
+/// The encodings in which a directory holds the checkpoint of an item: one, unless a process died while it replaced one by
+/// another.
+fn encodings_of<D: Directory>(directory: &D, item: Item<'_>) -> io::Result<Vec<Encoding>> {
+  let Item::Checkpoint(agent, id, _) = item else {
+    return Ok(Vec::new());
+  };
+  let mut encodings = Vec::new();
+  for encoding in Encoding::ALL {
+    if exists(directory, &Item::Checkpoint(agent, id, encoding).file_name())? {
+      encodings.push(encoding);
+    }
+  }
+  Ok(encodings)
+}
+
 /// When a checkpoint is gone: a pin without one means nothing.
 fn unpin<D: Directory>(directory: &D, item: Item<'_>) {
-  if let Item::Checkpoint(agent, id, _) = item {
-    let mut names = Encoding::ALL
-      .map(|encoding| Item::Checkpoint(agent, id, encoding).file_name())
-      .into_iter();
-    if !names.any(|name| exists(directory, &name).unwrap_or(true)) {
-      let _ = directory.remove_file(&pin_of(id));
-    }
+  if let Item::Checkpoint(_, id, _) = item
+    && encodings_of(directory, item).is_ok_and(|encodings| encodings.is_empty())
+  {
+    let _ = directory.remove_file(&pin_of(id));
   }
 }
 

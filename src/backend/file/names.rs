@@ -11,22 +11,22 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use uuid::Uuid;
 
 use super::disk::Directory;
+use super::locks;
 use crate::backend::{CheckpointEntry, Encoding, Series, Surplus, Wanted};
 use crate::error::Result;
 use crate::id::{CheckpointId, SessionId};
 
-const MARK_FILE: &str = ".names";
+pub const MARK_FILE: &str = ".names";
 
 const TRUSTED_FOR: Duration = Duration::from_secs(60);
 
 /// The lock is held for microseconds. A process that was stopped while it held it must not stop all others.
-const LONGEST_WAIT: Duration = Duration::from_millis(100);
+pub const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub struct Names {
@@ -51,13 +51,18 @@ pub enum Change {
   IsPinned(CheckpointId, bool),
 }
 
-/// What is known to whoever changes names.
-#[derive(Debug, Clone, Copy)]
+/// What is known while names are changed.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Held {
-  /// Whether nobody else can be at the names now.
+  /// Whether the caller holds the lock.
   pub is_locked: bool,
-  /// Whether nobody else has been at the names since we last were.
+  /// Whether another process keeps the lock: what must not happen beside its step must not happen now. Where the file system
+  /// has no locks, none is kept.
+  pub is_busy: bool,
+  /// Whether no other process has changed the names since this one last did.
   pub was_alone: bool,
+  /// The mark that was found.
+  mark: Option<SystemTime>,
 }
 
 impl Names {
@@ -78,14 +83,29 @@ impl Names {
     directory: &D,
     act: impl FnOnce(Held) -> Result<(T, Option<Change>)>,
   ) -> Result<T> {
-    let lock = lock(directory);
+    self.change_within(LONGEST_WAIT, series, directory, act)
+  }
+
+  /// The same, with a wait of its own for the lock.
+  pub fn change_within<D: Directory, T>(
+    &self,
+    timeout: Duration,
+    series: &Series,
+    directory: &D,
+    act: impl FnOnce(Held) -> Result<(T, Option<Change>)>,
+  ) -> Result<T> {
+    let locked = locks::wait(directory, MARK_FILE, timeout);
+    let is_busy = matches!(locked, Ok(None));
+    let lock = locked.ok().flatten();
     let found = lock.as_ref().and_then(|lock| directory.time_of(lock).ok());
     // Set first: should we die in the middle of it, others do not believe their memory.
     let mark = lock.as_ref().and_then(|lock| new_mark(directory, lock).ok());
     let was_alone = found.is_some() && self.sessions().get(series).map(|known| known.mark) == found;
     let outcome = act(Held {
       is_locked: lock.is_some(),
+      is_busy,
       was_alone,
+      mark: found,
     });
     let times = mark.and_then(|mark| Some((mark, directory.time().ok()?)));
     let mut sessions = self.sessions();
@@ -102,6 +122,30 @@ impl Names {
     drop(sessions);
     drop(lock);
     outcome.map(|(answer, _)| answer)
+  }
+
+  /// Asks about the checkpoints of a series, newest first, while names are changed; `list` reads the directory if nothing is
+  /// known.
+  pub fn newest_first<D: Directory, T>(
+    &self,
+    series: &Series,
+    directory: &D,
+    held: Held,
+    list: impl FnOnce() -> Result<Vec<CheckpointEntry>>,
+    ask: impl FnOnce(&mut dyn Iterator<Item = &CheckpointEntry>) -> T,
+  ) -> Result<T> {
+    if let Some(mark) = held.mark
+      && let Some(known) = Known::good(&self.sessions(), series, mark)
+    {
+      return Ok(ask(&mut known.entries.iter().rev()));
+    }
+    let directory_time = directory.time();
+    let entries = list()?;
+    let answer = ask(&mut entries.iter());
+    if let (Some(mark), Ok(directory_time)) = (held.mark, directory_time) {
+      self.remember(series, mark, directory_time, entries);
+    }
+    Ok(answer)
   }
 
   /// The delta that comes after a checkpoint, as far as is remembered: the one that is likely to stand on the same key.
@@ -131,22 +175,10 @@ impl Names {
       return Ok(surplus);
     }
     let directory_time = directory.time();
-    let mut entries = VecDeque::from(list()?);
-    entries
-      .make_contiguous()
-      .sort_unstable_by(|one, other| other.newest_first(one));
-    let mut surplus = Surplus::of(entries.iter().rev(), wanted);
+    let entries = list()?;
+    let mut surplus = Surplus::of(entries.iter(), wanted);
     if let (Some(mark), Ok(directory_time)) = (mark, directory_time) {
-      let mut sessions = self.sessions();
-      // Sessions that nobody writes to any more are not kept in mind.
-      sessions.retain(|_, known| known.listed_at.elapsed() < TRUSTED_FOR);
-      let known = Known {
-        mark,
-        directory_time,
-        listed_at: Instant::now(),
-        entries,
-      };
-      sessions.insert(series.clone(), known);
+      self.remember(series, mark, directory_time, entries);
     }
     surplus.warning = surplus.newest.as_ref().and_then(show);
     Ok(surplus)
@@ -155,9 +187,22 @@ impl Names {
   /// The answer from memory, if it is still good under that mark.
   fn remembered(&self, series: &Series, mark: SystemTime, wanted: Wanted) -> Option<Surplus> {
     let sessions = self.sessions();
-    let known = sessions.get(series)?;
-    let is_good = known.mark == mark && known.listed_at.elapsed() < TRUSTED_FOR;
-    is_good.then(|| Surplus::of(known.entries.iter().rev(), wanted))
+    let known = Known::good(&sessions, series, mark)?;
+    Some(Surplus::of(known.entries.iter().rev(), wanted))
+  }
+
+  /// `entries` were listed under that mark, newest first.
+  fn remember(&self, series: &Series, mark: SystemTime, directory_time: SystemTime, entries: Vec<CheckpointEntry>) {
+    let mut sessions = self.sessions();
+    // Sessions that were not listed for long are forgotten.
+    sessions.retain(|_, known| known.listed_at.elapsed() < TRUSTED_FOR);
+    let known = Known {
+      mark,
+      directory_time,
+      listed_at: Instant::now(),
+      entries: entries.into_iter().rev().collect(),
+    };
+    sessions.insert(series.clone(), known);
   }
 
   /// Forgets a session that was removed.
@@ -172,6 +217,12 @@ impl Names {
 }
 
 impl Known {
+  /// What is remembered of a series, if it is still good under that mark.
+  fn good<'a>(sessions: &'a HashMap<Series, Self>, series: &Series, mark: SystemTime) -> Option<&'a Self> {
+    let known = sessions.get(series)?;
+    (known.mark == mark && known.listed_at.elapsed() < TRUSTED_FOR).then_some(known)
+  }
+
   fn apply(&mut self, change: Change) {
     match change {
       Change::Came(entry) => {
@@ -212,28 +263,39 @@ fn new_mark<D: Directory>(directory: &D, lock: &D::Lock) -> io::Result<SystemTim
   Ok(kept)
 }
 
+/// Waits for the lock, which is held until it is dropped; `None` where the file system has none. A lock that another process
+/// holds for longer than `timeout` is an error.
+pub fn hold<D: Directory>(directory: &D, timeout: Duration) -> io::Result<Option<D::Lock>> {
+  match wait(directory, timeout) {
+    Ok(None) => Err(io::ErrorKind::ResourceBusy.into()),
+    Ok(lock) => Ok(lock),
+    Err(_) => Ok(None),
+  }
+}
+
+/// Does something that must not meet a half-done change of names, under the lock if it can be had.
+pub fn with_lock<D: Directory, T>(directory: &D, act: impl FnOnce() -> T) -> T {
+  let _lock = lock(directory);
+  act()
+}
+
 /// The lock of the mark; `None` if it cannot be had, for whatever reason.
 fn lock<D: Directory>(directory: &D) -> Option<D::Lock> {
-  let mut pause = Duration::from_micros(20);
-  let began = Instant::now();
-  loop {
-    match directory.try_lock(MARK_FILE) {
-      Ok(Some(lock)) => return Some(lock),
-      Ok(None) if began.elapsed() < LONGEST_WAIT => {
-        thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(2));
-      }
-      Ok(None) | Err(_) => return None,
-    }
-  }
+  wait(directory, LONGEST_WAIT).ok().flatten()
+}
+
+/// The lock of the mark; `None` if another process holds it for longer than that, an error if there is none.
+fn wait<D: Directory>(directory: &D, timeout: Duration) -> io::Result<Option<D::Lock>> {
+  locks::wait(directory, MARK_FILE, timeout)
 }
 
 #[cfg(test)]
 mod tests {
   use std::fs::{self, File};
+  use std::thread;
 
   use super::*;
-  use crate::backend::{Backend, Durability, FileBackend, Item};
+  use crate::backend::{Backend, CheckpointWrite, Durability, FileBackend, Item, Newest, Precondition, Put};
 
   fn id(number: usize) -> CheckpointId {
     CheckpointId::parse(&format!("cp-1-00000{number}")).unwrap()
@@ -244,10 +306,15 @@ mod tests {
   }
 
   fn write(backend: &FileBackend, number: usize) {
-    let id = id(number);
-    backend
-      .write(&session(), Item::Checkpoint(None, &id, Encoding::Json), b"{}")
-      .unwrap();
+    let new = CheckpointWrite {
+      encoding: Encoding::Json,
+      footing: None,
+      precondition: &Precondition::Newest(Newest::default()),
+      content: b"{}",
+      question: None,
+    };
+    let put = backend.write_checkpoint(&session().into(), &id(number), new).unwrap();
+    assert!(matches!(put, Put::Stored { .. }), "{put:?}");
   }
 
   /// The numbers of the checkpoints that a backend would prune if none were to be kept.
@@ -278,7 +345,7 @@ mod tests {
     let item = |number: usize| Item::Checkpoint(None, &ids[number], Encoding::Json);
     theirs.remove(&session(), item(0)).unwrap();
     let entry = CheckpointEntry::new(ids[1].clone(), Encoding::Json, || 0);
-    mine.retire(&session().into(), &entry).unwrap();
+    mine.retire(&session().into(), &entry, None).unwrap();
     theirs.quarantine(&session(), item(2)).unwrap();
     assert_eq!((seen(&mine), seen(&theirs)), (vec![3, 4], vec![3, 4]));
     theirs.delete_session(&session()).unwrap();

@@ -10,20 +10,22 @@
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use super::disk::{Directory, Kind};
 use super::durable::{self, Durability, absent_is_fine, fill, temporary_name};
 use super::walk::remove_tree;
-use super::{is_absence, versions};
+use super::{contents, is_absence, locks, versions};
 use crate::backend::{Content, Settings};
 use crate::error::{Error, Result};
 
 const PENDING: &str = ".pending";
-const LOCK: &str = ".lock";
+pub const LOCK: &str = ".lock";
 
-/// Waits for the lock of a session, and finishes what a dead process left pending. Held until it is dropped.
-pub fn lock<D: Directory>(session: &D, path: &Path, settings: Settings) -> Result<D::Lock> {
-  let lock = session.lock(LOCK).map_err(|error| Error::io("lock", path, error))?;
+/// Waits for the lock of a session, and finishes what a dead process left pending. Held until it is dropped; `None` where the
+/// file system has no locks.
+pub fn lock<D: Directory>(session: &D, path: &Path, settings: Settings) -> Result<Option<D::Lock>> {
+  let lock = locks::hold(session, LOCK, path, settings.timeout)?;
   finish(session, path, settings)?;
   Ok(lock)
 }
@@ -34,10 +36,37 @@ pub fn holds<D: Directory>(session: &D, name: &str) -> io::Result<bool> {
   Ok(stat.kind == Kind::File)
 }
 
+/// The bytes of a document. Reading waits for no writer: what is pending is decided, so it is current, and it moves into place
+/// with one rename, so it is found there or in its place. A step whose writer died is finished on the way.
+pub fn read<D: Directory>(
+  session: &D,
+  name: &str,
+  path: &Path,
+  limit: u64,
+  settings: Settings,
+) -> Result<Option<Vec<u8>>> {
+  match session.open_directory(PENDING) {
+    Err(error) if is_absence(&error) => {}
+    Err(error) => return Err(Error::io("read", path, error)),
+    Ok(pending) => {
+      if let Ok(Some(_lock)) = locks::hold(session, LOCK, path, Duration::ZERO) {
+        finish(session, path, settings)?;
+      } else if let Some(bytes) = contents(&pending, name, path, limit)? {
+        return Ok(Some(bytes));
+      }
+    }
+  }
+  contents(session, name, path, limit)
+}
+
 /// Finishes a step whose writer died; one whose writer lives is waited for.
 pub fn finish_abandoned<D: Directory>(session: &D, path: &Path, settings: Settings) -> Result<()> {
   match session.stat(PENDING) {
-    Ok(_) => lock(session, path, settings).map(drop),
+    Ok(_) => match lock(session, path, settings) {
+      // The session was deleted meanwhile: there is nothing left to finish.
+      Err(_) if session.stat(PENDING).is_err() => Ok(()),
+      locked => locked.map(drop),
+    },
     Err(_) => Ok(()),
   }
 }

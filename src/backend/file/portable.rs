@@ -33,6 +33,11 @@ impl Disk for SystemDisk {
     fs::create_dir_all(&self.base)
   }
 
+  fn is_in_place(&self, _path: &[&str], directory: &PathDirectory) -> io::Result<bool> {
+    // A directory is its path here: what was written to it is under that path, unless the directory went away.
+    fs::exists(&directory.path)
+  }
+
   fn open_base(&self) -> io::Result<PathDirectory> {
     if fs::metadata(&self.base)?.is_dir() {
       Ok(PathDirectory {
@@ -200,7 +205,11 @@ impl Directory for PathDirectory {
 
   fn entries(&self) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
-    for entry in fs::read_dir(&self.path)? {
+    let directory = match fs::read_dir(&self.path) {
+      Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(entries),
+      directory => directory?,
+    };
+    for entry in directory {
       let entry = entry?;
       let kind = entry.file_type().map_or(Kind::Other, kind_of);
       if let Ok(name) = entry.file_name().into_string() {
@@ -219,12 +228,12 @@ impl Directory for PathDirectory {
     })
   }
 
-  fn lock(&self, name: &str) -> io::Result<File> {
-    locks::wait(self.open_lock(name)?)
-  }
-
   fn try_lock(&self, name: &str) -> io::Result<Option<File>> {
     locks::take(self.open_lock(name)?)
+  }
+
+  fn write_holder(&self, lock: &File, holder: &str) -> io::Result<()> {
+    locks::write_text(lock, holder)
   }
 
   fn time_of(&self, lock: &File) -> io::Result<SystemTime> {
@@ -233,6 +242,14 @@ impl Directory for PathDirectory {
 
   fn set_time(&self, lock: &File, time: SystemTime) -> io::Result<()> {
     lock.set_modified(time)
+  }
+
+  fn set_modified(&self, name: &str, time: SystemTime) -> io::Result<()> {
+    if self.kind(name)? != Kind::File {
+      return Err(not_that_file());
+    }
+    let file = OpenOptions::new().write(true).open(self.path.join(name))?;
+    file.set_modified(time)
   }
 
   fn is_abandoned(&self, name: &str) -> io::Result<Option<bool>> {

@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -13,7 +13,7 @@ use rustix::fs::{
 };
 
 use super::disk::{Contents, Directory, Disk, Entry, Kind, Stat, not_that_file, peek_bounds};
-use super::locks;
+use super::{is_absence, locks};
 use crate::backend::Peek;
 use crate::weakened;
 
@@ -46,6 +46,15 @@ impl Disk for SystemDisk {
 
   fn open_base(&self) -> io::Result<UnixDirectory> {
     UnixDirectory::opened(rustix::fs::open(&self.base, OPEN_DIRECTORY, Mode::empty()))
+  }
+
+  fn is_in_place(&self, path: &[&str], directory: &UnixDirectory) -> io::Result<bool> {
+    let opened = directory.handle.metadata()?;
+    match fs::symlink_metadata(path.iter().fold(self.base.clone(), |path, name| path.join(name))) {
+      Ok(found) => Ok((found.dev(), found.ino()) == (opened.dev(), opened.ino())),
+      Err(error) if is_absence(&error) => Ok(false),
+      Err(error) => Err(error),
+    }
   }
 }
 
@@ -246,8 +255,16 @@ impl Directory for UnixDirectory {
 
   fn entries(&self) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
-    for entry in Dir::read_from(&self.handle)? {
-      let entry = entry?;
+    let directory = match Dir::read_from(&self.handle) {
+      // A removed directory cannot be opened again, and has no entries.
+      Err(rustix::io::Errno::NOENT) => return Ok(entries),
+      directory => directory?,
+    };
+    for entry in directory {
+      let entry = match entry {
+        Err(rustix::io::Errno::NOENT) => break,
+        entry => entry?,
+      };
       // Names that are not UTF-8 are foreign, and so are «.» and «..».
       let Ok(name) = entry.file_name().to_str() else {
         continue;
@@ -285,12 +302,12 @@ impl Directory for UnixDirectory {
     })
   }
 
-  fn lock(&self, name: &str) -> io::Result<File> {
-    locks::wait(self.open_lock(name)?)
-  }
-
   fn try_lock(&self, name: &str) -> io::Result<Option<File>> {
     locks::take(self.open_lock(name)?)
+  }
+
+  fn write_holder(&self, lock: &File, holder: &str) -> io::Result<()> {
+    locks::write_text(lock, holder)
   }
 
   fn time_of(&self, lock: &File) -> io::Result<SystemTime> {
@@ -299,6 +316,11 @@ impl Directory for UnixDirectory {
 
   fn set_time(&self, lock: &File, time: SystemTime) -> io::Result<()> {
     lock.set_modified(time)
+  }
+
+  fn set_modified(&self, name: &str, time: SystemTime) -> io::Result<()> {
+    let file = self.open(name, OFlags::WRONLY | OFlags::NONBLOCK)?;
+    file.set_modified(time)
   }
 
   fn is_abandoned(&self, name: &str) -> io::Result<Option<bool>> {

@@ -5,6 +5,7 @@ use std::io;
 use super::disk::{Directory, Kind};
 use super::durable::{ATTEMPTS, absent_is_fine};
 use super::is_absence;
+use super::pending::LOCK;
 
 /// Removes a directory and all below it. A writer that was on its way in may still leave a file there: that goes too.
 pub fn remove_tree<D: Directory>(parent: &D, name: &str) -> io::Result<()> {
@@ -44,11 +45,12 @@ fn check_depth(depth: usize) -> io::Result<()> {
   Ok(())
 }
 
-/// The bytes of all files below a directory. What vanishes during the walk counts as gone.
+/// The bytes of all files below the directory of a session, without the name in its lock file. What vanishes during the walk
+/// counts as gone.
 pub fn tree_size<D: Directory>(directory: &D, depth: usize) -> io::Result<u64> {
   check_depth(depth)?;
   let mut total = 0;
-  for entry in directory.entries()? {
+  for entry in directory.entries()?.iter().filter(|entry| entry.name != LOCK) {
     let size = match entry.kind {
       Kind::Directory => directory
         .open_directory(&entry.name)

@@ -13,8 +13,9 @@ use super::{
   PostgresBackend, checkpoints, clearing, documents, founding, keys, leases, lists, payload, removal, schema, sessions,
 };
 use crate::backend::{
-  Acquired, After, Answer, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Content, Document, Encoding,
-  Fences, Item, Lease, Look, Page, Peek, Peeked, Put, Question, Read, Series, Supply, Surplus, Usage, Wanted,
+  Acquired, Answer, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Condition, Content, DeletedSession,
+  Document, Encoding, Fences, IsLabelled, Item, LabelsChange, LabelsUpdate, Lease, Look, Page, Peek, Peeked,
+  Precondition, Put, Question, Read, Series, Supply, Surplus, Usage, Wanted,
 };
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -32,8 +33,9 @@ impl Backend for PostgresBackend {
     schema::ensure(self)
   }
 
-  fn rest(&self) {
+  fn rest(&self) -> Result<()> {
     drop(self.pool.retain(|_, _| false));
+    Ok(())
   }
 
   fn create_session(&self, session: &SessionId) -> Result<()> {
@@ -72,6 +74,29 @@ impl Backend for PostgresBackend {
     Ok(None)
   }
 
+  fn delete_session_if(
+    &self,
+    session: &SessionId,
+    limit: u64,
+    condition: &mut Condition<'_>,
+  ) -> Result<Option<DeletedSession>> {
+    let (name, fence) = (|| self.name_of_session(session), self.fence(session));
+    let mut is_sent = false;
+    let is_deleted = self.ask("delete", &name, async |connection| {
+      let mut decide = |document: Option<Contents>| {
+        let document = document.map(|document| document.within(&self.name_of(session, Item::SESSION), limit));
+        condition(document.transpose()?.as_deref())
+      };
+      match sessions::remove_if(connection, session, fence, limit, &mut decide, &mut is_sent).await? {
+        sessions::Removed::Gone => Ok(true),
+        sessions::Removed::Kept => Ok(false),
+        // An earlier attempt without an answer has deleted it.
+        sessions::Removed::Missing => Ok(connection.is_repeat && is_sent),
+      }
+    })?;
+    Ok(is_deleted.then_some(DeletedSession { left: None }))
+  }
+
   fn found(&self, session: &SessionId, supply: &mut Supply<'_>) -> Result<bool> {
     founding::found(self, session, supply)
   }
@@ -87,13 +112,13 @@ impl Backend for PostgresBackend {
           fence,
           bytes: &bytes,
           footing: None,
-          after: &After::Any,
+          precondition: &Precondition::None,
         };
         storing::put(connection, &storing, &[]).await.map(drop)
       }
       Item::Key(agent, id) => keys::put(connection, &keys::Key::new(session, agent, id), fence, &bytes).await,
       Item::Document(document) => {
-        let replacement = self.replacement(session, vec![(document, &bytes[..])], token);
+        let replacement = self.replacement(session, vec![(document, Some(&bytes[..]))], token);
         replacing::replace(connection, &replacement, None).await
       }
       Item::Previous(..) | Item::TaskResult(_) => {
@@ -112,7 +137,7 @@ impl Backend for PostgresBackend {
       fence: self.fence(&series.session),
       bytes: &bytes,
       footing: new.footing.as_ref(),
-      after: new.after,
+      precondition: new.precondition,
     };
     let name = || self.name_of(&series.session, item);
     let outcome = self.ask("write", &name, async |connection| match new.question {
@@ -127,6 +152,8 @@ impl Backend for PostgresBackend {
       },
       Outcome::KeyIsGone => Put::KeyIsGone,
       Outcome::Conflict(newest) => Put::Conflict(newest),
+      Outcome::Behind(newest) => Put::Behind(newest),
+      Outcome::Missing => Put::Missing,
     })
   }
 
@@ -145,7 +172,10 @@ impl Backend for PostgresBackend {
   fn write_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
     let document = self.bytes(session, Item::SESSION, session_document)?;
     let tree = self.bytes(session, Item::TASK_TREE, task_tree)?;
-    let documents = vec![(Document::Session, &document[..]), (Document::TaskTree, &tree[..])];
+    let documents = vec![
+      (Document::Session, Some(&document[..])),
+      (Document::TaskTree, Some(&tree[..])),
+    ];
     let replacement = self.replacement(session, documents, Uuid::new_v4());
     let name = || self.name_of(session, Item::SESSION);
     self.ask("write", &name, async |connection| {
@@ -154,31 +184,16 @@ impl Backend for PostgresBackend {
   }
 
   fn update(&self, session: &SessionId, document: Document, limit: u64, change: &mut Change<'_>) -> Result<()> {
-    let item = Item::Document(document);
-    let key = documents::Key::new(session, item);
-    let (name, token) = (|| self.name_of(session, item), Uuid::new_v4());
-    // Nothing is locked while the caller thinks: what is stored must still be what it was shown, or it is asked again.
-    self.ask("write", &name, async |connection| {
-      let current = documents::read_current(connection, &key, token, limit).await?;
-      if current.is_done {
-        return Ok(());
-      }
-      let old = current.contents.map(|old| old.within(&name(), limit)).transpose()?;
-      let bytes = match change(old) {
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => return Ok(()),
-        Err(error) => {
-          // Who may not write is told so, whatever else is in the way.
-          let refused = leases::look(connection, session, self.fence(session)).await;
-          return Err(match refused {
-            Err(Failure::Ours(refused)) => refused.into(),
-            _ => error.into(),
-          });
-        }
-      };
-      let replacement = self.replacement(session, vec![(document, &bytes[..])], token);
-      replacing::replace(connection, &replacement, Some(current.seen)).await
+    self.update_with(session, document, limit, &mut |old, _| {
+      Ok(change(old)?.map(|document| LabelsUpdate {
+        document: Some(document),
+        relies_on: None,
+      }))
     })
+  }
+
+  fn update_labels(&self, session: &SessionId, limit: u64, change: &mut LabelsChange<'_>) -> Result<()> {
+    self.update_with(session, Document::Labels, limit, change)
   }
 
   fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>> {
@@ -227,11 +242,24 @@ impl Backend for PostgresBackend {
     })
   }
 
-  fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<bool> {
+  fn retire(&self, series: &Series, entry: &CheckpointEntry, spare: Option<IsLabelled>) -> Result<bool> {
     let fence = self.fence(&series.session);
     let name = || self.name_of(&series.session, series.item_of(entry));
+    let labels = documents::Key::new(&series.session, Item::LABELS);
     self.ask("delete", &name, async |connection| {
-      removal::retire(connection, &checkpoints::Key::of(series, entry), fence).await
+      let key = checkpoints::Key::of(series, entry);
+      let Some(is_labelled) = spare else {
+        return removal::retire(connection, &key, fence).await;
+      };
+      let current = documents::read_current(connection, &labels, Uuid::new_v4(), u64::MAX).await?;
+      let labels = current
+        .contents
+        .map(|labels| labels.within(&name(), u64::MAX))
+        .transpose()?;
+      if labels.is_some_and(|labels| is_labelled(&labels, &entry.id)) {
+        return Ok(false);
+      }
+      removal::retire_unlabelled(connection, &key, fence, current.seen).await
     })
   }
 
@@ -284,6 +312,13 @@ impl Backend for PostgresBackend {
   fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>> {
     let name = || self.name_of_session(&series.session);
     self.ask("read", &name, async |connection| lists::list(connection, series).await)
+  }
+
+  fn find(&self, series: &Series, id: &CheckpointId) -> Result<Option<CheckpointEntry>> {
+    let name = || self.name_of_session(&series.session);
+    self.ask("read", &name, async |connection| {
+      lists::find(connection, series, id).await
+    })
   }
 
   fn page(&self, series: &Series, after: Option<&CheckpointEntry>, limit: usize) -> Result<Page> {
@@ -340,6 +375,13 @@ impl Backend for PostgresBackend {
       sessions::usage(connection, &ids).await
     })?;
     Ok(usages.into_iter().map(Ok).collect())
+  }
+
+  fn checkpoints_each(&self, sessions: &[SessionId]) -> Result<Vec<Vec<CheckpointEntry>>> {
+    let ids = texts(sessions);
+    self.ask("read", &|| self.location(), async |connection| {
+      lists::list_each(connection, &ids).await
+    })
   }
 
   fn peek_each(&self, of: &[(Series, CheckpointEntry)], head: usize, tail: usize) -> Result<Vec<Peeked>> {
@@ -458,10 +500,51 @@ impl PostgresBackend {
     Ok(wanted.iter().zip(near).map(peek).collect())
   }
 
+  /// Replaces a document. Nothing is locked while `change` runs: if the document is not the one that it was shown, it is asked
+  /// again. The checkpoints are listed after the document was read, so whatever has a label in it is listed too; they are
+  /// needed for labels only.
+  fn update_with(
+    &self,
+    session: &SessionId,
+    document: Document,
+    limit: u64,
+    change: &mut LabelsChange<'_>,
+  ) -> Result<()> {
+    let item = Item::Document(document);
+    let key = documents::Key::new(session, item);
+    let (name, token) = (|| self.name_of(session, item), Uuid::new_v4());
+    self.ask("write", &name, async |connection| {
+      let current = documents::read_current(connection, &key, token, limit).await?;
+      if current.is_done {
+        return Ok(());
+      }
+      let old = current.contents.map(|old| old.within(&name(), limit)).transpose()?;
+      let entries = match document {
+        Document::Labels => lists::list(connection, &session.into()).await?,
+        _ => Vec::new(),
+      };
+      let update = match change(old, &entries) {
+        Ok(Some(update)) => update,
+        Ok(None) => return Ok(()),
+        Err(error) => {
+          // A caller that may not write is told so, whatever else is in the way.
+          let refused = leases::look(connection, session, self.fence(session)).await;
+          return Err(match refused {
+            Err(Failure::Ours(refused)) => refused.into(),
+            _ => error.into(),
+          });
+        }
+      };
+      let mut replacement = self.replacement(session, vec![(document, update.document.as_deref())], token);
+      replacement.relies_on = update.relies_on.as_ref();
+      replacing::replace(connection, &replacement, Some(current.seen)).await
+    })
+  }
+
   fn replacement<'a>(
     &self,
     session: &'a SessionId,
-    documents: Vec<(Document, &'a [u8])>,
+    documents: Vec<(Document, Option<&'a [u8]>)>,
     token: Uuid,
   ) -> Replacement<'a> {
     Replacement {
@@ -470,6 +553,7 @@ impl PostgresBackend {
       documents,
       keep: self.settings.keep_previous,
       token,
+      relies_on: None,
     }
   }
 }

@@ -130,12 +130,16 @@ impl PostgresBackend {
           let outcome = work(&attempt);
           deadline = attempt.deadline.get();
           is_unknown |= attempt.connection.is_under_way();
-          match self.released(attempt, outcome) {
+          match Self::released(attempt, outcome) {
             Ok(done) => return Ok(done),
             Err(Failure::Ours(error)) if is_unknown && error.code == Code::LeaseLost => {
+              self.fences.observe(&error);
               return Err(lost_meanwhile(doing, &name(), error));
             }
-            Err(Failure::Ours(error)) => return Err(error),
+            Err(Failure::Ours(error)) => {
+              self.fences.observe(&error);
+              return Err(error);
+            }
             Err(Failure::Refused(refusal)) => (refusal, true),
             Err(Failure::Overtaken) => {
               is_overtaken = true;
@@ -179,7 +183,16 @@ impl PostgresBackend {
     };
     let got = runtime.block_on(async { timeout_at(deadline + SLACK, self.pool.timeout_get(&timeouts)).await });
     match got {
-      Ok(Ok(client)) => Ok(Connection::new(client, &self.target.schema, is_repeat, began.elapsed())),
+      Ok(Ok(client)) => {
+        let connector = self.connector.clone();
+        Ok(Connection::new(
+          client,
+          connector,
+          &self.target.schema,
+          is_repeat,
+          began.elapsed(),
+        ))
+      }
       Ok(Err(PoolError::Timeout(TimeoutType::Wait))) => Err(Refusal::pool_exhausted(
         self.settings.max_connections,
         self.settings.timeout,
@@ -190,13 +203,13 @@ impl PostgresBackend {
   }
 
   /// Gives the connection back, unless it must not be used again.
-  fn released<T>(&self, attempt: Attempt<'_>, outcome: Result<T, Failure>) -> Result<T, Failure> {
+  fn released<T>(attempt: Attempt<'_>, outcome: Result<T, Failure>) -> Result<T, Failure> {
     let Attempt {
       connection, runtime, ..
     } = attempt;
     let _entered = runtime.enter();
     match &outcome {
-      Err(Failure::Refused(refusal)) if refusal.is_timeout() => connection.abandon(&self.connector),
+      Err(Failure::Refused(refusal)) if refusal.is_timeout() => connection.abandon(),
       Err(Failure::Refused(refusal)) if refusal.spoils_connection() => connection.discard(),
       _ if connection.is_in_transaction() => connection.discard(),
       _ => drop(connection),

@@ -31,14 +31,28 @@ macro_rules! where_key {
   };
 }
 
-/// The same for those who write; the second parameter is the number under which they do.
+/// The condition for a checkpoint in whatever encoding, on the first three of these parameters.
+macro_rules! where_id {
+  ($sql:literal) => {
+    concat!($sql, " WHERE session = $1 AND agent = $2 AND id = $3")
+  };
+}
+
+/// The same for a statement that writes; its second parameter is the fencing token.
+macro_rules! where_id_under {
+  ($sql:literal) => {
+    concat!($sql, " WHERE session = $1 AND agent = $3 AND id = $4")
+  };
+}
+
+/// As [`where_key`], for a statement that writes; its second parameter is the fencing token.
 macro_rules! where_key_under {
   ($sql:literal) => {
     concat!($sql, " WHERE session = $1 AND agent = $3 AND id = $4 AND encoding = $5")
   };
 }
 
-pub(super) use {where_key, where_key_under};
+pub(super) use {where_id, where_id_under, where_key_under};
 
 impl<'a> Key<'a> {
   pub fn new(session: &'a SessionId, agent: Option<&'a AgentId>, id: &'a CheckpointId, encoding: Encoding) -> Self {
@@ -139,9 +153,8 @@ pub async fn add(
   let (made_at, middle) = (made_at.map_or(parts.made_at, to_signed), &*parts.middle.bytes);
   let sql = "INSERT INTO waymark.checkpoints
       (session, agent, id, encoding, made_at, pinned, size, key, packed, head, tail, middle)
-    VALUES ($1, $2, $3, $4, $5,
-      $6 OR EXISTS (SELECT 1 FROM waymark.checkpoints WHERE session = $1 AND agent = $2 AND id = $3 AND pinned),
-      $7, $8, $9, $10, $11, $12)";
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+    ON CONFLICT (id, session, agent) DO UPDATE SET pinned = checkpoints.pinned OR excluded.pinned";
   let params = key.with(&[
     &made_at,
     &is_pinned,
@@ -152,13 +165,7 @@ pub async fn add(
     &parts.tail,
     &middle,
   ]);
-  connection.query(sql, &params).await?;
-  if is_pinned {
-    let sql =
-      "UPDATE waymark.checkpoints SET pinned = true WHERE session = $1 AND agent = $2 AND id = $3 AND NOT pinned";
-    connection.query(sql, &key.with(&[])[..3]).await?;
-  }
-  Ok(())
+  connection.query(sql, &params).await.map(drop)
 }
 
 pub async fn read(connection: &Connection, key: &Key<'_>, limit: u64) -> Result<Option<Contents>, Failure> {

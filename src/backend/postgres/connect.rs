@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{CancelToken, Client, Config, Error, NoTls};
+use tokio_postgres::{CancelToken, Client, Config, Error, NoTls, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::failure::{Refusal, is_about_tls};
@@ -33,6 +34,8 @@ struct Shared {
   tls: Tls,
   durability: Durability,
   rustls: Mutex<Option<MakeRustlsConnect>>,
+  /// Whether a connection was found whose commits are not synced unless they are told to be.
+  is_unsynced_by_default: AtomicBool,
 }
 
 impl fmt::Debug for Connector {
@@ -47,6 +50,7 @@ impl Connector {
       tls,
       durability,
       rustls: Mutex::default(),
+      is_unsynced_by_default: AtomicBool::new(false),
     }))
   }
 
@@ -99,33 +103,69 @@ impl Connector {
       None => without_tls(config).await,
     };
     let (client, task) = made?;
-    if let Err(error) = client.batch_execute(&self.first_words()).await {
-      task.abort();
-      return Err(error);
+    match client.simple_query(first_words()).await {
+      Ok(answers) => {
+        if is_commit_unsynced(&answers) {
+          self.0.is_unsynced_by_default.store(true, Ordering::Relaxed);
+        }
+        Ok((client, task))
+      }
+      Err(error) => {
+        task.abort();
+        Err(error)
+      }
     }
-    Ok((client, task))
   }
 
-  fn first_words(&self) -> String {
-    let durability = match self.0.durability {
-      Durability::Relaxed => "SET synchronous_commit = off",
-      // Whatever the server waits for is its own affair, but it has to wait.
-      Durability::Full => {
-        "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
-      }
-    };
-    // Every statement looks its rows up in an index, whoever they belong to: planning each anew would find nothing else, unless the
-    // server knew nothing of the table yet. And what it compresses by itself is packed already, or short. Servers that do not
-    // know one of these do without it.
-    format!(
-      "SELECT set_config(name, value, false) FROM pg_catalog.pg_settings JOIN (VALUES \
-       ('plan_cache_mode', 'force_generic_plan'), ('enable_seqscan', 'off'), ('default_toast_compression', 'lz4')) \
-       AS wanted (name, value) USING (name) WHERE vartype = 'bool' OR value = ANY (enumvals); \
-       SET default_transaction_isolation = 'read committed'; \
-       SET idle_in_transaction_session_timeout = {}; {durability}",
+  /// What begins a transaction. Nothing of it outlasts the transaction: behind a pooler, the next one on this connection of the
+  /// server may be that of another client.
+  pub fn begin(&self) -> String {
+    let begin = format!(
+      "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = {}",
       IDLE_IN_TRANSACTION.as_millis()
-    )
+    );
+    match self.synchronous_commit() {
+      Some(value) => format!("{begin}; SET LOCAL synchronous_commit = {value}"),
+      None => begin,
+    }
   }
+
+  /// Whether a single statement needs a transaction around it, to be as durable as was asked for.
+  pub fn sets_durability(&self) -> bool {
+    self.synchronous_commit().is_some()
+  }
+
+  /// What a commit has to be told; `None` if the setting of the server does. Whatever the server waits for is its own affair,
+  /// but a store with full durability makes it wait.
+  fn synchronous_commit(&self) -> Option<&'static str> {
+    match self.0.durability {
+      Durability::Relaxed => Some("off"),
+      Durability::Full => self.0.is_unsynced_by_default.load(Ordering::Relaxed).then_some("on"),
+    }
+  }
+}
+
+/// What a new connection is told: how statements are planned, and what is compressed. Every statement looks its rows up in an
+/// index, whoever they belong to: planning each anew would find nothing else, unless the server knew nothing of the table yet.
+/// And what the server compresses by itself is packed already, or short. Servers that do not know one of these do without it.
+///
+/// These settings outlast a transaction, but nothing that is stored depends on them. The isolation does, for single statements:
+/// it is set only where the default is another.
+fn first_words() -> &'static str {
+  "SELECT set_config(name, value, false) FROM pg_catalog.pg_settings JOIN (VALUES \
+   ('plan_cache_mode', 'force_generic_plan'), ('enable_seqscan', 'off'), ('default_toast_compression', 'lz4')) \
+   AS wanted (name, value) USING (name) WHERE vartype = 'bool' OR value = ANY (enumvals); \
+   SELECT set_config('default_transaction_isolation', 'read committed', false) \
+   WHERE current_setting('default_transaction_isolation') <> 'read committed'; \
+   SELECT current_setting('synchronous_commit') AS synchronous_commit"
+}
+
+/// Whether the server acknowledges commits that it has not synced, unless it is told otherwise.
+fn is_commit_unsynced(answers: &[SimpleQueryMessage]) -> bool {
+  answers.iter().any(|answer| match answer {
+    SimpleQueryMessage::Row(row) => row.try_get("synchronous_commit").ok().flatten() == Some("off"),
+    _ => false,
+  })
 }
 
 /// Whether somebody may not come in this way, whatever the password.

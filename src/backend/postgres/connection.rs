@@ -21,6 +21,7 @@ pub struct Connection {
   client: Object,
   /// Quoted, with the dot behind it.
   schema: String,
+  connector: Connector,
   /// Whether something was sent that changes what is stored, and the answer has not come.
   is_under_way: Cell<bool>,
   is_in_transaction: Cell<bool>,
@@ -31,10 +32,11 @@ pub struct Connection {
 }
 
 impl Connection {
-  pub fn new(client: Object, schema: &str, is_repeat: bool, age: Duration) -> Self {
+  pub fn new(client: Object, connector: Connector, schema: &str, is_repeat: bool, age: Duration) -> Self {
     Self {
       client,
       schema: format!("\"{schema}\"."),
+      connector,
       is_under_way: Cell::new(false),
       is_in_transaction: Cell::new(false),
       is_repeat,
@@ -88,15 +90,16 @@ impl Connection {
     self.is_under_way.set(true);
     // They are sent in the order in which they are first asked. After a change that is refused, all others of its transaction
     // are, and so is the transaction.
-    let is_one = changes.len() == 1;
-    let bracket = async |sql: &'static str| {
-      if is_one {
+    let is_alone = changes.len() == 1 && !self.connector.sets_durability();
+    let bracket = async |sql: &str| {
+      if is_alone {
         return Ok(());
       }
       self.client.batch_execute(sql).await
     };
+    let opening = self.connector.begin();
     let (begun, done, ended, answers) = join4(
-      bracket("BEGIN"),
+      bracket(&opening),
       self.answers(&changes),
       bracket("COMMIT"),
       self.answers(&questions),
@@ -126,7 +129,7 @@ impl Connection {
   /// Begins a transaction that is not sent all at once.
   pub async fn begin(&self) -> Result<(), Failure> {
     self.is_in_transaction.set(true);
-    Ok(self.client.batch_execute("BEGIN").await?)
+    Ok(self.client.batch_execute(&self.connector.begin()).await?)
   }
 
   pub async fn roll_back(&self) -> Result<(), Failure> {
@@ -168,8 +171,8 @@ impl Connection {
   }
 
   /// The same, and the server is asked to stop.
-  pub fn abandon(self, connector: &Connector) {
-    connector.cancel(self.client.cancel_token());
+  pub fn abandon(self) {
+    self.connector.cancel(self.client.cancel_token());
     self.discard();
   }
 }

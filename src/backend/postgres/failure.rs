@@ -250,6 +250,8 @@ impl Refusal {
           format!("{name} has more bytes than a database can hold in one row. A directory has no such limit");
         Error::new(Code::TooLarge, message).because(self.into_io())
       }
+      // Others held what was needed, or changed it, until the time was over. Nothing was done.
+      "EBUSY" | "40001" | "40P01" | "55P03" => Error::busy(doing, Path::new(name), self.into_io()),
       _ => Error::io(doing, Path::new(name), self.into_io()),
     }
   }

@@ -7,7 +7,7 @@ use super::connection::{Connection, is_denied};
 use super::failure::Failure;
 use super::payload::{to_signed, to_unsigned};
 use super::sql::answered;
-use crate::backend::lease::{self, Record};
+use crate::backend::lease::{self, NUMBER_LIMIT, Record};
 use crate::backend::{Acquired, Claim, Lease};
 use crate::id::SessionId;
 
@@ -25,7 +25,7 @@ struct Standing {
 
 /// A row if there is none: the clock is wanted in any case.
 const STANDING: &str = concat!(
-  "SELECT s.lease_number, s.lease_owner, s.lease_expires, s.lease_token, coalesce(s.present, false), ",
+  "SELECT s.lease_number, s.lease_owner, s.lease_expires, s.lease_began, s.lease_token, coalesce(s.present, false), ",
   now!(),
   ", (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
   FROM (SELECT $1::text AS id) wanted LEFT JOIN waymark.sessions s ON s.id = wanted.id"
@@ -35,23 +35,29 @@ async fn standing(connection: &Connection, session: &SessionId) -> Result<Standi
   let rows = connection.query(STANDING, &[&session.as_str()]).await?;
   let row = rows.first().ok_or(Failure::Overtaken)?;
   Ok(Standing {
-    record: record(row)?,
-    token: row.try_get(3)?,
-    is_present: row.try_get(4)?,
-    now: to_unsigned(row.try_get(5)?),
-    fresh: to_unsigned(row.try_get(6)?),
+    record: record(row, session)?,
+    token: row.try_get(4)?,
+    is_present: row.try_get(5)?,
+    now: to_unsigned(row.try_get(6)?),
+    fresh: to_unsigned(row.try_get(7)?),
   })
 }
 
-fn record(row: &Row) -> Result<Option<Record>, Failure> {
+fn record(row: &Row, session: &SessionId) -> Result<Option<Record>, Failure> {
   let Some(number) = row.try_get::<_, Option<i64>>(0)? else {
     return Ok(None);
   };
-  Ok(Some(Record {
-    number: to_unsigned(number),
+  let record = Record {
+    // No store writes a negative number.
+    number: u64::try_from(number).unwrap_or(NUMBER_LIMIT),
     owner: row.try_get(1)?,
     expires_at: to_unsigned(row.try_get(2)?),
-  }))
+    began_at: row.try_get::<_, Option<i64>>(3)?.map(to_unsigned),
+  };
+  let name = format!("The lease of session {session}");
+  let remedy = "Set lease_number, lease_owner, lease_expires and lease_token of its row in the table \"sessions\" to NULL \
+    when no process works on that session";
+  Ok(Some(record.checked(&name, remedy)?))
 }
 
 /// An error if the session is somebody else's.
@@ -136,17 +142,19 @@ async fn write(
   record: &Record,
   token: Uuid,
 ) -> Result<(), Failure> {
-  let sql = "INSERT INTO waymark.sessions AS s (id, present, lease_number, lease_owner, lease_expires, lease_token)
-    SELECT $1, false, $3, $4, $5, $6 WHERE $2::uuid IS NULL OR EXISTS (SELECT 1 FROM waymark.sessions WHERE id = $1)
+  let sql = "INSERT INTO waymark.sessions AS s (id, present, lease_number, lease_owner, lease_expires, lease_began, lease_token)
+    SELECT $1, false, $3, $4, $5, $6, $7 WHERE $2::uuid IS NULL OR EXISTS (SELECT 1 FROM waymark.sessions WHERE id = $1)
     ON CONFLICT (id) DO UPDATE SET lease_number = excluded.lease_number, lease_owner = excluded.lease_owner,
-      lease_expires = excluded.lease_expires, lease_token = excluded.lease_token
+      lease_expires = excluded.lease_expires, lease_began = excluded.lease_began, lease_token = excluded.lease_token
     WHERE s.lease_token IS NOT DISTINCT FROM $2
     RETURNING 1";
   let (number, expires_at) = (to_signed(record.number), to_signed(record.expires_at));
+  let began_at = record.began_at.map(to_signed);
+  let id = session.as_str();
   let rows = connection
     .change(
       sql,
-      &[&session.as_str(), &seen, &number, &record.owner, &expires_at, &token],
+      &[&id, &seen, &number, &record.owner, &expires_at, &began_at, &token],
     )
     .await?;
   if rows.is_empty() {
@@ -216,7 +224,7 @@ pub async fn release(connection: &Connection, session: &SessionId, number: u64, 
 /// Those that somebody holds, in the order of the sessions.
 pub async fn list(connection: &Connection) -> Result<Vec<(SessionId, Lease)>, Failure> {
   let sql = concat!(
-    "SELECT lease_number, lease_owner, lease_expires, id, clock.now
+    "SELECT lease_number, lease_owner, lease_expires, lease_began, id, clock.now
     FROM waymark.sessions, (SELECT ",
     now!(),
     " AS now) clock
@@ -224,11 +232,13 @@ pub async fn list(connection: &Connection) -> Result<Vec<(SessionId, Lease)>, Fa
   );
   let mut leases = Vec::new();
   for row in connection.query(sql, &[]).await? {
-    // What is no id was put there by somebody else.
-    if let Some(record) = record(&row)?
-      && let Ok(session) = SessionId::parse(row.try_get(3)?)
+    let now = to_unsigned(row.try_get(5)?);
+    // Skip names that are not valid ids, and damaged records: a write to their session reports them.
+    if let Ok(session) = SessionId::parse(row.try_get(4)?)
+      && let Ok(Some(record)) = record(&row, &session)
+      && record.is_held(now)
     {
-      leases.push((session, record.lease(to_unsigned(row.try_get(4)?))));
+      leases.push((session, record.lease(now)));
     }
   }
   Ok(leases)

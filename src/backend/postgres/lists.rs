@@ -1,9 +1,11 @@
 //! Lists of checkpoints, from the indexes alone, and looks at their ends.
 
+use std::collections::HashMap;
+
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::checkpoints::{agent_text, encoding_of, number_of};
+use super::checkpoints::{agent_text, encoding_of, number_of, where_id};
 use super::connection::Connection;
 use super::failure::Failure;
 use super::payload::{to_signed, to_unsigned};
@@ -49,6 +51,8 @@ macro_rules! page {
 }
 const FIRST_PAGE: &str = page!("");
 const NEXT_PAGE: &str = page!("AND (made_at, id, encoding) < ($4, $5, $6)");
+pub const OF_SESSIONS: &str = "SELECT session, id, encoding, made_at, pinned FROM waymark.checkpoints
+  WHERE session = ANY ($1::text[]) AND agent = ''";
 const AGENTS: &str = "SELECT DISTINCT agent FROM waymark.checkpoints WHERE session = $1 AND agent > '' ORDER BY agent";
 const SESSIONS: &str = "SELECT DISTINCT session FROM waymark.checkpoints WHERE id = $1 AND agent = '' ORDER BY session";
 
@@ -67,6 +71,34 @@ pub const LISTS: [(&str, usize); 7] = [
 pub async fn list(connection: &Connection, series: &Series) -> Result<Vec<CheckpointEntry>, Failure> {
   let (session, agent) = texts(series);
   entries(&connection.query(ALL, &[&session, &agent]).await?)
+}
+
+/// One of them, in the encoding that it has now.
+pub async fn find(
+  connection: &Connection,
+  series: &Series,
+  id: &CheckpointId,
+) -> Result<Option<CheckpointEntry>, Failure> {
+  let (session, agent) = texts(series);
+  let sql = where_id!("SELECT id, encoding, made_at, pinned FROM waymark.checkpoints");
+  let rows = connection.query(sql, &[&session, &agent, &id.as_str()]).await?;
+  Ok(entries(&rows)?.pop())
+}
+
+/// The checkpoints of each of these sessions, newest first, without those of their agents.
+pub async fn list_each(connection: &Connection, sessions: &[&str]) -> Result<Vec<Vec<CheckpointEntry>>, Failure> {
+  let rows = connection.query(OF_SESSIONS, &[&sessions]).await?;
+  let mut by_session: HashMap<&str, Vec<CheckpointEntry>> = HashMap::new();
+  for row in &rows {
+    let entries = by_session.entry(row.try_get(0)?).or_default();
+    entries.extend(entry(row, 1)?);
+  }
+  let of = |session: &&str| {
+    let mut entries = by_session.remove(*session).unwrap_or_default();
+    entries.sort_by(CheckpointEntry::newest_first);
+    entries
+  };
+  Ok(sessions.iter().map(of).collect())
 }
 
 /// How retention is answered.

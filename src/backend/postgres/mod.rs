@@ -9,8 +9,8 @@
 //! Most changes are one statement, which is a transaction of its own; others are several that are sent at once. What they
 //! check is checked where it is changed: nothing is looked at first and changed later.
 //!
-//! A pooler between the store and the server has to keep a session for a connection, since statements are prepared once and
-//! the durability is set once.
+//! A pooler between the store and the server should keep a session for a connection: statements are prepared once, and how they
+//! are planned is set once. What a transaction depends on, such as its durability, is set with `SET LOCAL` in that transaction.
 
 use std::fmt;
 use std::path::Path;

@@ -2,26 +2,27 @@
 
 use tokio_postgres::Row;
 
-use super::checkpoints::{Key, where_key, where_key_under};
+use super::checkpoints::{Key, where_id, where_id_under, where_key_under};
 use super::connection::Connection;
 use super::contents::Contents;
+use super::documents::Seen;
 use super::failure::Failure;
 use super::sql::SHARE_SESSION;
 use super::{documents, leases, lists};
-use crate::backend::CheckpointEntry;
+use crate::backend::{CheckpointEntry, Item};
 
 /// Keeps a key as it is, while what stands on it goes. Who stores something on it waits for that.
 const LOCK_KEY: &str = "SELECT k.start FROM waymark.keys k
   JOIN waymark.checkpoints c ON c.session = k.session AND c.agent = k.agent AND c.key = k.id
-  WHERE c.session = $1 AND c.agent = $2 AND c.id = $3 AND c.encoding = $4 AND k.start = 0
+  WHERE c.session = $1 AND c.agent = $2 AND c.id = $3 AND k.start = 0
   FOR UPDATE OF k";
 
-/// Removes a checkpoint.
+/// Removes a checkpoint, in whatever encoding.
 macro_rules! remove {
   ($condition:literal) => {
     with_session!(
       "gone AS (",
-      where_key_under!("DELETE FROM waymark.checkpoints"),
+      where_id_under!("DELETE FROM waymark.checkpoints"),
       $condition,
       " AND EXISTS (SELECT 1 FROM place) RETURNING 1)",
       answer!("gone")
@@ -34,14 +35,14 @@ macro_rules! remove_delta {
   ($condition:literal) => {
     with_session!(
       "gone AS (",
-      where_key_under!("DELETE FROM waymark.checkpoints"),
+      where_id_under!("DELETE FROM waymark.checkpoints"),
       $condition,
       " AND EXISTS (SELECT 1 FROM place) RETURNING key),
       released AS (
         DELETE FROM waymark.keys USING gone
         WHERE keys.session = $1 AND keys.agent = $3 AND keys.id = gone.key AND NOT EXISTS (
           SELECT 1 FROM waymark.checkpoints c
-          WHERE c.session = $1 AND c.agent = $3 AND c.key = gone.key AND (c.id <> $4 OR c.encoding <> $5)
+          WHERE c.session = $1 AND c.agent = $3 AND c.key = gone.key AND c.id <> $4
         )
       )",
       answer!("gone")
@@ -57,7 +58,7 @@ macro_rules! at_once {
 }
 
 /// Removes what is beyond so many, `$6`, of a series, unless the session says itself what stays. It comes right behind a checkpoint,
-/// which is spared, in the same journey; what it leaves, such as deltas, which have keys, others look after.
+/// which is spared, in the same journey, and does nothing if that one was refused; what it leaves, such as deltas, which have keys, others look after.
 ///
 /// The disk is not waited for, since it does no harm if they are back after a power cut; and somebody who holds one of them is not
 /// waited for either. Those that go lie between two of them, however little the server knows of the table: a join would be a
@@ -82,6 +83,7 @@ pub const RETIRE_BEYOND: &str = with_session!(
       AND (made_at, id, encoding) <= (SELECT made_at, id, encoding FROM beyond ORDER BY 1 DESC, 2 DESC, 3 DESC LIMIT 1)
       AND (made_at, id, encoding) >= (SELECT made_at, id, encoding FROM beyond ORDER BY 1, 2, 3 LIMIT 1)
       AND NOT (id = $4 AND encoding = $5) AND NOT pinned AND key IS NULL
+      AND EXISTS (SELECT 1 FROM waymark.checkpoints WHERE session = $1 AND agent = $3 AND id = $4)
       AND EXISTS (SELECT 1 FROM place) AND ($3 > '' OR NOT EXISTS (SELECT 1 FROM rules WHERE size IS NOT NULL))
       AND (SELECT set_config('synchronous_commit', 'off', true) || set_config('lock_timeout', '100', true)) > ''
     RETURNING 1
@@ -112,38 +114,72 @@ impl Retired {
 }
 
 pub async fn remove(connection: &Connection, key: &Key<'_>, fence: Option<i64>) -> Result<bool, Failure> {
-  delete(connection, key, fence, remove!(""), remove_delta!("")).await
+  delete(connection, key, fence, Deletion::OfDelta(remove_delta!(""))).await
 }
 
 /// The same, unless it is pinned.
 pub async fn retire(connection: &Connection, key: &Key<'_>, fence: Option<i64>) -> Result<bool, Failure> {
-  let (plain, of_delta) = (remove!(" AND NOT pinned"), remove_delta!(" AND NOT pinned"));
-  delete(connection, key, fence, plain, of_delta).await
+  let deletion = if key.is_delta() {
+    Deletion::OfDelta(remove_delta!(" AND NOT pinned"))
+  } else {
+    Deletion::Plain(remove!(" AND NOT pinned"))
+  };
+  delete(connection, key, fence, deletion).await
+}
+
+/// The same, if the labels of the session are still those that were seen. Labels are given while the session is locked, so none
+/// can be given between the look at them and the removal.
+pub async fn retire_unlabelled(
+  connection: &Connection,
+  key: &Key<'_>,
+  fence: Option<i64>,
+  seen: Seen,
+) -> Result<bool, Failure> {
+  let sql = remove_delta!(
+    " AND NOT pinned AND (SELECT tokens[1] FROM waymark.documents WHERE session = $1 AND name = $5::text)
+      IS NOT DISTINCT FROM $6::uuid"
+  );
+  let (named, labels) = (key.with(&[]), Item::LABELS.to_string());
+  let params = key.under(&fence, &[&labels, &seen.0]);
+  let params = [&params[..4], &params[5..]].concat();
+  let answers = connection
+    .change_together(&[(SHARE_SESSION, &named[..1]), (LOCK_KEY, &named[..3]), (sql, &params)])
+    .await?;
+  let rows = answers.into_iter().last().unwrap_or_default();
+  leases::let_in(connection, key.of, fence, &rows).await
+}
+
+/// A statement that deletes a checkpoint.
+enum Deletion<'a> {
+  /// If it is a delta by now, the next prune removes its key.
+  Plain(&'a str),
+  OfDelta(&'a str),
 }
 
 async fn delete(
   connection: &Connection,
   key: &Key<'_>,
   fence: Option<i64>,
-  plain: &str,
-  of_delta: &str,
+  deletion: Deletion<'_>,
 ) -> Result<bool, Failure> {
   let (named, params) = (key.with(&[]), key.under(&fence, &[]));
-  let rows = if key.is_delta() {
-    let answers = connection
-      .change_together(&[(SHARE_SESSION, &named[..1]), (LOCK_KEY, &named), (of_delta, &params)])
-      .await?;
-    answers.into_iter().last().unwrap_or_default()
-  } else {
-    connection.change(plain, &params).await?
+  let (named, params) = (&named[..3], &params[..4]);
+  let rows = match deletion {
+    Deletion::Plain(sql) => connection.change(sql, params).await?,
+    Deletion::OfDelta(sql) => {
+      let answers = connection
+        .change_together(&[(SHARE_SESSION, &named[..1]), (LOCK_KEY, named), (sql, params)])
+        .await?;
+      answers.into_iter().last().unwrap_or_default()
+    }
   };
   let gone = leases::let_in(connection, key.of, fence, &rows).await?;
   if gone || !connection.is_repeat {
     return Ok(gone);
   }
   // Nobody answered the first time; what is not there any more was there then.
-  let sql = where_key!("SELECT 1 FROM waymark.checkpoints");
-  Ok(connection.query(sql, &named).await?.is_empty())
+  let sql = where_id!("SELECT 1 FROM waymark.checkpoints");
+  Ok(connection.query(sql, named).await?.is_empty())
 }
 
 /// Moves a checkpoint to where nobody reads it. What it stood on stays: without it, nobody could tell what was damaged.

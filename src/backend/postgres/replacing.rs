@@ -2,26 +2,34 @@
 
 use uuid::Uuid;
 
-use super::connection::Connection;
+use super::connection::{Connection, Params};
 use super::documents::{Key, Seen, number};
 use super::failure::{Failure, Refusal};
 use super::leases;
 use super::payload::{Payload, to_signed};
+use super::sql::LOCK_SESSION;
 use crate::backend::{Document, Item};
 use crate::error::Error;
-use crate::id::SessionId;
+use crate::id::{CheckpointId, SessionId};
 
 /// What is to become of documents of one session, as one step.
 pub struct Replacement<'a> {
   pub session: &'a SessionId,
   /// Under which number.
   pub fence: Option<i64>,
-  pub documents: Vec<(Document, &'a [u8])>,
+  /// `None` removes one.
+  pub documents: Vec<(Document, Option<&'a [u8]>)>,
   /// How many earlier ones stay.
   pub keep: u32,
   /// Whose doing it is: what was done already is not done again.
   pub token: Uuid,
+  /// A checkpoint of the session that must exist when it is done.
+  pub relies_on: Option<&'a CheckpointId>,
 }
+
+/// Divides by zero if a checkpoint of a session does not exist.
+const REQUIRE_CHECKPOINT: &str =
+  "SELECT 1 / count(*) FROM waymark.checkpoints WHERE session = $1 AND agent = '' AND id = $2";
 
 /// Who tries again looks for its own token. If it is not among those of the last 64 changes, and all of them came after it
 /// first tried, nobody knows whether one of its own came before them: `unclear`.
@@ -94,6 +102,7 @@ pub async fn replace(
     documents: names.collect(),
     keep: if is_versioned { replacement.keep.into() } else { 0 },
     token: replacement.token,
+    relies_on: replacement.relies_on,
   };
   put.run(connection, seen).await
 }
@@ -110,9 +119,10 @@ pub async fn put(
     let put = Put {
       session: key.of,
       fence,
-      documents: vec![(key.name.clone(), bytes)],
+      documents: vec![(key.name.clone(), Some(bytes))],
       keep: 0,
       token,
+      relies_on: None,
     };
     return put.run(connection, None).await;
   };
@@ -140,9 +150,10 @@ pub async fn put(
 struct Put<'a> {
   session: &'a SessionId,
   fence: Option<i64>,
-  documents: Vec<(String, &'a [u8])>,
+  documents: Vec<(String, Option<&'a [u8]>)>,
   keep: i64,
   token: Uuid,
+  relies_on: Option<&'a CheckpointId>,
 }
 
 impl Put<'_> {
@@ -151,29 +162,45 @@ impl Put<'_> {
     let names: Vec<_> = documents.iter().map(|(name, _)| name.as_str()).collect();
     let sizes: Vec<_> = documents
       .iter()
-      .map(|(_, bytes)| to_signed(bytes.len() as u64))
+      .map(|(_, bytes)| bytes.map(|bytes| to_signed(bytes.len() as u64)))
       .collect();
-    let payloads: Vec<_> = documents.iter().map(|(_, bytes)| Payload::packed(bytes)).collect();
-    let packed: Vec<_> = payloads.iter().map(|payload| payload.is_packed).collect();
-    let bytes: Vec<_> = payloads.iter().map(|payload| &*payload.bytes).collect();
-    let rows = connection
-      .change(
-        REPLACE,
-        &[
-          &self.session.as_str(),
-          &self.fence,
-          &names,
-          &sizes,
-          &packed,
-          &bytes,
-          &self.token,
-          &self.keep,
-          &seen.is_some(),
-          &seen.and_then(|seen| seen.0),
-          &connection.repeats_since_ms(),
-        ],
-      )
-      .await;
+    let payloads: Vec<_> = documents.iter().map(|(_, bytes)| bytes.map(Payload::packed)).collect();
+    let packed: Vec<_> = payloads
+      .iter()
+      .map(|payload| payload.as_ref().map(|payload| payload.is_packed))
+      .collect();
+    let bytes: Vec<_> = payloads
+      .iter()
+      .map(|payload| payload.as_ref().map(|payload| &*payload.bytes))
+      .collect();
+    let session = self.session.as_str();
+    let (is_conditional, seen) = (seen.is_some(), seen.and_then(|seen| seen.0));
+    let repeats_since_ms = connection.repeats_since_ms();
+    let params: Params<'_> = &[
+      &session,
+      &self.fence,
+      &names,
+      &sizes,
+      &packed,
+      &bytes,
+      &self.token,
+      &self.keep,
+      &is_conditional,
+      &seen,
+      &repeats_since_ms,
+    ];
+    let rows = match self.relies_on {
+      None => connection.change(REPLACE, params).await,
+      // With the session locked, nothing in it is removed before this is done.
+      Some(id) => connection
+        .change_together(&[
+          (LOCK_SESSION, &[&session, &self.fence]),
+          (REQUIRE_CHECKPOINT, &[&session, &id.as_str()]),
+          (REPLACE, params),
+        ])
+        .await
+        .map(|answers| answers.into_iter().last().unwrap_or_default()),
+    };
     if let Ok(rows) = &rows
       && let Some(row) = rows.first()
       && row.try_get(3)?

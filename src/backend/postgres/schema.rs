@@ -9,7 +9,7 @@ use super::failure::{Failure, Refusal};
 use crate::error::{Code, Error, Result};
 
 /// A new meaning of a table or a column is a new number.
-pub const VERSION: i32 = 1;
+pub const VERSION: i32 = 3;
 
 /// Ids are compared byte by byte, whatever the language of the database. The keys of the indexes that answer lists, sums
 /// and retention hold all that those need, so no payload is read for them.
@@ -106,8 +106,21 @@ const TABLES: &str = r#"
   );
 "#;
 
+/// What the second version changed: an id is stored once. Of several encodings, which the first version could leave, the one
+/// that needs no key stays.
+const SECOND: &str = "
+  DELETE FROM waymark.checkpoints extra USING waymark.checkpoints kept
+    WHERE kept.id = extra.id AND kept.session = extra.session AND kept.agent = extra.agent
+      AND kept.encoding < extra.encoding;
+  ALTER TABLE waymark.checkpoints DROP CONSTRAINT checkpoints_pkey;
+  ALTER TABLE waymark.checkpoints ADD PRIMARY KEY (id, session, agent);
+";
+
+/// What the third version added: when a lease was acquired or last renewed. Null in a row of an earlier version.
+const THIRD: &str = "ALTER TABLE waymark.sessions ADD COLUMN lease_began bigint";
+
 /// What leads from each version to the next.
-const STEPS: [&str; VERSION as usize] = [TABLES];
+const STEPS: [&str; VERSION as usize] = [TABLES, SECOND, THIRD];
 
 /// How often others may be quicker with something of the same name before it is taken to be somebody else's.
 const MOST_COLLISIONS: u32 = 5;
@@ -128,7 +141,7 @@ fn ensure_with(backend: &PostgresBackend, mut has_locks: bool) -> Result<()> {
   let (schema, location) = (&backend.target.schema, backend.target.location());
   let mut collisions = 0;
   backend.ask("open", &|| location.clone(), async |connection| {
-    let known = is_known(version(connection).await?, &location)?;
+    let known = is_known(version(connection, &location).await?, &location)?;
     if known == STEPS.len() {
       return Ok(());
     }
@@ -146,11 +159,7 @@ fn ensure_with(backend: &PostgresBackend, mut has_locks: bool) -> Result<()> {
         if collisions < MOST_COLLISIONS {
           return Err(Failure::Overtaken);
         }
-        let message = format!(
-          "{location} cannot be opened: the schema {schema:?} holds tables that no store made. Give the store a schema of \
-           its own"
-        );
-        Err(Error::new(Code::Corrupt, message).because(refusal.into_error("open", &location)).into())
+        Err(foreign(&location).because(refusal.into_error("open", &location)).into())
       }
       other => other,
     }
@@ -168,10 +177,40 @@ fn is_collision(refusal: &Refusal) -> bool {
   .any(|state| refusal.has_state(state))
 }
 
+/// Why a schema that another application uses is not opened.
+fn foreign(location: &str) -> Error {
+  let message = format!(
+    "{location} cannot be opened: its schema holds tables that no store made. Give the store a schema of its own, with \
+     schema=<name> in the URL"
+  );
+  Error::new(Code::Corrupt, message)
+}
+
+/// How the server says that a table is there, but not with the columns that it is asked for.
+fn is_foreign(refusal: &Refusal) -> bool {
+  [
+    SqlState::UNDEFINED_COLUMN,
+    // A column that is compared has another type.
+    SqlState::UNDEFINED_FUNCTION,
+    SqlState::DATATYPE_MISMATCH,
+    SqlState::INVALID_TEXT_REPRESENTATION,
+    SqlState::WRONG_OBJECT_TYPE,
+  ]
+  .iter()
+  .any(|state| refusal.has_state(state))
+}
+
 /// The version of the tables; 0 if they have still to be made.
-async fn version(connection: &Connection) -> Result<i32, Failure> {
-  match connection.query("SELECT version FROM waymark.meta", &[]).await {
-    Ok(rows) => Ok(rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or(0)),
+async fn version(connection: &Connection, location: &str) -> Result<i32, Failure> {
+  let sql = "SELECT version FROM waymark.meta WHERE id = 1";
+  match connection.query(sql, &[]).await {
+    Ok(rows) => match rows.first().map(|row| row.try_get::<_, i32>(0)) {
+      Some(version) => Ok(version.map_err(|error| foreign(location).because(error))?),
+      None => Ok(0),
+    },
+    Err(Failure::Refused(refusal)) if is_foreign(&refusal) => {
+      Err(foreign(location).because(refusal.into_error("open", location)).into())
+    }
     Err(Failure::Refused(refusal))
       if refusal.has_state(&SqlState::UNDEFINED_TABLE) || refusal.has_state(&SqlState::INVALID_SCHEMA_NAME) =>
     {
@@ -209,7 +248,11 @@ async fn migrate(connection: &Connection, schema: &str, location: &str, has_lock
   let sql = "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = $1 AND c.relname = 'meta'";
   let has_tables = !connection.query(sql, &[&schema]).await?.is_empty();
-  let version = if has_tables { version(connection).await? } else { 0 };
+  let version = if has_tables {
+    version(connection, location).await?
+  } else {
+    0
+  };
   for step in &STEPS[is_known(version, location)?..] {
     connection.run(step).await?;
   }

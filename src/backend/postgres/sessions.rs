@@ -2,13 +2,15 @@
 
 use tokio_postgres::Row;
 
-use super::connection::{Connection, Params};
+use super::connection::{Connection, Params, is_denied};
+use super::contents::Contents;
+use super::documents;
 use super::failure::Failure;
 use super::leases;
 use super::lists;
 use super::payload::to_unsigned;
 use super::sql::LOCK_SESSION;
-use crate::backend::Usage;
+use crate::backend::{Item, Usage};
 use crate::id::SessionId;
 
 pub async fn add(connection: &Connection, session: &SessionId, fence: Option<i64>) -> Result<(), Failure> {
@@ -31,32 +33,91 @@ pub async fn list(connection: &Connection, document: Option<&str>) -> Result<Vec
 /// that of who writes.
 pub async fn remove(connection: &Connection, session: &SessionId, fence: Option<i64>) -> Result<bool, Failure> {
   let id = session.as_str();
-  let params: Params<'_> = &[&id];
-  let removed = connection
-    .change_together(&[
-      (LOCK_SESSION, &[&id, &fence]),
-      ("DELETE FROM waymark.checkpoints WHERE session = $1", params),
-      ("DELETE FROM waymark.keys WHERE session = $1", params),
-      ("DELETE FROM waymark.documents WHERE session = $1", params),
-      ("DELETE FROM waymark.previous WHERE session = $1", params),
-      ("DELETE FROM waymark.damaged WHERE session = $1", params),
-      (
-        concat!(
-          "DELETE FROM waymark.sessions WHERE id = $1 AND (lease_expires IS NULL OR lease_expires = 0
-            OR (lease_expires <= ",
-          now!(),
-          " AND lease_number IS DISTINCT FROM $2::bigint))"
-        ),
-        &[&id, &fence],
-      ),
-      (
-        "UPDATE waymark.sessions SET present = false, founder = NULL WHERE id = $1",
-        params,
-      ),
-    ])
-    .await;
+  let (named, under): (Params<'_>, Params<'_>) = (&[&id], &[&id, &fence]);
+  let mut statements = vec![(LOCK_SESSION, under)];
+  statements.extend(REMOVE.map(|(sql, is_fenced)| (sql, if is_fenced { under } else { named })));
+  let removed = connection.change_together(&statements).await;
   let removed = leases::unless_denied(connection, session, fence, removed).await?;
   Ok(removed.is_some())
+}
+
+/// What removes everything of a session that is locked, and whether it takes the fencing token as its second parameter.
+const REMOVE: [(&str, bool); 7] = [
+  ("DELETE FROM waymark.checkpoints WHERE session = $1", false),
+  ("DELETE FROM waymark.keys WHERE session = $1", false),
+  ("DELETE FROM waymark.documents WHERE session = $1", false),
+  ("DELETE FROM waymark.previous WHERE session = $1", false),
+  ("DELETE FROM waymark.damaged WHERE session = $1", false),
+  (
+    concat!(
+      "DELETE FROM waymark.sessions WHERE id = $1 AND (lease_expires IS NULL OR lease_expires = 0
+        OR (lease_expires <= ",
+      now!(),
+      " AND lease_number IS DISTINCT FROM $2::bigint))"
+    ),
+    true,
+  ),
+  (
+    "UPDATE waymark.sessions SET present = false, founder = NULL WHERE id = $1",
+    false,
+  ),
+];
+
+/// What became of a session that was to be removed on a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removed {
+  Gone,
+  Kept,
+  /// There was no such session.
+  Missing,
+}
+
+/// Removes a session if `decide` accepts its document. The session is locked from before the document is read until the end
+/// of the transaction: every write to the session holds a share of that lock. `is_sent` is set when the outcome may become
+/// unknown.
+pub async fn remove_if(
+  connection: &Connection,
+  session: &SessionId,
+  fence: Option<i64>,
+  limit: u64,
+  decide: &mut impl FnMut(Option<Contents>) -> crate::error::Result<bool>,
+  is_sent: &mut bool,
+) -> Result<Removed, Failure> {
+  let (id, document) = (session.as_str(), documents::Key::new(session, Item::SESSION));
+  connection.begin().await?;
+  // Without a look at the lease: a decision against the removal must not end one that is past its time.
+  let sql = "SELECT 1 FROM waymark.sessions WHERE id = $1 AND present FOR UPDATE";
+  if connection.query(sql, &[&id]).await?.is_empty() {
+    connection.roll_back().await?;
+    leases::look(connection, session, fence).await?;
+    return Ok(Removed::Missing);
+  }
+  let contents = documents::read(connection, &document, limit).await?;
+  match decide(contents) {
+    Ok(true) => {}
+    decided => {
+      connection.roll_back().await?;
+      leases::look(connection, session, fence).await?;
+      decided?;
+      return Ok(Removed::Kept);
+    }
+  }
+  if let Err(failure) = connection.query(LOCK_SESSION, &[&id, &fence]).await {
+    connection.roll_back().await?;
+    if is_denied(&failure) {
+      // Ends a lease that is past its time, or says who holds the session.
+      leases::explain(connection, session, fence).await?;
+      return Err(Failure::Overtaken);
+    }
+    return Err(failure);
+  }
+  for (sql, is_fenced) in REMOVE {
+    let params: Params<'_> = if is_fenced { &[&id, &fence] } else { &[&id] };
+    connection.query(sql, params).await?;
+  }
+  *is_sent = true;
+  connection.commit().await?;
+  Ok(Removed::Gone)
 }
 
 /// What each of some sessions takes up, in their order. A slash is followed by a zero in the order of characters.

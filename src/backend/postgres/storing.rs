@@ -1,41 +1,54 @@
-//! How a checkpoint is stored: as one statement, with the key that a delta stands on, and only after the one that was
-//! expected, if any was.
+//! How a checkpoint is stored: as one statement, with the key that a delta is based on, if its precondition holds.
 
 use tokio_postgres::Row;
 
-use super::checkpoints::{Key, Parts, where_key};
-use super::connection::{Connection, Params};
+use super::checkpoints::{Key, Parts, where_id};
+use super::connection::{Connection, Params, is_denied};
 use super::failure::Failure;
-use super::leases;
 use super::payload::to_signed;
-use crate::backend::{After, Footing};
+use super::sql::LOCK_SESSION;
+use super::{leases, lists};
+use crate::backend::{CheckpointEntry, Footing, Newest, Parent, Precondition};
 use crate::id::CheckpointId;
 
-/// Stores a checkpoint on the parameters 1 to 12, if `$ground` has a row. Of one id, all encodings are pinned, or none.
-macro_rules! put {
+/// Stores a checkpoint on the parameters 1 to 12, if `$ground` has a row, in place of the same in any encoding.
+macro_rules! insert {
   ($ground:literal) => {
     concat!(
       "put AS (
         INSERT INTO waymark.checkpoints
           (session, agent, id, encoding, made_at, pinned, size, key, packed, head, tail, middle)
-        SELECT $1, $3::text, $4::text, $5::smallint, $6::bigint,
-          EXISTS (SELECT 1 FROM held) AND EXISTS (
-            SELECT 1 FROM waymark.checkpoints WHERE session = $1 AND agent = $3 AND id = $4 AND pinned
-          ),
+        SELECT $1, $3::text, $4::text, $5::smallint, $6::bigint, false,
           $7::bigint, $8::text, $9::boolean, $10::bytea, $11::bytea, $12::bytea
         FROM ",
       $ground,
-      " ON CONFLICT (id, session, agent, encoding) DO UPDATE SET made_at = excluded.made_at, size = excluded.size,
-          key = excluded.key, packed = excluded.packed,
+      " ON CONFLICT (id, session, agent) DO UPDATE SET encoding = excluded.encoding, made_at = excluded.made_at,
+          size = excluded.size, key = excluded.key, packed = excluded.packed,
           head = excluded.head, tail = excluded.tail, middle = excluded.middle
         RETURNING 1
-      )",
-      answer!("put")
+      )"
     )
   };
 }
 
-/// On a key that is known to have so many bytes: it is kept from going until the statement is done.
+/// The same for a checkpoint that has to exist. Its place in the order does not change.
+macro_rules! replace {
+  ($ground:literal) => {
+    concat!(
+      "put AS (
+        UPDATE waymark.checkpoints SET encoding = $5::smallint, size = $7::bigint, key = $8::text, packed = $9::boolean,
+          head = $10::bytea, tail = $11::bytea, middle = $12::bytea
+        WHERE session = $1 AND agent = $3::text AND id = $4::text AND $6::bigint IS NOT NULL
+          AND EXISTS (SELECT 1 FROM ",
+      $ground,
+      ")
+        RETURNING 1
+      )"
+    )
+  };
+}
+
+/// `ground` has a row if a key has so many bytes; it is kept from being removed until the statement is done.
 macro_rules! on_key {
   ($place:literal, $key:literal, $known:literal, $added:literal) => {
     concat!(
@@ -82,13 +95,13 @@ macro_rules! on_key {
       $added,
       ") > 0
         ON CONFLICT (session, agent, id, start) DO UPDATE SET size = excluded.size, bytes = excluded.bytes
-      ), ",
-      put!("ground")
+      ), "
     )
   };
 }
 
-/// On a key that is made now, unless what is there already begins with it.
+/// `ground` has a row if a key could be made. One of that name is kept if it begins with the same bytes and is longer; if it
+/// holds other bytes, nothing is done.
 macro_rules! on_new_key {
   ($place:literal, $key:literal, $added:literal) => {
     concat!(
@@ -101,25 +114,24 @@ macro_rules! on_new_key {
       ")
         ORDER BY start FOR UPDATE
       ),
-      there AS (SELECT string_agg(bytes, ''::bytea ORDER BY start) AS bytes FROM pieces),
+      present AS (SELECT coalesce(string_agg(bytes, ''::bytea ORDER BY start), ''::bytea) AS bytes FROM pieces),
       ground AS (
-        SELECT octet_length(there.bytes) > octet_length(",
+        SELECT octet_length(present.bytes) >= octet_length(",
       $added,
-      "::bytea)
-          AND substring(there.bytes FROM 1 FOR octet_length(",
-      $added,
-      ")) = ",
-      $added,
-      " AS is_longer
-        FROM ",
+      "::bytea) AS is_longer FROM ",
       $place,
-      ", there
+      ", present
+        WHERE substring(present.bytes FROM 1 FOR octet_length(",
+      $added,
+      ")) = substring(",
+      $added,
+      " FROM 1 FOR octet_length(present.bytes))
       ),
       cut AS (
         DELETE FROM waymark.keys WHERE session = $1 AND agent = $3 AND id = ",
       $key,
       " AND start > 0
-          AND EXISTS (SELECT 1 FROM ground WHERE is_longer IS NOT TRUE)
+          AND EXISTS (SELECT 1 FROM ground WHERE NOT is_longer)
       ),
       added AS (
         INSERT INTO waymark.keys (session, agent, id, start, size, bytes)
@@ -129,35 +141,59 @@ macro_rules! on_new_key {
       $added,
       "), ",
       $added,
-      " FROM ground WHERE is_longer IS NOT TRUE
+      " FROM ground WHERE NOT is_longer
         ON CONFLICT (session, agent, id, start) DO UPDATE SET size = excluded.size, bytes = excluded.bytes
-      ), ",
-      put!("ground")
+      ), "
     )
   };
 }
 
-/// `fitting` has a row if the newest checkpoint of the series is the one that was expected.
+/// A statement that stores a checkpoint which may have to become the newest: `fitting` has a row if it can. What was
+/// acknowledged before the call began is seen by the statement; what is stored at the same time may come before or after it.
+///
+/// `$with` is `with_place`, or `with_session` where a parent has to exist, so that a refusal creates no session. `$13` says whether it has to, `$14` are the checkpoints that may be newer, `$15` says whether the newest has to be `$16`.
 macro_rules! if_newest {
-  ($($sql:expr),+) => {
-    with_place!(
+  ($with:ident, $($sql:expr),+) => {
+    $with!(
       "newest AS (
         SELECT id FROM waymark.checkpoints WHERE session = $1 AND agent = $3::text
-        ORDER BY made_at DESC, id DESC, encoding DESC LIMIT 1
+        ORDER BY made_at DESC, id DESC LIMIT 1
       ),
-      fitting AS (SELECT place.id FROM place WHERE (SELECT id FROM newest) IS NOT DISTINCT FROM $13::text), ",
+      newer AS (
+        SELECT id, encoding, made_at, pinned FROM waymark.checkpoints
+        WHERE $13::boolean AND session = $1 AND agent = $3 AND (made_at, id) > ($6::bigint, $4::text)
+          AND id <> ALL ($14::text[])
+        ORDER BY made_at DESC, id DESC LIMIT 1
+      ),
+      fitting AS (
+        SELECT place.id FROM place
+        WHERE (NOT $15::boolean OR (SELECT id FROM newest) IS NOT DISTINCT FROM $16::text)
+          AND NOT EXISTS (SELECT 1 FROM newer)
+      ), ",
       $($sql),+,
-      ", EXISTS (SELECT 1 FROM fitting), (SELECT id FROM newest)"
+      answer!("put"),
+      ", EXISTS (SELECT 1 FROM fitting), CASE WHEN $15 THEN (SELECT id FROM newest) END, newer.*
+      FROM (SELECT 1) AS one LEFT JOIN newer ON true"
     )
   };
 }
 
-const PUT: &str = with_place!(put!("place"));
-const PUT_ON_KEY: &str = with_place!(on_key!("place", "$13", "$14", "$15"));
-const PUT_ON_NEW_KEY: &str = with_place!(on_new_key!("place", "$13", "$14"));
-const PUT_AFTER: &str = if_newest!(put!("fitting"));
-const PUT_ON_KEY_AFTER: &str = if_newest!(on_key!("fitting", "$14", "$15", "$16"));
-const PUT_ON_NEW_KEY_AFTER: &str = if_newest!(on_new_key!("fitting", "$14", "$15"));
+/// A statement that replaces a checkpoint which has to exist.
+macro_rules! if_stored {
+  ($ground:literal, $($sql:expr),+) => {
+    with_session!($($sql),+, answer!("put"), ", EXISTS (SELECT 1 FROM ", $ground, ")")
+  };
+}
+
+const PUT: &str = if_newest!(with_place, insert!("fitting"));
+const PUT_ON_KEY: &str = if_newest!(with_place, on_key!("fitting", "$17", "$18", "$19"), insert!("ground"));
+const PUT_ON_NEW_KEY: &str = if_newest!(with_place, on_new_key!("fitting", "$17", "$18"), insert!("ground"));
+const ADD: &str = if_newest!(with_session, insert!("fitting"));
+const ADD_ON_KEY: &str = if_newest!(with_session, on_key!("fitting", "$17", "$18", "$19"), insert!("ground"));
+const ADD_ON_NEW_KEY: &str = if_newest!(with_session, on_new_key!("fitting", "$17", "$18"), insert!("ground"));
+const REPLACE: &str = if_stored!("place", replace!("place"));
+const REPLACE_ON_KEY: &str = if_stored!("ground", on_key!("place", "$13", "$14", "$15"), replace!("ground"));
+const REPLACE_ON_NEW_KEY: &str = if_stored!("ground", on_new_key!("place", "$13", "$14"), replace!("ground"));
 
 /// Makes the session if it is not there, and keeps everybody else out of it until the transaction is over: nobody else has a
 /// newest checkpoint then. If it does not admit who writes, or somebody else makes it at the same time, it divides by zero.
@@ -175,10 +211,14 @@ pub const TAKE_SESSION: &str = concat!(
 /// What became of a checkpoint.
 pub enum Outcome {
   Stored,
-  /// What it has to stand on is not there; nothing was done.
+  /// The key is missing, or is not what it was; nothing was done.
   KeyIsGone,
   /// Another one is the newest; nothing was done.
   Conflict(Option<CheckpointId>),
+  /// One of another writer is newer; nothing was done.
+  Behind(CheckpointEntry),
+  /// The checkpoint does not exist; nothing was done.
+  Missing,
 }
 
 /// A checkpoint on its way.
@@ -188,7 +228,7 @@ pub struct Storing<'a> {
   pub fence: Option<i64>,
   pub bytes: &'a [u8],
   pub footing: Option<&'a Footing<'a>>,
-  pub after: &'a After,
+  pub precondition: &'a Precondition,
 }
 
 /// Stores a checkpoint; what is asked for next is asked for at once.
@@ -202,7 +242,7 @@ pub async fn put(
     fence,
     bytes,
     footing,
-    after,
+    precondition,
   } = storing;
   let parts = Parts::of(key, bytes);
   let middle = &*parts.middle.bytes;
@@ -218,66 +258,101 @@ pub async fn put(
       &middle,
     ],
   );
-  let expected = match after {
-    After::Any => None,
-    After::Newest(expected) => Some(expected.as_ref().map(CheckpointId::as_str)),
-  };
-  let (stands_on, known, added) = footing.map_or(("", 0, &[][..]), |footing| {
+  let (base, known, added) = footing.map_or(("", 0, &[][..]), |footing| {
     (footing.key.as_str(), to_signed(footing.known), footing.added)
   });
-  let (plain, after, more): (_, _, Params<'_>) = match footing {
-    None => (PUT, PUT_AFTER, &[]),
-    Some(Footing { known: 0, .. }) => (PUT_ON_NEW_KEY, PUT_ON_NEW_KEY_AFTER, &[&stands_on, &added]),
-    Some(_) => (PUT_ON_KEY, PUT_ON_KEY_AFTER, &[&stands_on, &known, &added]),
+  let (put, add, replace, on_key): (_, _, _, Params<'_>) = match footing {
+    None => (PUT, ADD, REPLACE, &[]),
+    Some(Footing { known: 0, .. }) => (PUT_ON_NEW_KEY, ADD_ON_NEW_KEY, REPLACE_ON_NEW_KEY, &[&base, &added]),
+    Some(_) => (PUT_ON_KEY, ADD_ON_KEY, REPLACE_ON_KEY, &[&base, &known, &added]),
   };
-  let after_that;
-  let (sql, all) = match &expected {
-    None => (plain, [&params, more].concat()),
-    Some(expected) => (after, [&params, &[expected as _][..], more].concat()),
+  let (must_be_newest, newest) = match precondition {
+    Precondition::Newest(newest) => (true, newest),
+    Precondition::None | Precondition::Exists => (false, &Newest::default()),
+  };
+  let later: Vec<_> = newest.later.iter().map(CheckpointId::as_str).collect();
+  let has_parent = newest.parent != Parent::Any;
+  let parent = match &newest.parent {
+    Parent::Checkpoint(parent) => Some(parent.as_str()),
+    Parent::Any | Parent::Missing => None,
+  };
+  let conditions: Params<'_> = &[&must_be_newest, &later, &has_parent, &parent];
+  let (sql, all) = if **precondition == Precondition::Exists {
+    (replace, [&params, on_key].concat())
+  } else {
+    let put = if parent.is_some() { add } else { put };
+    (put, [&params, conditions, on_key].concat())
   };
   let mut changes = vec![(sql, &all[..])];
-  if expected.is_some() {
-    changes.insert(0, (TAKE_SESSION, &all[..2]));
+  if has_parent {
+    let lock = if parent.is_some() { LOCK_SESSION } else { TAKE_SESSION };
+    changes.insert(0, (lock, &all[..2]));
   }
-  let rows = match connection.change_and_ask(&changes, questions).await {
-    Ok((answers, answered)) => {
-      after_that = answered;
-      Ok(answers.into_iter().last().unwrap_or_default())
-    }
-    Err(failure) => {
-      after_that = Vec::new();
-      Err(failure)
-    }
+  let (rows, answered) = match connection.change_and_ask(&changes, questions).await {
+    Ok((answers, answered)) => (Ok(answers.into_iter().last().unwrap_or_default()), answered),
+    Err(failure) => (Err(failure), Vec::new()),
   };
-  let conflict = match (&expected, &rows) {
-    (Some(_), Ok(rows)) => conflict(rows)?,
-    _ => None,
+  let refusal = match &rows {
+    Ok(rows) => refusal(rows, precondition)?,
+    // The session does not exist.
+    Err(_) => Outcome::Conflict(None),
   };
-  let outcome = if leases::placed(connection, key.of, *fence, rows).await? {
+  let is_stored = if **precondition == Precondition::Exists || parent.is_some() {
+    match rows {
+      Err(failure) if is_denied(&failure) => {
+        leases::explain(connection, key.of, *fence).await?;
+        false
+      }
+      rows => leases::let_in(connection, key.of, *fence, &rows?).await?,
+    }
+  } else {
+    leases::placed(connection, key.of, *fence, rows).await?
+  };
+  let outcome = if is_stored {
+    Outcome::Stored
+  } else if connection.is_repeat
+    && matches!(refusal, Outcome::Conflict(_) | Outcome::Behind(_))
+    && is_there(connection, key).await?
+  {
+    // An earlier attempt, whose answer did not arrive, has stored it.
     Outcome::Stored
   } else {
-    match conflict {
-      // An attempt that nobody answered may have stored it.
-      Some(_) if connection.is_repeat && is_there(connection, key).await? => Outcome::Stored,
-      Some(conflict) => conflict,
-      None => Outcome::KeyIsGone,
-    }
+    refusal
   };
-  Ok((outcome, after_that))
+  Ok((outcome, answered))
 }
 
-/// What is in the way, if the newest is not the one that was expected.
-fn conflict(rows: &[Row]) -> Result<Option<Outcome>, Failure> {
+/// Why nothing was stored, if nothing was.
+fn refusal(rows: &[Row], precondition: &Precondition) -> Result<Outcome, Failure> {
   let row = rows.first().ok_or(Failure::Overtaken)?;
-  if row.try_get(2)? {
-    return Ok(None);
+  let is_fitting: bool = row.try_get(2)?;
+  if *precondition == Precondition::Exists {
+    // Without a session there is nothing to be based on either.
+    let has_session: bool = row.try_get(0)?;
+    let is_missing = is_fitting || !has_session;
+    return Ok(if is_missing {
+      Outcome::Missing
+    } else {
+      Outcome::KeyIsGone
+    });
+  }
+  if is_fitting {
+    return Ok(Outcome::KeyIsGone);
   }
   let newest = row.try_get::<_, Option<&str>>(3)?;
   let newest = newest.map(CheckpointId::parse).transpose()?;
-  Ok(Some(Outcome::Conflict(newest)))
+  if let Precondition::Newest(Newest { parent, .. }) = precondition
+    && !parent.accepts(newest.as_ref())
+  {
+    return Ok(Outcome::Conflict(newest));
+  }
+  // A name that no store gives cannot be passed by an id.
+  let is_newer = row.try_get::<_, Option<&str>>(4)?.is_some();
+  let newer = if is_newer { lists::entry(row, 4)? } else { None };
+  Ok(newer.map_or(Outcome::KeyIsGone, Outcome::Behind))
 }
 
 async fn is_there(connection: &Connection, key: &Key<'_>) -> Result<bool, Failure> {
-  let sql = where_key!("SELECT 1 FROM waymark.checkpoints");
-  Ok(!connection.query(sql, &key.with(&[])).await?.is_empty())
+  let sql = where_id!("SELECT 1 FROM waymark.checkpoints");
+  Ok(!connection.query(sql, &key.with(&[])[..3]).await?.is_empty())
 }

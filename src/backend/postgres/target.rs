@@ -150,12 +150,18 @@ fn checked_schema(schema: String) -> Result<String, Objection> {
   let is_plain = schema.bytes().next().is_some_and(is_letter)
     && schema.bytes().all(|byte| is_letter(byte) || byte.is_ascii_digit())
     && schema.len() <= MAX_SCHEMA_BYTES;
-  if is_plain && !schema.to_ascii_lowercase().starts_with("pg_") {
+  let lower = schema.to_ascii_lowercase();
+  if lower.starts_with("pg_") || lower == "information_schema" {
+    return Err(
+      "its schema is one of the server's own. Give the store a schema of its own, such as schema=waymark".into(),
+    );
+  }
+  if is_plain {
     return Ok(schema);
   }
   Err(format!(
-    "its schema is not a name of up to {MAX_SCHEMA_BYTES} letters, digits and underscores that begins with none of \
-     \"pg_\" and digits"
+    "its schema is not a name of up to {MAX_SCHEMA_BYTES} letters, digits and underscores that does not begin with a \
+     digit"
   ))
 }
 

@@ -9,7 +9,9 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme};
+use rustls::{
+  CertificateError, ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme,
+};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// Whom the client believes to be the server.
@@ -111,17 +113,31 @@ impl Authorities {
     now: UnixTime,
   ) -> Result<(), TlsError> {
     let parsed = ParsedCertificate::try_from(certificate)?;
-    // One that is its own authority, as servers make for themselves, is trusted if it is the very one that was given.
+    let algorithms = provider.signature_verification_algorithms.all;
+    let verified = verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots, intermediates, now, algorithms);
+    // A certificate that a server made for itself is trusted if it is the very one that was given, though it is marked as that of
+    // an authority. Its validity is checked before everything else.
     let is_given = self.certificates.iter().any(|given| given == certificate);
-    if !is_given {
-      let algorithms = provider.signature_verification_algorithms.all;
-      verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots, intermediates, now, algorithms)?;
+    match verified {
+      Err(error) if !is_given || is_about_time(&error) => return Err(error),
+      _ => {}
     }
     if self.is_for_host {
       verify_server_name(&parsed, host)?;
     }
     Ok(())
   }
+}
+
+/// Whether a certificate is refused because it is not valid yet or any more, or because that cannot be read.
+fn is_about_time(error: &TlsError) -> bool {
+  use CertificateError::{BadEncoding, Expired, ExpiredContext, NotValidYet, NotValidYetContext};
+  matches!(
+    error,
+    TlsError::InvalidCertificate(
+      BadEncoding | Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. }
+    )
+  )
 }
 
 impl ServerCertVerifier for Believing {

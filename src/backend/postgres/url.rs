@@ -12,12 +12,8 @@ const SCHEMES: [&str; 2] = ["postgres", "postgresql"];
 
 /// Whether a location means this backend, whatever is wrong with it.
 pub fn is_url(location: &str) -> bool {
-  let scheme = location.trim_start().split_once(':').map(|(scheme, _)| scheme);
-  scheme.is_some_and(is_scheme)
-}
-
-fn is_scheme(text: &str) -> bool {
-  SCHEMES.iter().any(|scheme| text.eq_ignore_ascii_case(scheme))
+  let scheme = location.split_once(':').map(|(scheme, _)| scheme);
+  scheme.is_some_and(|scheme| SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)))
 }
 
 /// Why a URL cannot be used, without a piece of it.
@@ -35,8 +31,8 @@ pub struct Parts<'a> {
 impl<'a> Parts<'a> {
   pub fn of(url: &'a str) -> Result<Self, Objection> {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
-    if !is_scheme(scheme) {
-      return Err("it does not begin with \"postgres://\"".into());
+    if !SCHEMES.contains(&scheme) {
+      return Err("it does not begin with \"postgres://\", in small letters".into());
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);

@@ -1,7 +1,9 @@
 //! The operations of a place, on a database.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
+use rusqlite::Connection;
 use uuid::Uuid;
 
 use super::checkpoints::Key;
@@ -9,11 +11,13 @@ use super::failure::Refusal;
 use super::writer::{Operation, Writer};
 use super::{Contents, Label, Place, SqliteBackend, checkpoints, documents, keys, leases, queue, schema, sessions};
 use crate::backend::{
-  Acquired, After, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Content, Document, Encoding, Fences, Item,
-  Lease, Peeked, Put, Series, Supply, Surplus, Usage, Wanted,
+  Acquired, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Condition, Content, DeletedSession, Document,
+  Encoding, Fences, IsLabelled, Item, LabelsChange, Lease, Peeked, Put, Series, Supply, Surplus, Usage, Wanted,
 };
+use crate::clock::now_ms;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
+use crate::weakened;
 
 impl Backend for SqliteBackend {
   fn location(&self) -> String {
@@ -25,6 +29,7 @@ impl Backend for SqliteBackend {
   }
 
   fn initialize(&self) -> Result<()> {
+    let deadline = Instant::now() + self.settings.timeout;
     self.queue.exclusively(|writer| {
       if writer.as_ref().is_none_or(Writer::has_moved) {
         self.readers.forget();
@@ -33,9 +38,23 @@ impl Backend for SqliteBackend {
         if self.settings.must_exist && !self.path.metadata().is_ok_and(|file| file.len() > 0) {
           return Err(Error::no_store(&self.location()));
         }
-        *writer = Some(Writer::open(&self.path, self.settings.durability, self.patience)?);
+        *writer = Some(Writer::open(&self.path, self.settings.durability, deadline)?);
       }
       Ok(())
+    })
+  }
+
+  fn rest(&self) -> Result<()> {
+    if weakened::by("wal-left") {
+      return Ok(());
+    }
+    self.queue.exclusively(|writer| {
+      // The readers go first: the last connection that is closed removes the log.
+      self.readers.forget();
+      match writer.take().map(Writer::close) {
+        Some(Err(refusal)) => Err(refusal.to_error("move the log of the closed database into", &self.location())),
+        _ => Ok(()),
+      }
     })
   }
 
@@ -85,6 +104,45 @@ impl Backend for SqliteBackend {
     Ok(self.give_back(&self.name_of_session(session)).err())
   }
 
+  fn delete_session_if(
+    &self,
+    session: &SessionId,
+    limit: u64,
+    condition: &mut Condition<'_>,
+  ) -> Result<Option<DeletedSession>> {
+    let name = self.name_of_session(session);
+    let label = Label {
+      doing: "delete",
+      name: name.clone(),
+    };
+    let (key, fence) = (documents::Key::new(session, Item::SESSION), self.fences.of(session));
+    let is_deleted = self.queue.exclusively(|writer| {
+      let writer = writer.as_mut().ok_or_else(queue::not_open)?;
+      let mut run = |connection: &_| {
+        leases::admitted(connection, session, fence, || {
+          let document = documents::read(connection, &key, limit)?;
+          let document = document.map(|document| document.within(&self.name_of(session, Item::SESSION), limit));
+          if !condition(document.transpose()?.as_deref())? {
+            return Ok(false);
+          }
+          sessions::remove(connection, session.as_str())?;
+          leases::forget(connection, session, fence)?;
+          Ok(true)
+        })
+      };
+      let mut operations = [Operation {
+        label: &label,
+        must_last: true,
+        run: &mut run,
+      }];
+      writer.commit(&mut operations).pop().unwrap_or(Ok(false))
+    });
+    let is_deleted = is_deleted.inspect_err(|error| self.fences.observe(error))?;
+    Ok(is_deleted.then(|| DeletedSession {
+      left: self.give_back(&name).err(),
+    }))
+  }
+
   fn found(&self, session: &SessionId, supply: &mut Supply<'_>) -> Result<bool> {
     let label = Label {
       doing: "create",
@@ -121,7 +179,9 @@ impl Backend for SqliteBackend {
         run: &mut run,
       }];
       let outcome = writer.commit(&mut operations).pop();
-      outcome.unwrap_or(Ok(false))
+      outcome
+        .unwrap_or(Ok(false))
+        .inspect_err(|error| self.fences.observe(error))
     })
   }
 
@@ -153,16 +213,14 @@ impl Backend for SqliteBackend {
     let place = Place::of(&series.session, item);
     let addition = new.footing.map(|footing| keys::Addition::new(series, footing));
     let key = addition.as_ref().map(keys::Addition::look);
-    let (row, after) = (series.clone(), new.after.clone());
+    let (row, precondition) = (series.clone(), new.precondition.clone());
+    let entry = CheckpointEntry::new(id.clone(), new.encoding, now_ms);
     let outcome = Arc::new(Mutex::new(Put::KeyIsGone));
     let told = Arc::clone(&outcome);
     self.submit(&series.session, label, true, move |connection| {
-      let newest = match after {
-        After::Any => None,
-        After::Newest(_) => checkpoints::newest(connection, &row)?,
-      };
-      let put = match (after.conflict(newest.as_ref().map(|newest| &newest.id)), &addition) {
-        (Some(conflict), _) => conflict,
+      let refusal = checkpoints::refusal(connection, &row, &entry, &precondition)?;
+      let put = match (refusal, &addition) {
+        (Some(refusal), _) => refusal,
         (None, Some(addition)) if !addition.apply(connection)? => Put::KeyIsGone,
         (None, _) => {
           place.put(connection, &bytes)?;
@@ -215,32 +273,16 @@ impl Backend for SqliteBackend {
   }
 
   fn update(&self, session: &SessionId, document: Document, limit: u64, change: &mut Change<'_>) -> Result<()> {
-    let item = Item::Document(document);
-    let label = self.label("write", session, item);
-    let key = documents::Key::new(session, item);
-    // On this thread: what the caller does in between is its own.
-    self.queue.exclusively(|writer| {
-      let writer = writer.as_mut().ok_or_else(queue::not_open)?;
-      let mut run = |connection: &_| {
-        leases::admitted(connection, session, self.fences.of(session), || {
-          let old = documents::read(connection, &key, limit)?;
-          let old = old.map(|old| old.within(&label.name, limit)).transpose()?;
-          let Some(bytes) = change(old)? else {
-            return Ok(false);
-          };
-          documents::replace(connection, session, document, &bytes, self.settings.keep_previous)?;
-          Ok(true)
-        })
-      };
-      let mut operations = [Operation {
-        label: &label,
-        must_last: true,
-        run: &mut run,
-      }];
-      writer
-        .commit(&mut operations)
-        .into_iter()
-        .try_for_each(|outcome| outcome.map(drop))
+    self.update_with(session, document, limit, &mut |old, _| Ok(change(old)?.map(Some)))
+  }
+
+  fn update_labels(&self, session: &SessionId, limit: u64, change: &mut LabelsChange<'_>) -> Result<()> {
+    let series = Series::from(session);
+    self.update_with(session, Document::Labels, limit, &mut |old, connection| {
+      let entries = checkpoints::list(connection, &series);
+      let name = || self.name_of_session(session);
+      let entries = entries.map_err(|error| Refusal::from(error).to_error("read", &name()))?;
+      Ok(change(old, &entries)?.map(|labels| labels.document))
     })
   }
 
@@ -280,10 +322,19 @@ impl Backend for SqliteBackend {
     self.submit(session, label, true, move |connection| Ok(place.remove(connection)?))
   }
 
-  fn retire(&self, series: &Series, entry: &CheckpointEntry) -> Result<bool> {
-    let key = Key::of(series, entry);
+  fn retire(&self, series: &Series, entry: &CheckpointEntry, spare: Option<IsLabelled>) -> Result<bool> {
+    let (key, id) = (Key::of(series, entry), entry.id.clone());
     let label = self.label("delete", &series.session, series.item_of(entry));
-    let retire = move |connection: &_| Ok(checkpoints::retire(connection, &key)?);
+    let labels = documents::Key::new(&series.session, Item::LABELS);
+    let retire = move |connection: &_| {
+      if let Some(is_labelled) = spare
+        && let Some(Contents::Bytes(labels)) = documents::read(connection, &labels, u64::MAX)?
+        && is_labelled(&labels, &id)
+      {
+        return Ok(false);
+      }
+      Ok(checkpoints::retire(connection, &key)?)
+    };
     self.submit(&series.session, label, false, retire)
   }
 
@@ -332,6 +383,13 @@ impl Backend for SqliteBackend {
     self.read_with(
       || self.name_of_session(&series.session),
       |connection| Ok(checkpoints::list(connection, series)?),
+    )
+  }
+
+  fn find(&self, series: &Series, id: &CheckpointId) -> Result<Option<CheckpointEntry>> {
+    self.read_with(
+      || self.name_of_session(&series.session),
+      |connection| Ok(checkpoints::find(connection, series, id)?),
     )
   }
 
@@ -386,6 +444,53 @@ impl Backend for SqliteBackend {
   }
 
   fn leases(&self) -> Result<Vec<(SessionId, Lease)>> {
-    self.read_with(|| self.location(), |connection| Ok(leases::list(connection)?))
+    self.read_with(|| self.location(), leases::list)
+  }
+}
+
+/// A [`Change`] that reads more in the same transaction.
+/// The inner `None` removes the document.
+type ChangeWith<'a> = dyn FnMut(Option<Vec<u8>>, &Connection) -> Result<Option<Option<Vec<u8>>>> + 'a;
+
+impl SqliteBackend {
+  /// Replaces a document in one transaction with what `change` reads.
+  fn update_with(
+    &self,
+    session: &SessionId,
+    document: Document,
+    limit: u64,
+    change: &mut ChangeWith<'_>,
+  ) -> Result<()> {
+    let item = Item::Document(document);
+    let label = self.label("write", session, item);
+    let key = documents::Key::new(session, item);
+    // On this thread: the caller's function is not sent to another.
+    self.queue.exclusively(|writer| {
+      let writer = writer.as_mut().ok_or_else(queue::not_open)?;
+      let mut run = |connection: &_| {
+        leases::admitted(connection, session, self.fences.of(session), || {
+          let old = documents::read(connection, &key, limit)?;
+          let old = old.map(|old| old.within(&label.name, limit)).transpose()?;
+          let Some(bytes) = change(old, connection)? else {
+            return Ok(false);
+          };
+          match bytes {
+            Some(bytes) => documents::replace(connection, session, document, &bytes, self.settings.keep_previous)?,
+            None => drop(documents::remove(connection, &key)?),
+          }
+          Ok(true)
+        })
+      };
+      let mut operations = [Operation {
+        label: &label,
+        must_last: true,
+        run: &mut run,
+      }];
+      writer
+        .commit(&mut operations)
+        .into_iter()
+        .try_for_each(|outcome| outcome.map(drop))
+        .inspect_err(|error| self.fences.observe(error))
+    })
   }
 }

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Result, Row, ToSql, params
 use super::contents::Contents;
 use super::keys;
 use super::sessions::{self, ids};
-use crate::backend::{CheckpointEntry, Encoding, Peek, Series, Surplus, Wanted, time_in_id};
+use crate::backend::{CheckpointEntry, Encoding, Parent, Peek, Precondition, Put, Series, Surplus, Wanted, time_in_id};
 use crate::clock::now_ms;
 use crate::format::delta::Reference;
 use crate::format::info::{HEAD_BYTES, TAIL_BYTES};
@@ -26,6 +26,41 @@ macro_rules! where_key {
     concat!($sql, " WHERE id = ?1 AND session = ?2 AND agent = ?3 AND encoding = ?4")
   };
 }
+
+/// The condition for a checkpoint in whatever encoding; the first three parameters of a [`Key`] are bound to it. Without statistics,
+/// SQLite would look through all checkpoints of the series in the other index, which covers more columns.
+macro_rules! where_id {
+  ($sql:literal) => {
+    concat!(
+      $sql,
+      " INDEXED BY sqlite_autoindex_checkpoints_1 WHERE id = ?1 AND session = ?2 AND agent = ?3"
+    )
+  };
+}
+
+/// Stores a checkpoint. Of one id, all encodings are pinned, or none.
+const PUT: &str = concat!(
+  "INSERT INTO checkpoints (id, session, agent, encoding, made_at, pinned, size, head, tail, middle, key)
+    VALUES (?1, ?2, ?3, ?4, ?5, EXISTS (",
+  where_id!("SELECT 1 FROM checkpoints"),
+  " AND pinned), ?6, ?7, ?8, ?9, ?10)
+    ON CONFLICT DO UPDATE SET made_at = excluded.made_at, size = excluded.size,
+      head = excluded.head, tail = excluded.tail, middle = excluded.middle, key = excluded.key"
+);
+const REMOVE_OTHERS: &str = concat!(
+  where_id!("DELETE FROM checkpoints"),
+  " AND encoding <> ?4 RETURNING key"
+);
+const REMOVE: &str = concat!(where_id!("DELETE FROM checkpoints"), " RETURNING key");
+const RETIRE: &str = concat!(where_id!("DELETE FROM checkpoints"), " AND NOT pinned RETURNING key");
+const SET_PINNED: &str = concat!(
+  "UPDATE checkpoints INDEXED BY sqlite_autoindex_checkpoints_1 SET pinned = ?4 ",
+  "WHERE id = ?1 AND session = ?2 AND agent = ?3"
+);
+
+/// What looks up one checkpoint.
+#[cfg(test)]
+pub const BY_ID: [&str; 6] = [PUT, REMOVE_OTHERS, REMOVE, RETIRE, SET_PINNED, FIND];
 
 impl Key {
   pub fn new(session: &SessionId, agent: Option<&AgentId>, id: &CheckpointId, encoding: Encoding) -> Self {
@@ -61,26 +96,19 @@ fn number_of(encoding: Encoding) -> u8 {
   }
 }
 
-/// Stores a checkpoint in three parts. The first two are what a list needs to see.
+/// Stores a checkpoint in three parts, in place of the same in any encoding. The first two parts are what a list needs to see.
 pub fn put(connection: &Connection, key: &Key, bytes: &[u8]) -> Result<()> {
   sessions::add(connection, &key.session)?;
   let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES));
   let (middle, tail) = rest.split_at(rest.len().saturating_sub(TAIL_BYTES));
-  // Of one id, all encodings are pinned, or none.
-  let sql = "INSERT INTO checkpoints (id, session, agent, encoding, made_at, pinned, size, head, tail, middle, key)
-    VALUES (?1, ?2, ?3, ?4, ?5,
-      EXISTS (SELECT 1 FROM checkpoints WHERE id = ?1 AND session = ?2 AND agent = ?3 AND pinned),
-      ?6, ?7, ?8, ?9, ?10)
-    ON CONFLICT DO UPDATE SET made_at = excluded.made_at, size = excluded.size,
-      head = excluded.head, tail = excluded.tail, middle = excluded.middle, key = excluded.key";
   let made_at = time_in_id(&key.id).unwrap_or_else(now_ms);
   let size = bytes.len();
   let stands_on = (key.encoding == number_of(Encoding::Delta)).then(|| Reference::of(bytes));
   let stands_on = stands_on.flatten().map(|reference| reference.key.to_string());
   connection
-    .prepare_cached(sql)?
+    .prepare_cached(PUT)?
     .execute(&*key.with(&[&made_at, &size, &head, &tail, &middle, &stands_on]))?;
-  Ok(())
+  delete(connection, key, REMOVE_OTHERS, &key.with(&[])).map(drop)
 }
 
 /// Stores a checkpoint of a session that is being made, with what else is known of it.
@@ -90,9 +118,8 @@ pub fn add(connection: &Connection, key: &Key, bytes: &[u8], made_at: Option<u64
     set_made_at(connection, key, made_at)?;
   }
   if is_pinned {
-    let sql = "UPDATE checkpoints SET pinned = TRUE WHERE id = ?1 AND session = ?2 AND agent = ?3";
-    let mut statement = connection.prepare_cached(sql)?;
-    statement.execute([&key.id, &key.session, &key.agent])?;
+    let mut statement = connection.prepare_cached(SET_PINNED)?;
+    statement.execute(params![key.id, key.session, key.agent, true])?;
   }
   Ok(())
 }
@@ -138,31 +165,24 @@ pub fn peek(connection: &Connection, key: &Key, head: usize, tail: usize) -> Res
   }
 }
 
-/// Removes it, and the key that it was the last one to stand on.
+/// Removes it, in whatever encoding, and its key if nothing else is based on that.
 pub fn remove(connection: &Connection, key: &Key) -> Result<bool> {
-  delete(
-    connection,
-    key,
-    concat!(where_key!("DELETE FROM checkpoints"), " RETURNING key"),
-  )
+  delete(connection, key, REMOVE, &key.with(&[])[..3])
 }
 
 /// The same, unless it is pinned.
 pub fn retire(connection: &Connection, key: &Key) -> Result<bool> {
-  let sql = concat!(where_key!("DELETE FROM checkpoints"), " AND NOT pinned RETURNING key");
-  delete(connection, key, sql)
+  delete(connection, key, RETIRE, &key.with(&[])[..3])
 }
 
-fn delete(connection: &Connection, key: &Key, sql: &str) -> Result<bool> {
+fn delete(connection: &Connection, key: &Key, sql: &str, params: &[&dyn ToSql]) -> Result<bool> {
   let mut statement = connection.prepare_cached(sql)?;
-  let deleted = statement.query_row(&*key.with(&[]), |row| row.get::<_, Option<String>>(0));
-  let Some(stood_on) = deleted.optional()? else {
-    return Ok(false);
-  };
-  if let Some(stood_on) = stood_on {
-    keys::release(connection, &key.session, &key.agent, &stood_on)?;
+  let deleted = statement.query_map(params, |row| row.get::<_, Option<String>>(0))?;
+  let deleted = deleted.collect::<Result<Vec<_>>>()?;
+  for base in deleted.iter().flatten() {
+    keys::release(connection, &key.session, &key.agent, base)?;
   }
-  Ok(true)
+  Ok(!deleted.is_empty())
 }
 
 pub fn set_made_at(connection: &Connection, key: &Key, made_at: u64) -> Result<bool> {
@@ -171,9 +191,8 @@ pub fn set_made_at(connection: &Connection, key: &Key, made_at: u64) -> Result<b
 }
 
 pub fn set_pinned(connection: &Connection, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool> {
-  let sql = "UPDATE checkpoints SET pinned = ?4 WHERE id = ?1 AND session = ?2 AND agent = ?3";
   let agent = agent_text(series.agent.as_ref());
-  let mut statement = connection.prepare_cached(sql)?;
+  let mut statement = connection.prepare_cached(SET_PINNED)?;
   Ok(statement.execute(params![id.as_str(), series.session.as_str(), agent, is_pinned])? > 0)
 }
 
@@ -203,12 +222,21 @@ macro_rules! list {
 
 const ALL: &str = list!("", "");
 const NEWEST: &str = list!("", "LIMIT 1");
-const UNPINNED: &str = list!("AND NOT pinned", "LIMIT -1 OFFSET ?3");
+/// Those that retention may remove, beyond so many of the newest; oldest first, so that those that stay are not read.
+const BEYOND: &str = "
+  SELECT id, encoding, made_at, pinned FROM checkpoints WHERE session = ?1 AND agent = ?2 AND NOT pinned
+  ORDER BY made_at, id, encoding
+  LIMIT max(0, coalesce((SELECT count FROM unpinned WHERE session = ?1 AND agent = ?2), 0) - ?3)";
+const NEWER: &str = list!("AND (made_at, id) > (?3, ?4)", "");
+const FIND: &str = concat!(
+  where_id!("SELECT id, encoding, made_at, pinned FROM checkpoints"),
+  " ORDER BY encoding LIMIT 1"
+);
 const AGENTS: &str = "SELECT DISTINCT agent FROM checkpoints WHERE session = ?1 AND agent > '' ORDER BY agent";
 const SESSIONS: &str = "SELECT DISTINCT session FROM checkpoints WHERE id = ?1 AND agent = '' ORDER BY session";
 
 #[cfg(test)]
-pub const LISTS: [&str; 5] = [ALL, NEWEST, UNPINNED, AGENTS, SESSIONS];
+pub const LISTS: [&str; 6] = [ALL, NEWEST, BEYOND, NEWER, AGENTS, SESSIONS];
 
 pub fn list(connection: &Connection, series: &Series) -> Result<Vec<CheckpointEntry>> {
   let (session, agent) = texts(series);
@@ -220,14 +248,47 @@ pub fn newest(connection: &Connection, series: &Series) -> Result<Option<Checkpo
   Ok(entries(connection, NEWEST, params![session, agent])?.pop())
 }
 
+/// The checkpoint in the encoding that it has now.
+pub fn find(connection: &Connection, series: &Series, id: &CheckpointId) -> Result<Option<CheckpointEntry>> {
+  let (session, agent) = texts(series);
+  Ok(entries(connection, FIND, params![id.as_str(), session, agent])?.pop())
+}
+
+/// Why a checkpoint cannot be stored.
+pub fn refusal(
+  connection: &Connection,
+  series: &Series,
+  entry: &CheckpointEntry,
+  precondition: &Precondition,
+) -> Result<Option<Put>> {
+  match precondition {
+    Precondition::None => Ok(None),
+    Precondition::Exists => Ok(find(connection, series, &entry.id)?.is_none().then_some(Put::Missing)),
+    Precondition::Newest(newest) => {
+      let (session, agent) = texts(series);
+      let mut present = entries(
+        connection,
+        NEWER,
+        params![session, agent, entry.made_at, entry.id.as_str()],
+      )?;
+      if present.is_empty() && newest.parent != Parent::Any {
+        present.extend(self::newest(connection, series)?);
+      }
+      Ok(newest.refusal(entry, &mut present.iter()))
+    }
+  }
+}
+
 pub fn surplus(connection: &Connection, series: &Series, wanted: Wanted) -> Result<Surplus> {
   let (session, agent) = texts(series);
   let newest = newest(connection, series)?;
   let entries = match wanted {
     Wanted::Beyond(keep) => {
-      // Nobody has more than that.
+      // More than that cannot be stored.
       let keep = i64::try_from(keep).unwrap_or(i64::MAX);
-      entries(connection, UNPINNED, params![session, agent, keep])?
+      let mut beyond = entries(connection, BEYOND, params![session, agent, keep])?;
+      beyond.reverse();
+      beyond
     }
     Wanted::All => list(connection, series)?,
   };

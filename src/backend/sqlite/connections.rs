@@ -98,18 +98,17 @@ pub fn open(path: &Path, access: OpenFlags, wait: Duration) -> Result<Connection
   Ok(connection)
 }
 
-/// Tries again for as long as somebody else holds the lock. SQLite's own waiting looks ten times a second in the end:
+/// Tries again until the deadline while another process holds the lock; at least once. SQLite's own waiting looks ten times a second in the end:
 /// beside a process that writes without a pause it could miss every moment in which the lock is free.
 pub fn patiently<T, E>(
-  patience: Duration,
+  deadline: Instant,
   is_busy: impl Fn(&E) -> bool,
   mut attempt: impl FnMut() -> Result<T, E>,
 ) -> Result<T, E> {
   const PAUSE: Duration = Duration::from_millis(1);
-  let begin = Instant::now();
   loop {
     match attempt() {
-      Err(error) if is_busy(&error) && begin.elapsed() < patience => thread::sleep(PAUSE),
+      Err(error) if is_busy(&error) && Instant::now() < deadline => thread::sleep(PAUSE),
       answer => return answer,
     }
   }

@@ -22,8 +22,8 @@ pub struct Refusal {
   message: String,
 }
 
-const LOCKED: &str = "the database is locked: another process has kept it locked for longer than this one waits. Try \
-  again when it is done, or end it if it hangs";
+const LOCKED: &str = "the database is locked: another process has kept it locked for longer than timeoutMs. If that \
+  process is stopped, resume it or end it; otherwise try again";
 
 impl Failure {
   /// `doing` is a verb phrase without its object.
@@ -96,6 +96,9 @@ impl Refusal {
         let message =
           format!("{name} has more bytes than a database can hold in one row. A directory has no such limit");
         Error::new(Code::TooLarge, message).because(self.to_io())
+      }
+      ErrorCode::DatabaseBusy | ErrorCode::FileLockingProtocolFailed => {
+        Error::busy(doing, Path::new(name), self.to_io())
       }
       _ => Error::io(doing, Path::new(name), self.to_io()),
     }

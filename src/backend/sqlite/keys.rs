@@ -5,7 +5,7 @@ use rusqlite::{Connection, Result, params};
 use super::checkpoints::agent_text;
 use super::contents::Contents;
 use super::sessions;
-use crate::backend::{Footing, Look, Series, is_beginning};
+use crate::backend::{Footing, KeyMerge, Look, Series};
 use crate::id::{AgentId, CheckpointId, SessionId};
 
 /// What names one key, in words of its own: an operation may run on another thread.
@@ -64,11 +64,18 @@ impl Addition {
   /// The answer is whether the key is there now, with all that a delta needs.
   pub fn apply(&self, connection: &Connection) -> Result<bool> {
     if self.known == 0 {
-      let there = read(connection, &self.key, u64::MAX)?;
-      if !matches!(there, Some(Contents::Bytes(there)) if is_beginning(&self.added, &there)) {
-        put(connection, &self.key, &self.added)?;
-      }
-      return Ok(true);
+      let present = match read(connection, &self.key, u64::MAX)? {
+        Some(Contents::Bytes(present)) => Some(present),
+        Some(Contents::TooLarge(_)) | None => None,
+      };
+      return Ok(match KeyMerge::of(&self.added, present.as_deref()) {
+        KeyMerge::Write => {
+          put(connection, &self.key, &self.added)?;
+          true
+        }
+        KeyMerge::Keep => true,
+        KeyMerge::Refuse => false,
+      });
     }
     if self.key.size(connection)? < self.known {
       return Ok(false);

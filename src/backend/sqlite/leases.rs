@@ -1,12 +1,14 @@
 //! Who owns a session, as rows.
 
-use rusqlite::{Connection, OptionalExtension, Result, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::failure::Failure;
 use crate::backend::lease::{self, Record};
 use crate::backend::{Acquired, Claim, Lease};
 use crate::clock::now_ms;
 use crate::id::SessionId;
+
+type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// Does what changes a session, or refuses it, in the transaction that makes the change. What changes nothing ends no lease.
 pub fn admitted<T>(
@@ -70,39 +72,61 @@ pub fn forget(connection: &Connection, session: &SessionId, fence: Option<u64>) 
 
 /// Those that somebody holds, in the order of the sessions.
 pub fn list(connection: &Connection) -> Result<Vec<(SessionId, Lease)>> {
-  let sql = "SELECT number, owner, expires_at, session FROM leases WHERE expires_at > ?1 ORDER BY session";
+  let sql = "SELECT number, owner, expires_at, began_at, session FROM leases WHERE expires_at > ?1 ORDER BY session";
   let now = now_ms();
   let mut statement = connection.prepare_cached(sql)?;
   let mut rows = statement.query([now])?;
   let mut leases = Vec::new();
   while let Some(row) = rows.next()? {
-    // What is no id was put there by somebody else.
-    if let Ok(session) = SessionId::parse(row.get_ref(3)?.as_str()?) {
-      leases.push((session, record(row)?.lease(now)));
+    // Skip names that are not valid ids, and damaged records: a write to their session reports them.
+    let Some(session) = row.get_ref(4)?.as_str().ok().and_then(|id| SessionId::parse(id).ok()) else {
+      continue;
+    };
+    if let Ok(record) = record(row)
+      .map_err(Failure::from)
+      .and_then(|record| checked(record, &session))
+      && record.is_held(now)
+    {
+      leases.push((session, record.lease(now)));
     }
   }
   Ok(leases)
 }
 
 fn read(connection: &Connection, session: &SessionId) -> Result<Option<Record>> {
-  let sql = "SELECT number, owner, expires_at FROM leases WHERE session = ?1";
+  let sql = "SELECT number, owner, expires_at, began_at FROM leases WHERE session = ?1";
   let mut statement = connection.prepare_cached(sql)?;
-  statement.query_row([session.as_str()], record).optional()
+  let record = statement.query_row([session.as_str()], record).optional()?;
+  record.map(|record| checked(record, session)).transpose()
 }
 
-fn record(row: &Row<'_>) -> Result<Record> {
+fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
   Ok(Record {
     number: row.get(0)?,
     owner: row.get(1)?,
     expires_at: row.get(2)?,
+    began_at: row.get(3)?,
   })
 }
 
+fn checked(record: Record, session: &SessionId) -> Result<Record> {
+  let name = format!("The lease of session {session}");
+  let remedy = "Delete its row in the table \"leases\" when no process works on that session";
+  Ok(record.checked(&name, remedy)?)
+}
+
 fn write(connection: &Connection, session: &SessionId, record: &Record) -> Result<()> {
-  let sql = "INSERT INTO leases (session, number, owner, expires_at) VALUES (?1, ?2, ?3, ?4)
-    ON CONFLICT DO UPDATE SET number = excluded.number, owner = excluded.owner, expires_at = excluded.expires_at";
+  let sql = "INSERT INTO leases (session, number, owner, expires_at, began_at) VALUES (?1, ?2, ?3, ?4, ?5)
+    ON CONFLICT DO UPDATE SET number = excluded.number, owner = excluded.owner, expires_at = excluded.expires_at,
+      began_at = excluded.began_at";
   let mut statement = connection.prepare_cached(sql)?;
   let expires_at = i64::try_from(record.expires_at).unwrap_or(i64::MAX);
-  statement.execute(params![session.as_str(), record.number, record.owner, expires_at])?;
+  let Record {
+    number,
+    owner,
+    began_at,
+    ..
+  } = record;
+  statement.execute(params![session.as_str(), number, owner, expires_at, began_at])?;
   Ok(())
 }

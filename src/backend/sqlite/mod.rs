@@ -1,7 +1,6 @@
 //! One SQLite database in WAL mode: for many sessions, many writers, and one file to carry.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -28,9 +27,6 @@ use failure::{Failure, Refusal};
 use queue::Queue;
 use writer::{Label, Operation, give_back_pages};
 
-/// How long a call waits for other processes.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 /// After a deletion, so many pages are given back in one transaction: others get their turn in between.
 const PAGES_AT_ONCE: u32 = 512;
 
@@ -38,7 +34,6 @@ const PAGES_AT_ONCE: u32 = 512;
 pub struct SqliteBackend {
   path: PathBuf,
   settings: Settings,
-  patience: Duration,
   /// Closed before the writer, which can then clear the log away.
   readers: Readers,
   queue: Queue,
@@ -49,17 +44,13 @@ impl SqliteBackend {
   /// `path` must be absolute. Nothing is touched before [`super::Backend::initialize`].
   #[must_use]
   pub fn new(path: PathBuf, settings: impl Into<Settings>) -> Self {
-    Self::with_patience(path, settings, PATIENCE)
-  }
-
-  fn with_patience(path: PathBuf, settings: impl Into<Settings>, patience: Duration) -> Self {
+    let settings = settings.into();
     Self {
-      readers: Readers::new(path.clone(), patience),
-      queue: Queue::default(),
+      readers: Readers::new(path.clone(), settings.timeout),
+      queue: Queue::new(settings.timeout),
       fences: Fences::default(),
       path,
-      settings: settings.into(),
-      patience,
+      settings,
     }
   }
 
@@ -96,9 +87,10 @@ impl SqliteBackend {
     mut run: impl FnMut(&Connection) -> Result<bool, Failure> + Send + 'static,
   ) -> Result<bool> {
     let (session, fence) = (session.clone(), self.fences.of(session));
-    self.queue.submit(label, must_last, move |connection| {
+    let done = self.queue.submit(label, must_last, move |connection| {
       leases::admitted(connection, &session, fence, || run(connection))
-    })
+    });
+    done.inspect_err(|error| self.fences.observe(error))
   }
 
   /// On this thread, and durable when it returns: nobody works under a lease that a power cut takes back.
@@ -106,7 +98,7 @@ impl SqliteBackend {
     &self,
     doing: &'static str,
     session: &SessionId,
-    change: impl Fn(&Connection) -> rusqlite::Result<T>,
+    change: impl Fn(&Connection) -> Result<T, Failure>,
   ) -> Result<T> {
     let label = Label {
       doing,

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
@@ -12,8 +13,10 @@ use super::failure::Failure;
 use super::writer::{Label, Operation, Writer};
 use crate::error::{Code, Error, Result};
 
-#[derive(Default)]
 pub struct Queue {
+  /// How long each caller waits for other processes. The time in the queue counts, so that many callers behind one lock do
+  /// not wait for it one after the other.
+  timeout: Duration,
   state: Mutex<State>,
   /// Nobody but the leader touches it.
   writer: Mutex<Option<Writer>>,
@@ -32,6 +35,7 @@ struct State {
 struct Pending {
   label: Label,
   must_last: bool,
+  began: Instant,
   run: Box<AnywhereRun>,
   ticket: Arc<Ticket>,
   is_settled: bool,
@@ -54,6 +58,14 @@ enum Call {
 }
 
 impl Queue {
+  pub fn new(timeout: Duration) -> Self {
+    Self {
+      timeout,
+      state: Mutex::default(),
+      writer: Mutex::default(),
+    }
+  }
+
   /// Waits until the operation is part of a transaction that is committed, or until it has failed.
   pub fn submit(
     &self,
@@ -61,10 +73,11 @@ impl Queue {
     must_last: bool,
     run: impl FnMut(&Connection) -> Result<bool, Failure> + Send + 'static,
   ) -> Result<bool> {
-    let ticket = Arc::new(Ticket::default());
+    let (ticket, began) = (Arc::new(Ticket::default()), Instant::now());
     let pending = Pending {
       label,
       must_last,
+      began,
       run: Box::new(run),
       ticket: Arc::clone(&ticket),
       is_settled: false,
@@ -77,7 +90,7 @@ impl Queue {
     if !leads && let Call::Settled(outcome) = ticket.wait() {
       return outcome;
     }
-    self.lead(|_| ());
+    self.lead(began, |_| ());
     match ticket.wait() {
       Call::Settled(outcome) => outcome,
       Call::Lead => Err(abandoned()),
@@ -86,7 +99,7 @@ impl Queue {
 
   /// Waits for its turn, and has the writer to itself until `work` is done; there is none before it is opened.
   pub fn exclusively<T>(&self, work: impl FnOnce(&mut Option<Writer>) -> T) -> T {
-    let ticket = Arc::new(Ticket::default());
+    let (ticket, began) = (Arc::new(Ticket::default()), Instant::now());
     let leads = {
       let mut state = lock(&self.state);
       if state.is_led {
@@ -97,16 +110,23 @@ impl Queue {
     if !leads {
       ticket.wait();
     }
-    self.lead(work)
+    self.lead(began, work)
   }
 
-  /// Commits what waits, then does `work`.
-  fn lead<T>(&self, work: impl FnOnce(&mut Option<Writer>) -> T) -> T {
+  /// Commits what waits, then does `work` for a caller that has waited since `began`.
+  fn lead<T>(&self, began: Instant, work: impl FnOnce(&mut Option<Writer>) -> T) -> T {
     let _turn = Turn { queue: self };
     let operations = mem::take(&mut lock(&self.state).operations);
     let mut writer = lock(&self.writer);
-    if !operations.is_empty() {
+    // One transaction for all: none of them fails before its own time is over.
+    if let Some(latest) = operations.iter().map(|pending| pending.began).max() {
+      if let Some(writer) = writer.as_mut() {
+        writer.wait_until(latest + self.timeout);
+      }
       commit(writer.as_mut(), operations);
+    }
+    if let Some(writer) = writer.as_mut() {
+      writer.wait_until(began + self.timeout);
     }
     let answer = work(&mut writer);
     // Nobody but the leader waits for this.

@@ -11,7 +11,7 @@ use crate::error::{Code, Error, Result};
 pub const APPLICATION_ID: i32 = 0x7779_6d6b;
 
 /// A new meaning of a table or a column is a new number.
-pub const VERSION: i32 = 3;
+pub const VERSION: i32 = 5;
 
 /// A row is stored in the order of its columns, and a long one goes on in a chain of pages: the large column comes last,
 /// so that those before it are read without the chain, or with its first page. Lists and sums are answered by
@@ -88,8 +88,42 @@ const THIRD: &str = "
   ) STRICT, WITHOUT ROWID;
 ";
 
+/// What the fourth version added: how many checkpoints of a series retention may remove, so that it need not count them. An
+/// id is stored once: of several encodings, which earlier versions could leave, the one that needs no key stays.
+const FOURTH: &str = "
+  DELETE FROM checkpoints AS extra WHERE EXISTS (
+    SELECT 1 FROM checkpoints AS kept
+    WHERE kept.id = extra.id AND kept.session = extra.session AND kept.agent = extra.agent
+      AND kept.encoding < extra.encoding
+  );
+
+  CREATE TABLE unpinned (
+    session TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    PRIMARY KEY (session, agent)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO unpinned SELECT session, agent, count(*) FROM checkpoints WHERE NOT pinned GROUP BY session, agent;
+
+  CREATE TRIGGER checkpoint_inserted AFTER INSERT ON checkpoints WHEN NOT NEW.pinned BEGIN
+    INSERT INTO unpinned VALUES (NEW.session, NEW.agent, 1) ON CONFLICT DO UPDATE SET count = count + 1;
+  END;
+  CREATE TRIGGER checkpoint_deleted AFTER DELETE ON checkpoints WHEN NOT OLD.pinned BEGIN
+    UPDATE unpinned SET count = count - 1 WHERE session = OLD.session AND agent = OLD.agent;
+  END;
+  CREATE TRIGGER checkpoint_pinned AFTER UPDATE OF pinned ON checkpoints WHEN OLD.pinned <> NEW.pinned BEGIN
+    INSERT INTO unpinned VALUES (NEW.session, NEW.agent, OLD.pinned - NEW.pinned)
+      ON CONFLICT DO UPDATE SET count = count + excluded.count;
+  END;
+";
+
+/// What the fifth version added: when a lease was acquired or last renewed. Null in a record of an earlier version.
+const FIFTH: &str = "
+  ALTER TABLE leases ADD COLUMN began_at INTEGER;
+";
+
 /// What leads from each version to the next.
-const STEPS: [&str; VERSION as usize] = [TABLES, SECOND, THIRD];
+const STEPS: [&str; VERSION as usize] = [TABLES, SECOND, THIRD, FOURTH, FIFTH];
 
 /// Makes the tables of a new database, adds to those of an old one, and refuses one that is not ours. That one is not changed.
 pub fn ensure(connection: &mut Connection, path: &Path) -> Result<(), Failure> {

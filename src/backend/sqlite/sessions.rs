@@ -37,6 +37,7 @@ pub fn remove(connection: &Connection, session: &str) -> Result<bool> {
     "DELETE FROM keys WHERE session = ?1",
     "DELETE FROM documents WHERE session = ?1",
     "DELETE FROM damaged WHERE session = ?1",
+    "DELETE FROM unpinned WHERE session = ?1",
     "DELETE FROM sessions WHERE id = ?1",
   ] {
     removed += connection.prepare_cached(sql)?.execute([session])?;

@@ -1,7 +1,7 @@
 //! The one connection of a store that writes, and the transactions on it.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
@@ -45,7 +45,8 @@ pub struct Writer {
   path: PathBuf,
   identity: Identity,
   durability: Durability,
-  patience: Duration,
+  /// Until when the next transactions wait for other processes.
+  deadline: Instant,
   /// Whether commits are synced, as the connection is set now.
   syncs: bool,
   /// The log could not be synced, or not be moved, since it began.
@@ -61,11 +62,11 @@ struct Log {
 
 impl Writer {
   /// Opens the database, making the file and the tables if need be.
-  pub fn open(path: &Path, durability: Durability, patience: Duration) -> Result<Self> {
+  pub fn open(path: &Path, durability: Durability, deadline: Instant) -> Result<Self> {
     connections::make_file(path, durability)?;
     let open = || -> Result<Self, Failure> {
       let mut connection = connections::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, Duration::ZERO)?;
-      patiently(patience, Failure::is_busy, || schema::ensure(&mut connection, path))?;
+      patiently(deadline, Failure::is_busy, || schema::ensure(&mut connection, path))?;
       // SQLite would do it by itself, and keep to itself when it fails.
       connection.pragma_update(None, "wal_autocheckpoint", 0)?;
       connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
@@ -81,7 +82,7 @@ impl Writer {
         connection,
         path: path.to_owned(),
         durability,
-        patience,
+        deadline,
         syncs: durability.is_full(),
         is_log_suspect: false,
       };
@@ -92,6 +93,11 @@ impl Writer {
       Ok(writer)
     };
     open().map_err(|failure| failure.into_error("open", &path.to_string_lossy()))
+  }
+
+  /// For callers whose time is over then: each transaction is tried at least once.
+  pub fn wait_until(&mut self, deadline: Instant) {
+    self.deadline = deadline;
   }
 
   /// Whether another file, or none, has the name now: what is written would be lost.
@@ -130,6 +136,24 @@ impl Writer {
   pub fn shorten_files(&mut self) -> Result<bool, Refusal> {
     let moved = self.checkpoint("PRAGMA wal_checkpoint(TRUNCATE)");
     Ok(!moved?.is_busy)
+  }
+
+  /// Moves the log into the database, as far as no other connection reads it, and closes the connection. It is closed even if
+  /// the answer is an error; what is still in the log is read from there.
+  pub fn close(mut self) -> Result<(), Refusal> {
+    self.roll_back();
+    // The log beside a file that has taken the name belongs to that file.
+    let moved = if self.has_moved() {
+      Ok(())
+    } else {
+      match self.shorten_files() {
+        Err(refusal) if !refusal.is_busy() => Err(refusal),
+        _ => Ok(()),
+      }
+    };
+    // SQLite's own close: locks of other connections of this process stay in force.
+    let closed = self.connection.close().map_err(|(_, error)| error.into());
+    moved.and(closed)
   }
 
   /// Moves a long log into the database, as far as nobody reads it. What was committed is safe even if that fails.
@@ -172,14 +196,14 @@ impl Writer {
     if syncs != self.syncs {
       self.set_syncs(syncs)?;
     }
-    patiently(self.patience, Refusal::is_busy, || self.execute("BEGIN IMMEDIATE"))
+    patiently(self.deadline, Refusal::is_busy, || self.execute("BEGIN IMMEDIATE"))
   }
 
   /// After a failed sync, whatever a second one says of the same log proves nothing: its pages may be gone, and all that
   /// was appended behind them would go with them. So everything moves into the database first, and the log begins anew.
   fn begin_log(&mut self) -> Result<(), Refusal> {
     self.set_syncs(self.durability.is_full())?;
-    patiently(self.patience, Refusal::is_busy, || {
+    patiently(self.deadline, Refusal::is_busy, || {
       let busy = || Refusal::new(ErrorCode::DatabaseBusy, "another process keeps reading the database");
       self.shorten_files()?.then_some(()).ok_or_else(busy)
     })?;

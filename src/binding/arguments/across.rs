@@ -12,6 +12,15 @@ use crate::outside::file_path;
 use crate::store::{AllRequest, Expiry, ForkRequest, Label, LabelRequest};
 
 impl Arguments<'_> {
+  /// A label, and the same as JSON.
+  pub fn label_and_literal(self, value: Value, name: &str) -> Result<Label> {
+    let literal = self.json(value, name).map(Text::into_string);
+    Ok(Label {
+      text: self.label(value, name)?,
+      literal: literal?,
+    })
+  }
+
   pub fn label_request(self, session: Value, checkpoint: Value, label: Value, options: Value) -> Result<LabelRequest> {
     let (session, checkpoint) = self.names(session, checkpoint)?;
     if is_undefined(label) {
@@ -20,11 +29,7 @@ impl Arguments<'_> {
     let label = if is_absent(label) {
       None
     } else {
-      let literal = self.json(label, "label").map(Text::into_string);
-      Some(Label {
-        text: self.label(label, "label")?,
-        literal: literal?,
-      })
+      Some(self.label_and_literal(label, "label")?)
     };
     self.optional_object(options, "options")?;
     Ok(LabelRequest {

@@ -73,7 +73,7 @@ impl Arguments<'_> {
     }
     for name in LISTS {
       if let Some(list) = self.option(state, name)?
-        && !self.engine.is_array(list)?
+        && !self.is_array(list, &format!("state.{name}"))?
       {
         return Err(self.wrong(&format!("state.{name}"), "an array", list));
       }

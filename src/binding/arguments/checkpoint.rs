@@ -6,11 +6,12 @@ use super::super::engine::{Collection, Value, text_of};
 use super::super::error::not_serializable;
 use super::super::text::Text;
 use super::{Arguments, is_absent, is_undefined};
-use crate::backend::{After, Encoding};
+use crate::backend::{Encoding, Parent};
 use crate::error::{Error, Result};
 use crate::format::checkpoint::SESSION_MEMBERS;
 use crate::format::compose::Parts;
 use crate::id::{CheckpointId, SessionId};
+use crate::store::Label;
 use crate::store::Seen;
 
 /// What `createCheckpoint` is asked for.
@@ -19,9 +20,8 @@ pub struct CheckpointArguments {
   /// The store's, if it is absent.
   pub encoding: Option<Encoding>,
   /// A label that no other checkpoint of the session may have.
-  pub unique_label: Option<String>,
-  /// Which checkpoint must be the newest.
-  pub after: After,
+  pub unique_label: Option<Label>,
+  pub parent: Parent,
   head: Text,
   task_tree: Text,
   agent_states: Text,
@@ -48,8 +48,8 @@ struct CheckpointOptions {
   metadata: Value,
   include_context: bool,
   encoding: Option<Encoding>,
-  unique_label: Option<String>,
-  after: After,
+  unique_label: Option<Label>,
+  parent: Parent,
 }
 
 impl Arguments<'_> {
@@ -78,7 +78,7 @@ impl Arguments<'_> {
     let id = self.id_of_session(session)?;
     let tree = self.map_or_object(self.get(session, "taskTree")?, "session.taskTree")?;
     let checkpoint_ids = self.get(session, "checkpointIds")?;
-    if !self.engine.is_array(checkpoint_ids)? {
+    if !self.is_array(checkpoint_ids, "session.checkpointIds")? {
       return Err(self.wrong("session.checkpointIds", "an array", checkpoint_ids));
     }
     let options = self.checkpoint_options(options)?;
@@ -96,14 +96,17 @@ impl Arguments<'_> {
     let mut head = self.engine.object()?;
     head.set_named_property("trigger", options.trigger)?;
     head.set_named_property("description", options.description)?;
-    head.set_named_property("label", options.label)?;
+    // A unique label is given in a step of its own: it is not part of the checkpoint.
+    if options.unique_label.is_none() {
+      head.set_named_property("label", options.label)?;
+    }
     head.set_named_property("session", session)?;
     head.set_named_property("metadata", options.metadata)?;
     Ok(CheckpointArguments {
       session: id,
       encoding: options.encoding,
       unique_label: options.unique_label,
-      after: options.after,
+      parent: options.parent,
       head: self.json(head.to_unknown(), "The checkpoint")?,
       task_tree: self.member_json("taskTree", tree)?,
       agent_states: self.member_json("agentStates", agents)?,
@@ -155,18 +158,22 @@ impl Arguments<'_> {
       metadata,
       include_context: self.flag(options, "includeContext")?,
       encoding: self.encoding(options)?,
-      unique_label: label_text.filter(|_| is_unique),
-      after: self.after(options)?,
+      unique_label: if is_unique {
+        Some(self.label_and_literal(label, "options.label")?)
+      } else {
+        None
+      },
+      parent: self.parent(options)?,
     })
   }
 
   /// `{ ifParent? }`: an id, or `null` for a session without checkpoints.
-  fn after(self, options: Value) -> Result<After> {
+  fn parent(self, options: Value) -> Result<Parent> {
     match self.option(options, "ifParent")? {
-      None => Ok(After::Any),
-      Some(value) if is_absent(value) => Ok(After::Newest(None)),
+      None => Ok(Parent::Any),
+      Some(value) if is_absent(value) => Ok(Parent::Missing),
       Some(value) => match text_of(value) {
-        Some(id) => Ok(After::Newest(Some(CheckpointId::parse(&id)?))),
+        Some(id) => Ok(Parent::Checkpoint(CheckpointId::parse(&id)?)),
         None => Err(self.wrong("options.ifParent", "the id of a checkpoint, or null", value)),
       },
     }
@@ -239,7 +246,7 @@ impl Arguments<'_> {
 
   /// A Map becomes a plain object; an object stays what it is.
   fn map_or_object(self, value: Value, name: &str) -> Result<Value> {
-    if !self.is_object(value)? {
+    if !self.is_object(value, name)? {
       return Err(self.wrong(name, "a Map or an object", value));
     }
     let collection = self.engine.collection(value);

@@ -4,7 +4,7 @@ use napi::ValueType;
 use napi::bindgen_prelude::JsValue;
 
 use super::engine::{Engine, Value, number_of, text_of};
-use super::error::not_serializable;
+use super::error::{not_serializable, unreadable};
 use super::text::Text;
 use crate::error::{Error, Result};
 use crate::id::{CheckpointId, SessionId, TaskId};
@@ -95,12 +95,16 @@ impl<'env> Arguments<'env> {
   }
 
   /// An object that is no array.
-  fn is_object(self, value: Value) -> Result<bool> {
-    Ok(matches!(value.get_type(), Ok(ValueType::Object)) && !self.engine.is_array(value)?)
+  fn is_object(self, value: Value, name: &str) -> Result<bool> {
+    Ok(matches!(value.get_type(), Ok(ValueType::Object)) && !self.is_array(value, name)?)
+  }
+
+  fn is_array(self, value: Value, name: &str) -> Result<bool> {
+    self.engine.is_array(value).map_err(|error| unreadable(name, error))
   }
 
   pub fn object(self, value: Value, name: &str) -> Result<()> {
-    if self.is_object(value)? {
+    if self.is_object(value, name)? {
       Ok(())
     } else {
       Err(self.wrong(name, "an object", value))
@@ -149,8 +153,8 @@ impl<'env> Arguments<'env> {
   }
 
   /// The strings of an array; `None` if it is none, or holds something else.
-  pub fn texts(self, value: Value) -> Result<Option<Vec<String>>> {
-    if !self.engine.is_array(value)? {
+  pub fn texts(self, value: Value, name: &str) -> Result<Option<Vec<String>>> {
+    if !self.is_array(value, name)? {
       return Ok(None);
     }
     let length = number_of(self.get(value, "length")?).map_or(0, to_usize);

@@ -41,7 +41,7 @@ impl Arguments<'_> {
 
   /// `(sessionId?, { dryRun?, retention? })`, or the options alone.
   pub fn prune(self, session: Value, options: Value) -> Result<PruneRequest> {
-    let is_short = is_undefined(options) && self.is_object(session)?;
+    let is_short = is_undefined(options) && self.is_object(session, "options")?;
     let (session, options) = if is_short {
       (None, session)
     } else {

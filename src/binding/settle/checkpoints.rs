@@ -7,11 +7,10 @@ use super::super::engine::{Engine, Value};
 use super::super::error::not_serializable;
 use super::super::text::{Readable, Text};
 use super::{damage_report, damage_reports, number};
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::format::agent::CONTEXT;
 use crate::format::checkpoint::LABEL;
-use crate::format::layout::MAX_TEXT_BYTES;
-use crate::store::{Damaged, Difference, SessionReport, Spelling, StoredCheckpoint};
+use crate::store::{Damaged, Difference, SessionReport, Spelling, StoredCheckpoint, check_length};
 
 /// A stored checkpoint, judged and parsed.
 pub fn checkpoint(engine: Engine<'_>, stored: &mut StoredCheckpoint, wide: Option<Utf16String>) -> Result<Value> {
@@ -37,13 +36,7 @@ pub fn with_passed_over(engine: Engine<'_>, checkpoint: Value, passed_over: Vec<
 
 /// The engine's reading of a stored text, which may be at hand in wide form too.
 pub(super) fn parse(engine: Engine<'_>, text: &str, wide: Option<Utf16String>, path: &str) -> Result<Value> {
-  if text.len() > MAX_TEXT_BYTES {
-    let message = format!(
-      "{path} has {} bytes of JSON: more than a JavaScript string can hold",
-      text.len()
-    );
-    return Err(Error::new(Code::TooLarge, message));
-  }
+  check_length(text, path)?;
   let parsed = match wide {
     Some(wide) => engine.parse_wide(wide),
     None => engine.parse(text),

@@ -16,7 +16,7 @@ use checkpoints::parse;
 pub use checkpoints::{
   checkpoint, difference, judge, parse_checkpoint, respell, session_report, verdict, with_passed_over,
 };
-pub use outcomes::{converted, copied, exported, forked, imported, recoverable, recovered, restored};
+pub use outcomes::{converted, copied, expired, exported, forked, imported, recoverable, recovered, restored};
 
 /// How a method answers when it fails.
 #[derive(Debug, Clone, Copy)]

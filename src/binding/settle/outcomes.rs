@@ -3,11 +3,15 @@
 use napi::bindgen_prelude::{JsObjectValue, JsValue, Null, Object};
 
 use super::super::engine::{Engine, Value};
+use super::super::error::to_js;
+use super::super::promise::settled;
 use super::checkpoints::judged;
 use super::{Failure, damage_report, damage_reports, number, success};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::id::{CheckpointId, SessionId};
-use crate::store::{Archived, Candidate, Converted, Copied, Forked, PassedOver, Recoverable, Restored, Summary};
+use crate::store::{
+  Archived, Candidate, Converted, Copied, Expired, Expiry, Forked, PassedOver, Recoverable, Restored, Summary,
+};
 
 pub fn restored(engine: Engine<'_>, restored: Restored) -> Result<Value> {
   let mut result = success(engine)?;
@@ -49,6 +53,38 @@ pub fn recovered(
   Ok(result.to_unknown())
 }
 
+/// The sessions that were archived or deleted. If some failed, a rejected promise: its error carries both lists.
+pub fn expired(engine: Engine<'_>, expired: Expired, expiry: Expiry) -> Result<Value> {
+  let (mut failures, mut first) = (Vec::new(), None);
+  let total = expired.lines.len() + expired.failed.len();
+  let lines = engine.parse(&format!("[{}]", expired.lines.join(",")))?;
+  for (session, error) in expired.failed {
+    let mut failure = engine.object()?;
+    failure.set_named_property("sessionId", session.as_str())?;
+    failure.set_named_property("error", error.message.as_str())?;
+    failure.set_named_property("code", error.code.as_str())?;
+    failures.push(failure);
+    first = first.or(Some((session, error)));
+  }
+  let Some((session, error)) = first else {
+    return Ok(lines);
+  };
+  let done = match expiry {
+    Expiry::Archive => "archived",
+    Expiry::Delete => "deleted",
+  };
+  let message = format!(
+    "{} of {total} sessions could not be {done}: {session}: {}",
+    failures.len(),
+    error.message
+  );
+  let rejection = to_js(engine, Error::new(error.code, message).because(error))?;
+  let mut object = rejection.coerce_to_object()?;
+  object.set_named_property("expired", lines)?;
+  object.set_named_property("failed", failures)?;
+  Ok(engine.value(settled(engine, Err(napi::Error::from(rejection)))?)?)
+}
+
 /// A `ForkResult`.
 pub fn forked(engine: Engine<'_>, forked: Forked) -> Result<Value> {
   let mut result = success(engine)?;
@@ -65,10 +101,13 @@ pub fn forked(engine: Engine<'_>, forked: Forked) -> Result<Value> {
 pub fn recoverable(engine: Engine<'_>, sessions: Vec<Recoverable>) -> Result<Value> {
   let mut lines = Vec::new();
   for session in sessions {
-    let (mut damaged, mut whole) = (Vec::new(), None);
+    let (mut damaged, mut in_damaged, mut whole) = (Vec::new(), None, None);
     for candidate in session.candidates {
       match candidate {
-        Candidate::Damaged(damage) => damaged.push(damage),
+        Candidate::Damaged(damage, summary) => {
+          damaged.push(damage);
+          in_damaged = in_damaged.or(summary);
+        }
         Candidate::Readable { info, summary, suspect } => {
           match suspect.map_or(Ok(()), |stored| judged(engine, stored).map(drop)) {
             Ok(()) => {
@@ -81,8 +120,9 @@ pub fn recoverable(engine: Engine<'_>, sessions: Vec<Recoverable>) -> Result<Val
       }
     }
     let (info, in_checkpoint) = whole.unzip();
-    let summary = session.summary.or(in_checkpoint.flatten()).filter(Summary::is_running);
-    let Some(Summary { name, status }) = summary else {
+    // The newest that says something of the session counts, readable or not.
+    let summary = session.summary.or(in_damaged).or(in_checkpoint.flatten());
+    let Some(Summary { name, status }) = summary.filter(Summary::is_running) else {
       continue;
     };
     let mut line = engine.object()?;

@@ -147,6 +147,12 @@ impl Rule {
     }
   }
 
+  /// Whether checkpoints with a label stay.
+  #[must_use]
+  pub fn spares_labelled(&self) -> bool {
+    self.retention.is_some_and(|retention| retention.keeps_labelled())
+  }
+
   /// Those that go, oldest first, and why. `entries` are what was [`Rule::wanted`], newest first; `newest` is the newest of
   /// all, which stays.
   pub fn judge(
@@ -157,7 +163,7 @@ impl Rule {
     facts: &mut dyn Facts,
   ) -> Vec<(CheckpointEntry, Reason)> {
     let retention = self.retention.unwrap_or_default();
-    let spares_labelled = self.retention.is_some_and(|retention| retention.keeps_labelled());
+    let spares_labelled = self.spares_labelled();
     let may_go = |entry: &CheckpointEntry, facts: &mut dyn Facts| !(spares_labelled && facts.is_labelled(entry));
     let is_newest = |entry: &CheckpointEntry| newest.is_some_and(|newest| newest.newest_first(entry).is_eq());
     let skipped = match self.wanted() {

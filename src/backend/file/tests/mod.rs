@@ -15,6 +15,7 @@ use crate::id::TaskId;
 
 mod hostile;
 mod steps;
+mod stopped;
 
 /// A backend on a directory of its own that goes with it.
 fn backend() -> (TempDir, FileBackend) {
@@ -70,6 +71,23 @@ fn the_disk_for_other_systems_passes_the_contract_too() {
       ..Settings::default()
     };
     Box::new(FileBackend::on(disk, base, settings))
+  });
+}
+
+#[test]
+fn a_damaged_record_of_a_lease_is_reported_and_one_from_the_future_ends() {
+  let (_root, backend) = backend();
+  let leases = backend.base.join(".leases");
+  fs::create_dir_all(&leases).unwrap();
+  contract::stored_leases(&backend, &|lease| {
+    let began_at = lease.began_at.map(|began_at| format!(",\"beganAt\":{began_at}"));
+    let record = format!(
+      "{{\"number\":{},\"owner\":\"a\",\"expiresAt\":{}{}}}",
+      lease.number,
+      lease.expires_at,
+      began_at.unwrap_or_default()
+    );
+    fs::write(leases.join(format!("{}.json", lease.session)), record).unwrap();
   });
 }
 

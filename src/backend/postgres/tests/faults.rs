@@ -129,7 +129,7 @@ fn a_document_is_stored_once_even_if_many_others_come_before_it_is_tried_again()
 fn a_store_that_is_closed_keeps_no_connections() {
   let Some((_schema, backend)) = backend() else { return };
   assert!(backend.pool.status().size > 0);
-  backend.rest();
+  backend.rest().unwrap();
   assert_eq!(backend.pool.status().size, 0);
   assert!(backend.places().unwrap().is_empty());
 }
@@ -162,10 +162,10 @@ fn what_is_removed_while_the_connection_breaks_was_there() {
     write_checkpoint(&backend, &series, 1, b"{}");
     backend.set_pinned(&series, &id, true).unwrap();
     proxy.set(fault.clone());
-    assert!(!backend.retire(&series, &entry(1)).unwrap(), "it is pinned");
+    assert!(!backend.retire(&series, &entry(1), None).unwrap(), "it is pinned");
     backend.set_pinned(&series, &id, false).unwrap();
     proxy.set(fault.clone());
-    assert!(backend.retire(&series, &entry(1)).unwrap());
+    assert!(backend.retire(&series, &entry(1), None).unwrap());
     proxy.set(fault.clone());
     assert_eq!(backend.delete_session(&s).unwrap().map(|error| error.message), None);
     assert!(backend.places().unwrap().is_empty());
@@ -192,7 +192,7 @@ fn a_delta_whose_connection_breaks_is_stored_on_a_whole_key() {
     for number in 0..3 {
       let entry = CheckpointEntry::new(checkpoint(first + number), Encoding::Delta, || 0);
       proxy.set(fault.clone());
-      assert!(backend.retire(&series, &entry).unwrap());
+      assert!(backend.retire(&series, &entry, None).unwrap());
     }
     assert!(backend.keys(&series).unwrap().is_empty());
   }
@@ -204,8 +204,8 @@ fn a_session_whose_founding_is_answered_by_nobody_is_founded_once() {
     return;
   };
   for (round, fault) in [
-    Fault::Before(b"COMMIT"),
-    Fault::After(b"COMMIT"),
+    Fault::Before(b"COMMIT\0"),
+    Fault::After(b"COMMIT\0"),
     Fault::Before(b"cp-7-000000"),
   ]
   .into_iter()

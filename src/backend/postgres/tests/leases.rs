@@ -24,11 +24,18 @@ fn taken(backend: &PostgresBackend, session: &SessionId, is_forced: bool) -> Lea
   }
 }
 
-fn put(backend: &PostgresBackend, series: &Series, number: u64, after: &After) -> Result<Put> {
+fn after(parent: Parent) -> Precondition {
+  Precondition::Newest(Newest {
+    parent,
+    later: Vec::new(),
+  })
+}
+
+fn put(backend: &PostgresBackend, series: &Series, number: u64, precondition: &Precondition) -> Result<Put> {
   let write = CheckpointWrite {
     encoding: Encoding::Json,
     footing: None,
-    after,
+    precondition,
     content: &b"{}",
     question: None,
   };
@@ -53,7 +60,7 @@ fn nothing_of_others_comes_after_a_session_is_taken_over() {
           let mut number = writer * 1_000_000;
           while !is_over.load(Ordering::Relaxed) {
             number += 1;
-            match put(other, series, number, &After::Any) {
+            match put(other, series, number, &Precondition::None) {
               Ok(put) => assert!(matches!(put, Put::Stored { .. })),
               Err(error) => assert_eq!(error.code, Code::LeaseLost),
             }
@@ -66,7 +73,7 @@ fn nothing_of_others_comes_after_a_session_is_taken_over() {
       thread::sleep(Duration::from_millis(30));
       assert_eq!(owner.checkpoints(&series).unwrap().len(), seen);
       owner.fences().set(&series.session, lease.number);
-      put(&owner, &series, 99_000_000, &After::Any).unwrap();
+      put(&owner, &series, 99_000_000, &Precondition::None).unwrap();
       is_over.store(true, Ordering::Relaxed);
     });
   }
@@ -110,7 +117,7 @@ fn a_checkpoint_whose_connection_breaks_comes_after_the_one_that_was_expected() 
   let backend = PostgresBackend::new(&proxy.url(&schema), Settings::default()).unwrap();
   backend.initialize().unwrap();
   let series = Series::from(session("victim"));
-  let mut newest = After::Newest(None);
+  let mut newest = after(Parent::Missing);
   for (number, fault) in (1..).zip([
     Fault::None,
     Fault::Before(b"victim"),
@@ -121,9 +128,9 @@ fn a_checkpoint_whose_connection_breaks_comes_after_the_one_that_was_expected() 
     let stored = put(&backend, &series, number, &newest).unwrap();
     assert!(matches!(stored, Put::Stored { .. }), "{fault:?}: {stored:?}");
     assert!(proxy.is_over());
-    newest = After::Newest(Some(checkpoint(number)));
+    newest = after(Parent::Checkpoint(checkpoint(number)));
   }
-  let stale = After::Newest(Some(checkpoint(1)));
+  let stale = after(Parent::Checkpoint(checkpoint(1)));
   proxy.set(Fault::After(b"victim"));
   let conflict = put(&backend, &series, 9, &stale).unwrap();
   assert_eq!(conflict, Put::Conflict(Some(checkpoint(4))));
@@ -140,10 +147,10 @@ fn a_lease_that_is_lost_while_nobody_answers_leaves_the_outcome_unknown() {
   let series = Series::from(session("victim"));
   let lease = taken(&backend, &series.session, false);
   backend.fences().set(&series.session, lease.number);
-  put(&backend, &series, 1, &After::Any).unwrap();
+  put(&backend, &series, 1, &Precondition::None).unwrap();
   proxy.set(Fault::Last(b"victim"));
   thread::scope(|scope| {
-    let write = scope.spawn(|| put(&backend, &series, 2, &After::Any).unwrap_err());
+    let write = scope.spawn(|| put(&backend, &series, 2, &Precondition::None).unwrap_err());
     while !proxy.is_over() {
       thread::sleep(Duration::from_millis(1));
     }
@@ -154,7 +161,7 @@ fn a_lease_that_is_lost_while_nobody_answers_leaves_the_outcome_unknown() {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<Error>());
     assert_eq!(cause.map(|cause| cause.code), Some(Code::LeaseLost));
   });
-  let error = put(&backend, &series, 3, &After::Any).unwrap_err();
+  let error = put(&backend, &series, 3, &Precondition::None).unwrap_err();
   assert_eq!(error.code, Code::LeaseLost, "{error}");
 }
 
@@ -173,4 +180,40 @@ fn a_row_that_is_there_for_its_lease_alone_is_no_session() {
   backend.delete_session(&s).unwrap();
   assert!(backend.places().unwrap().is_empty());
   assert_eq!(backend.leases().unwrap().len(), 1, "it is still its owner's");
+}
+
+#[test]
+fn a_damaged_record_of_a_lease_is_reported_and_one_from_the_future_ends() {
+  let Some((schema, backend)) = backend() else { return };
+  contract::stored_leases(&backend, &|lease| {
+    let number = i64::try_from(lease.number).unwrap_or(i64::MAX);
+    let began_at = lease
+      .began_at
+      .map_or("NULL".to_owned(), |began_at| began_at.to_string());
+    execute(&format!(
+      "INSERT INTO \"{}\".sessions (id, present, lease_number, lease_owner, lease_expires, lease_began, lease_token)
+      VALUES ('{}', false, {number}, 'a', {}, {began_at}, '{}')",
+      schema.name,
+      lease.session,
+      lease.expires_at,
+      Uuid::new_v4()
+    ));
+  });
+}
+
+#[test]
+fn a_lease_of_an_earlier_version_is_still_held() {
+  let Some((schema, backend)) = backend() else { return };
+  let s = session("s");
+  taken(&backend, &s, false);
+  execute(&format!(
+    "ALTER TABLE \"{0}\".sessions DROP COLUMN lease_began; UPDATE \"{0}\".meta SET version = 2",
+    schema.name
+  ));
+  let backend = schema.open(Settings::default());
+  let held = backend.acquire(&s, claim(false)).unwrap();
+  assert!(
+    matches!(&held, Acquired::Held(lease) if lease.remaining_ms > LONG / 2),
+    "{held:?}"
+  );
 }

@@ -85,6 +85,35 @@ fn a_schema_with_tables_of_somebody_else_is_refused_and_left_as_it_is() {
 }
 
 #[test]
+fn a_table_meta_of_another_application_is_refused_and_left_as_it_is() {
+  for columns in [
+    "mine text",
+    "version integer",
+    "id text, version integer",
+    "id uuid, version text",
+    "id integer, version text",
+    "id integer, version bigint",
+    "id integer, version integer",
+  ] {
+    let Some(schema) = Schema::new() else { return };
+    let name = &schema.name;
+    execute(&format!(
+      "CREATE SCHEMA \"{name}\"; CREATE TABLE \"{name}\".meta ({columns})"
+    ));
+    if columns == "id integer, version text" || columns.ends_with("bigint") {
+      execute(&format!("INSERT INTO \"{name}\".meta VALUES (1, '1')"));
+    }
+    let backend = PostgresBackend::new(&schema.url(), Settings::default()).unwrap();
+    let error = backend.initialize().unwrap_err();
+    assert_eq!(error.code, Code::Corrupt, "{columns}: {error}");
+    assert!(error.message.contains("schema of its own"), "{columns}: {error}");
+    execute(&format!(
+      "SELECT 1 / (1 - count(*)) FROM pg_class WHERE relname = 'checkpoints' AND relnamespace = '\"{name}\"'::regnamespace"
+    ));
+  }
+}
+
+#[test]
 fn who_may_only_use_the_tables_opens_them_and_who_may_not_is_told_what_to_grant() {
   let Some((schema, owner)) = backend() else { return };
   let name = &schema.name;

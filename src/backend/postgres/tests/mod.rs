@@ -8,7 +8,8 @@ use uuid::Uuid;
 
 use super::*;
 use crate::backend::{
-  After, Backend, CheckpointEntry, CheckpointWrite, Document, Durability, Encoding, Footing, Put, Series, contract,
+  Backend, CheckpointEntry, CheckpointWrite, Document, Durability, Encoding, Footing, Newest, Parent, Precondition,
+  Put, Series, contract,
 };
 use crate::error::system_code;
 use crate::format::delta::{Reference, compose};
@@ -145,7 +146,7 @@ fn delta(backend: &PostgresBackend, series: &Series, id: u64, key: u64, known: u
   let write = CheckpointWrite {
     encoding: Encoding::Delta,
     footing: Some(footing),
-    after: &After::Any,
+    precondition: &Precondition::None,
     content: &compose(&reference, "{}", b""),
     question: None,
   };

@@ -119,6 +119,19 @@ pub fn self_signed(host: &str) -> (Arc<ServerConfig>, String) {
   (config(made.cert.der().clone(), &made.signing_key), made.cert.pem())
 }
 
+/// The same, valid from one year until another; as an authority, as `openssl req -x509` makes them, or not.
+pub fn self_signed_between(host: &str, years: (i32, i32), is_authority: bool) -> (Arc<ServerConfig>, String) {
+  let mut parameters = rcgen::CertificateParams::new(vec![host.to_owned()]).unwrap();
+  parameters.not_before = rcgen::date_time_ymd(years.0, 1, 1);
+  parameters.not_after = rcgen::date_time_ymd(years.1, 1, 1);
+  if is_authority {
+    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+  }
+  let key = KeyPair::generate().unwrap();
+  let certificate = parameters.self_signed(&key).unwrap();
+  (config(certificate.der().clone(), &key), certificate.pem())
+}
+
 fn config(certificate: rustls::pki_types::CertificateDer<'static>, key: &KeyPair) -> Arc<ServerConfig> {
   let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
   let provider = Arc::new(rustls::crypto::ring::default_provider());

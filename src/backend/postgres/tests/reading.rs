@@ -77,9 +77,11 @@ fn more_than_the_limit_is_not_read_and_what_lies_about_its_size_is_damaged() {
 fn what_is_long_is_packed_once_and_counts_as_what_it_is() {
   let Some((schema, backend)) = backend() else { return };
   let (s, series) = (session("s"), Series::from(session("s")));
-  let (id, text) = (checkpoint(1), b"{ \"a\": \"some text\" }\n".repeat(5000));
-  for encoding in [Encoding::Json, Encoding::Gzip] {
-    backend.write(&s, series.item(&id, encoding), &text).unwrap();
+  let text = b"{ \"a\": \"some text\" }\n".repeat(5000);
+  for (number, encoding) in [(1, Encoding::Json), (2, Encoding::Gzip)] {
+    backend
+      .write(&s, series.item(&checkpoint(number), encoding), &text)
+      .unwrap();
   }
   backend.write(&s, Item::SESSION, &text).unwrap();
   assert_eq!(backend.usage(&s).unwrap().total_bytes, 3 * text.len() as u64);
@@ -159,14 +161,17 @@ fn what_is_asked_with_a_checkpoint_is_answered_as_if_it_were_asked_afterwards() 
   ]) {
     let question = Question::new(wanted, false, 9);
     let after = if number == 4 {
-      After::Newest(Some(checkpoint(3)))
+      Precondition::Newest(Newest {
+        parent: Parent::Checkpoint(checkpoint(3)),
+        later: Vec::new(),
+      })
     } else {
-      After::Any
+      Precondition::None
     };
     let write = CheckpointWrite {
       encoding: Encoding::Json,
       footing: None,
-      after: &after,
+      precondition: &after,
       content: &b"{}",
       question: Some(&question),
     };
@@ -184,7 +189,7 @@ fn what_is_asked_with_a_checkpoint_is_answered_as_if_it_were_asked_afterwards() 
   let write = CheckpointWrite {
     encoding: Encoding::Gzip,
     footing: None,
-    after: &After::Any,
+    precondition: &Precondition::None,
     content: &b"{}",
     question: Some(&question),
   };
@@ -201,7 +206,7 @@ fn what_does_not_stay_goes_with_the_checkpoint_that_takes_its_place() {
     let write = CheckpointWrite {
       encoding,
       footing: None,
-      after: &After::Any,
+      precondition: &Precondition::None,
       content: &b"{}",
       question: Some(&question),
     };
@@ -265,7 +270,7 @@ fn keep_two(backend: &PostgresBackend, series: &Series, number: u64) -> Put {
   let write = CheckpointWrite {
     encoding: Encoding::Json,
     footing: None,
-    after: &After::Any,
+    precondition: &Precondition::None,
     content: &b"{}",
     question: Some(&question),
   };
@@ -333,6 +338,7 @@ fn lists_sums_and_removals_are_looked_up() {
   let lists = lists::LISTS.map(|(sql, parameters)| (sql, &PARAMETERS[..parameters]));
   let others = [
     (sessions::USAGE, &[("'{s}'", "text[]")][..]),
+    (lists::OF_SESSIONS, &[("'{s}'", "text[]")][..]),
     (removal::RETIRE_BEYOND, &REMOVAL[..]),
   ];
   for (sql, parameters) in lists.into_iter().chain(others) {

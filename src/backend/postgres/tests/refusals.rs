@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::pretender::{Answer, Authority, Pretender, self_signed};
+use super::pretender::{Answer, Authority, Pretender, self_signed, self_signed_between};
 use super::*;
 
 /// What opening a store says, and how long it took to find out.
@@ -149,6 +149,29 @@ fn a_certificate_is_looked_at_as_far_as_was_asked() {
 }
 
 #[test]
+fn a_certificate_that_is_not_valid_now_is_refused_even_if_it_is_the_one_that_was_given() {
+  let directory = tempfile::tempdir().unwrap();
+  for is_authority in [false, true] {
+    for (years, expected) in [
+      ((2000, 2020), "CERTIFICATE_NOT_TRUSTED"),
+      ((4000, 4001), "CERTIFICATE_NOT_TRUSTED"),
+      ((4000, 2020), "CERTIFICATE_NOT_TRUSTED"),
+      ((2000, 4000), "3D000"),
+    ] {
+      let (server, pem) = self_signed_between("127.0.0.1", years, is_authority);
+      let server = Pretender::start(Answer::Refusal("3D000", "no database"), Some(server));
+      let path = directory.path().join("own.pem");
+      fs::write(&path, pem).unwrap();
+      for mode in ["require", "verify-ca", "verify-full"] {
+        let parameters = format!("sslmode={mode}&sslrootcert={}", path.display());
+        let (name, message) = refused_by(&server, &parameters);
+        assert_eq!(name, expected, "{mode}, {years:?}, {is_authority}: {message}");
+      }
+    }
+  }
+}
+
+#[test]
 fn a_server_that_only_reads_is_named_as_such() {
   let Some((schema, _backend)) = backend() else { return };
   let url = with_parameter(&schema.url(), "options=-c%20default_transaction_read_only%3Don");
@@ -208,20 +231,45 @@ fn a_conflict_is_tried_again_until_it_is_over() {
 }
 
 #[test]
-fn durability_is_what_was_asked_for_whatever_the_server_says() {
+fn durability_is_what_was_asked_for_whatever_the_server_says_and_no_connection_keeps_it() {
   let Some(schema) = Schema::new() else { return };
   for (server, durability, expected) in [
     ("off", Durability::Full, "on"),
+    ("on", Durability::Full, "on"),
     ("remote_write", Durability::Full, "remote_write"),
     ("on", Durability::Relaxed, "off"),
+    ("remote_write", Durability::Relaxed, "off"),
   ] {
     let url = with_parameter(&schema.url(), &format!("options=-c%20synchronous_commit%3D{server}"));
-    let backend = PostgresBackend::new(&url, durability).unwrap();
-    let set = backend.ask("ask", &String::new, async |connection| {
-      connection
-        .query("SELECT current_setting('synchronous_commit')", &[])
-        .await
+    let settings = Settings {
+      max_connections: 1,
+      ..Settings::from(durability)
+    };
+    let backend = PostgresBackend::new(&url, settings).unwrap();
+    backend.initialize().unwrap();
+    let ask = "SELECT current_setting('synchronous_commit')";
+    let text = |rows: &[tokio_postgres::Row]| rows[0].get::<_, String>(0);
+    let one = backend.ask("ask", &String::new, async |connection| {
+      connection.change(ask, &[]).await
     });
-    assert_eq!(set.unwrap()[0].get::<_, &str>(0), expected);
+    assert_eq!(text(&one.unwrap()), expected, "{server}: one statement");
+    let several = backend.ask("ask", &String::new, async |connection| {
+      connection.change_together(&[(ask, &[]), (ask, &[])]).await
+    });
+    assert_eq!(text(&several.unwrap()[1]), expected, "{server}: several statements");
+    let long = backend.ask("ask", &String::new, async |connection| {
+      connection.begin().await?;
+      let rows = connection.query(ask, &[]).await?;
+      connection.commit().await?;
+      Ok(rows)
+    });
+    assert_eq!(text(&long.unwrap()), expected, "{server}: a long transaction");
+    backend.write(&session("s"), Item::SESSION, b"{}").unwrap();
+    let after = backend.ask("ask", &String::new, async |connection| connection.query(ask, &[]).await);
+    assert_eq!(
+      text(&after.unwrap()),
+      server,
+      "the connection may be that of another client next"
+    );
   }
 }

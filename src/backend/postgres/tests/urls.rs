@@ -86,6 +86,17 @@ fn a_url_that_cannot_be_used_is_refused_and_shows_no_part_of_the_password() {
     ("postgres://user:s3cret@host/db?schema=", "schema"),
     ("postgres://user:s3cret@host/db?schema=1a", "schema"),
     ("postgres://user:s3cret@host/db?schema=pg_x", "schema"),
+    ("postgres://user:s3cret@host/db?schema=pg_catalog", "schema of its own"),
+    ("postgres://user:s3cret@host/db?schema=pg_toast", "schema of its own"),
+    ("postgres://user:s3cret@host/db?schema=PG_catalog", "schema of its own"),
+    (
+      "postgres://user:s3cret@host/db?schema=information_schema",
+      "schema of its own",
+    ),
+    (
+      "postgres://user:s3cret@host/db?schema=Information_Schema",
+      "schema of its own",
+    ),
     ("postgres://user:s3cret@host/db?schema=a%22b", "schema"),
     ("postgres://user:s3cret@host/db?sslmode=s3cret", "sslmode"),
     ("postgres://user:s3cret@host/db?sslcert=s3cret", "\"sslcert\""),

@@ -1,7 +1,7 @@
 use rusqlite::{Connection, params};
 
 use super::*;
-use crate::backend::{After, CheckpointWrite, Footing, Put};
+use crate::backend::{Acquired, CheckpointWrite, Claim, Footing, Precondition, Put};
 use crate::format::delta::{Reference, compose};
 
 /// The tables as the first version made them.
@@ -77,7 +77,7 @@ fn a_database_of_the_first_version_keeps_its_checkpoints_and_takes_deltas() {
   let write = CheckpointWrite {
     encoding: Encoding::Delta,
     footing: Some(footing),
-    after: &After::Any,
+    precondition: &Precondition::None,
     content: &compose(&reference, "{}", b""),
     question: None,
   };
@@ -114,4 +114,39 @@ fn one_whose_tables_are_not_what_its_version_says_is_left_as_it_is() {
   let backend = SqliteBackend::new(file_in(&directory), Settings::default());
   assert!(backend.initialize().is_err());
   assert_eq!(version_of(&directory), 1);
+}
+
+#[test]
+fn a_damaged_record_of_a_lease_is_reported_and_one_from_the_future_ends() {
+  let (directory, backend) = backend();
+  let connection = Connection::open(file_in(&directory)).unwrap();
+  contract::stored_leases(&backend, &|lease| {
+    let number = i64::try_from(lease.number).unwrap_or(i64::MAX);
+    let sql = "INSERT INTO leases (session, number, owner, expires_at, began_at) VALUES (?1, ?2, 'a', ?3, ?4)";
+    let parameters = params![lease.session, number, lease.expires_at, lease.began_at];
+    connection.execute(sql, parameters).unwrap();
+  });
+}
+
+#[test]
+fn a_lease_of_an_earlier_version_is_still_held() {
+  let (directory, backend) = backend();
+  let claim = Claim {
+    owner: "a",
+    ttl_ms: 60_000,
+    is_forced: false,
+  };
+  let taken = backend.acquire(&session("s"), claim).unwrap();
+  assert!(matches!(taken, Acquired::Taken(_)));
+  drop(backend);
+  let connection = Connection::open(file_in(&directory)).unwrap();
+  let sql = "ALTER TABLE leases DROP COLUMN began_at; PRAGMA user_version = 4";
+  connection.execute_batch(sql).unwrap();
+  drop(connection);
+  let backend = open(&directory);
+  let held = backend.acquire(&session("s"), claim).unwrap();
+  assert!(
+    matches!(&held, Acquired::Held(lease) if lease.owner == "a" && lease.remaining_ms > 30_000),
+    "{held:?}"
+  );
 }

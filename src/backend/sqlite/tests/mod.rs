@@ -183,6 +183,13 @@ fn lists_and_sums_are_answered_by_indexes_alone() {
       "{sql}: {plan}"
     );
   }
+  for sql in checkpoints::BY_ID {
+    let plan = plan(sql);
+    assert!(
+      plan.contains("(id=? AND session=? AND agent=?)") && !plan.contains("(session=?"),
+      "{sql}: {plan}"
+    );
+  }
   let usage = plan(sessions::USAGE);
   assert!(
     !usage.contains("SCAN checkpoints") && !usage.contains("SCAN documents"),
@@ -239,7 +246,7 @@ fn what_was_retired_is_confirmed_by_a_commit_that_lasts_and_its_space_is_given_b
     write_checkpoint(&backend, &series, number, &vec![b'x'; 200_000]);
   }
   for number in 0..19 {
-    assert!(backend.retire(&series, &entry(number)).unwrap());
+    assert!(backend.retire(&series, &entry(number), None).unwrap());
   }
   let size = |name: &str| fs::metadata(root.path().join(name)).unwrap().len();
   let before = size("store.db-wal");
@@ -274,7 +281,7 @@ fn what_retention_frees_is_given_back_bit_by_bit() {
     write_checkpoint(&backend, &series, number, &vec![b'x'; 100_000]);
   }
   for number in 0..99 {
-    backend.retire(&series, &entry(number)).unwrap();
+    backend.retire(&series, &entry(number), None).unwrap();
   }
   for _ in 0..50 {
     write_checkpoint(&backend, &series, 100, b"x");

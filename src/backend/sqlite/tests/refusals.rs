@@ -1,6 +1,8 @@
 //! What is refused, and in which words.
 
 use std::error::Error as _;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rusqlite::TransactionBehavior;
 
@@ -108,18 +110,25 @@ fn a_database_whose_pages_are_overwritten_is_corrupt() {
   );
 }
 
+fn with_timeout(timeout: Duration) -> Settings {
+  Settings {
+    timeout,
+    ..Settings::default()
+  }
+}
+
 #[test]
 fn a_lock_that_another_process_keeps_is_waited_for_and_then_reported() {
   let root = tempfile::tempdir().unwrap();
-  let backend = SqliteBackend::with_patience(file_in(&root), Settings::default(), Duration::from_millis(50));
+  let backend = SqliteBackend::new(file_in(&root), with_timeout(Duration::from_millis(50)));
   backend.initialize().unwrap();
   let mut other = Connection::open(file_in(&root)).unwrap();
   let transaction = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
   let s = session("s");
   let error = backend.write(&s, Item::SESSION, b"{}").unwrap_err();
-  assert_eq!((error.code, name_of_cause(&error)), (Code::Io, Some("SQLITE_BUSY")));
+  assert_eq!((error.code, name_of_cause(&error)), (Code::Busy, Some("SQLITE_BUSY")));
   assert!(
-    error.message.contains("SQLITE_BUSY") && error.message.contains("Try again"),
+    error.message.contains("SQLITE_BUSY") && error.message.contains("try again"),
     "{error}"
   );
   assert_eq!(backend.read(&s, Item::SESSION, 9).unwrap(), None, "readers do not wait");
@@ -127,6 +136,34 @@ fn a_lock_that_another_process_keeps_is_waited_for_and_then_reported() {
   assert_eq!(name_of_cause(&updated.unwrap_err()), Some("SQLITE_BUSY"));
   drop(transaction);
   backend.write(&s, Item::SESSION, b"{}").unwrap();
+}
+
+#[test]
+fn callers_behind_a_lock_that_another_process_keeps_do_not_wait_one_after_the_other() {
+  const CALLERS: u32 = 40;
+  const TIMEOUT: Duration = Duration::from_millis(500);
+  let root = tempfile::tempdir().unwrap();
+  let backend = SqliteBackend::new(file_in(&root), with_timeout(TIMEOUT));
+  backend.initialize().unwrap();
+  let mut other = Connection::open(file_in(&root)).unwrap();
+  let transaction = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+  let began = Instant::now();
+  thread::scope(|scope| {
+    for caller in 0..CALLERS {
+      let (backend, s) = (&backend, session("s"));
+      scope.spawn(move || {
+        let refused = if caller % 2 == 0 {
+          backend.update(&s, Document::Session, 9, &mut |_| unreachable!())
+        } else {
+          backend.write(&s, Item::SESSION, b"{}").map(drop)
+        };
+        assert_eq!(refused.unwrap_err().code, Code::Busy);
+      });
+    }
+  });
+  assert!(began.elapsed() < CALLERS / 4 * TIMEOUT, "{:?}", began.elapsed());
+  drop(transaction);
+  backend.write(&session("s"), Item::SESSION, b"{}").unwrap();
 }
 
 #[test]

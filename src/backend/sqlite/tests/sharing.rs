@@ -36,10 +36,10 @@ fn two_on_one_file_see_what_the_other_does() {
     assert_eq!(surplus.newest, Some(entry(5)));
     assert_eq!(numbers(surplus.entries), [1, 0]);
   }
-  one.retire(&series, &entry(0)).unwrap();
+  one.retire(&series, &entry(0), None).unwrap();
   assert_eq!(numbers(two.surplus(&series, Wanted::Beyond(4)).unwrap().entries), [1]);
   two.set_pinned(&series, &checkpoint(1), true).unwrap();
-  one.retire(&series, &entry(1)).unwrap();
+  one.retire(&series, &entry(1), None).unwrap();
   assert_eq!(one.checkpoints(&series).unwrap().len(), 5);
   assert!(one.surplus(&series, Wanted::Beyond(4)).unwrap().entries.is_empty());
   two.delete_session(&s).unwrap();

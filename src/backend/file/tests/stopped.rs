@@ -1,0 +1,264 @@
+//! A process that is stopped while it holds a lock, as far as the others can tell: the lock is held and never released.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::backend::{CheckpointWrite, Claim, Document, Newest, Precondition, Put};
+use crate::error::Code;
+
+const TIMEOUT: Duration = Duration::from_millis(50);
+
+/// A backend that gives up early, on a session with both documents and one earlier version of each.
+fn impatient() -> (TempDir, FileBackend, SessionId) {
+  let root = tempfile::tempdir().unwrap();
+  let settings = Settings {
+    timeout: TIMEOUT,
+    keep_previous: 1,
+    ..Settings::from(Durability::Relaxed)
+  };
+  let backend = FileBackend::new(root.path().join("base"), settings);
+  let s = session("s");
+  for version in [b"1", b"2"] {
+    backend.write_state(&s, version, version).unwrap();
+  }
+  (root, backend, s)
+}
+
+/// Holds the lock on a file until it is dropped.
+fn held(path: &Path) -> File {
+  let file = File::options().read(true).write(true).open(path).unwrap();
+  file.lock().unwrap();
+  file
+}
+
+fn assert_busy<T: std::fmt::Debug>(outcome: Result<T>, holder: &str) {
+  let error = outcome.unwrap_err();
+  assert_eq!(error.code, Code::Busy, "{error}");
+  assert!(error.message.contains(holder), "{error}");
+  let cause = error.cause.as_ref().and_then(|cause| cause.downcast_ref::<io::Error>());
+  assert_eq!(cause.map(io::Error::kind), Some(io::ErrorKind::ResourceBusy));
+}
+
+#[test]
+fn every_write_under_the_session_lock_ends_with_the_name_of_the_holder() {
+  let (_root, backend, s) = impatient();
+  let lock_file = backend.session_dir(&s).join(".lock");
+  let lock = held(&lock_file);
+  fs::write(&lock_file, r#"{"pid":4711,"host":"build-7.example"}"#).unwrap();
+  let began = Instant::now();
+  let holder = "process 4711 on build-7.example";
+  assert_busy(backend.write(&s, Item::SESSION, b"3"), holder);
+  assert_busy(backend.write_state(&s, b"3", b"3"), holder);
+  let change = |old: Option<Vec<u8>>| Ok(old.map(|_| b"3".to_vec()));
+  assert_busy(backend.update(&s, Document::Session, 9, &mut change.clone()), holder);
+  assert!(began.elapsed() >= 3 * TIMEOUT, "each has waited");
+  drop(lock);
+  backend.update(&s, Document::Session, 9, &mut change.clone()).unwrap();
+  assert_eq!(backend.read(&s, Item::SESSION, 9).unwrap().unwrap(), b"3");
+  assert_eq!(backend.read(&s, Item::TASK_TREE, 9).unwrap().unwrap(), b"2");
+  let names = names_in(&backend.session_dir(&s));
+  assert!(!names.iter().any(|name| is_temporary(name)), "{names:?}");
+}
+
+#[test]
+fn a_holder_that_cannot_be_read_has_no_name() {
+  let (_root, backend, s) = impatient();
+  let lock_file = backend.session_dir(&s).join(".lock");
+  let _lock = held(&lock_file);
+  let too_long = format!("{{\"pid\":1,\"host\":\"{}\"}}", "x".repeat(1 << 20));
+  for content in [
+    "",
+    "{\"pid\":47",
+    "{\"pid\":-1,\"host\":\"x\"}",
+    "{\"pid\":1,\"host\":\"\\u001b[31m\"}",
+    "{\"pid\":1,\"host\":\"a b\"}",
+    "foreign",
+    &too_long,
+  ] {
+    fs::write(&lock_file, content).unwrap();
+    assert_busy(backend.write(&s, Item::SESSION, b"3"), "an unknown process");
+  }
+  fs::write(&lock_file, b"\xff\xfe").unwrap();
+  assert_busy(backend.write(&s, Item::SESSION, b"3"), "an unknown process");
+}
+
+#[test]
+fn a_holder_writes_its_name_over_whatever_is_in_the_lock_file() {
+  let (_root, backend, s) = impatient();
+  let lock_file = backend.session_dir(&s).join(".lock");
+  let own = fs::read_to_string(&lock_file).unwrap();
+  assert!(own.starts_with(&format!("{{\"pid\":{},", std::process::id())), "{own}");
+  for content in ["", "x", &"foreign".repeat(100)] {
+    fs::write(&lock_file, content).unwrap();
+    backend.write(&s, Item::SESSION, b"3").unwrap();
+    assert_eq!(fs::read_to_string(&lock_file).unwrap(), own);
+  }
+  let _lock = held(&lock_file);
+  assert_busy(backend.write(&s, Item::SESSION, b"3"), "another call of this process");
+}
+
+#[test]
+fn the_disk_for_other_systems_names_its_holder_too() {
+  let root = tempfile::tempdir().unwrap();
+  let settings = Settings {
+    timeout: TIMEOUT,
+    ..Settings::default()
+  };
+  let disk = portable::SystemDisk::new(root.path().to_owned());
+  let backend = FileBackend::on(disk, root.path().to_owned(), settings);
+  let s = session("s");
+  backend.write(&s, Item::SESSION, b"1").unwrap();
+  let _lock = held(&root.path().join("s/.lock"));
+  assert_busy(backend.write(&s, Item::SESSION, b"2"), "another call of this process");
+}
+
+#[test]
+fn documents_of_a_writer_that_was_stopped_after_its_decision_are_read_without_its_lock() {
+  let (_root, backend, s) = impatient();
+  let directory = backend.session_dir(&s);
+  let lock = held(&directory.join(".lock"));
+  // One of the two has been moved into its place already.
+  fs::create_dir(directory.join(".pending")).unwrap();
+  fs::write(directory.join(".pending/task-tree.json"), b"3").unwrap();
+  fs::write(directory.join("session.json"), b"3").unwrap();
+  let read = |item| backend.read(&s, item, 9);
+  assert_eq!(read(Item::SESSION).unwrap().unwrap(), b"3");
+  assert_eq!(read(Item::TASK_TREE).unwrap().unwrap(), b"3");
+  assert_eq!(backend.sessions().unwrap(), std::slice::from_ref(&s));
+  // Earlier versions are moved under the lock: which is which is not known now.
+  assert_busy(
+    read(Item::Previous(Document::TaskTree, 1)),
+    "another call of this process",
+  );
+  assert_busy(backend.versions(&s, Document::TaskTree), "another call of this process");
+  assert!(directory.join(".pending").is_dir());
+  drop(lock);
+  assert_eq!(read(Item::TASK_TREE).unwrap().unwrap(), b"3");
+  assert!(!directory.join(".pending").exists(), "finished for its dead writer");
+  assert_eq!(read(Item::Previous(Document::TaskTree, 1)).unwrap().unwrap(), b"2");
+}
+
+#[test]
+fn the_lock_of_a_lease_has_a_deadline_and_a_holder_too() {
+  let (_root, backend, s) = impatient();
+  let claim = Claim {
+    owner: "a",
+    ttl_ms: 60_000,
+    is_forced: false,
+  };
+  backend.acquire(&s, claim).unwrap();
+  let leases = backend.base.join(".leases");
+  let lock_file = names_in(&leases).into_iter().find(|name| name.starts_with(".lock-"));
+  let lock = held(&leases.join(lock_file.unwrap()));
+  let holder = "another call of this process";
+  assert_busy(backend.acquire(&s, claim), holder);
+  assert_busy(
+    backend
+      .delete_session(&session("s"))
+      .and_then(|left| left.map_or(Ok(()), Err)),
+    holder,
+  );
+  drop(lock);
+  backend
+    .acquire(
+      &s,
+      Claim {
+        is_forced: true,
+        ..claim
+      },
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_checkpoint_is_neither_pinned_nor_retired_beside_whoever_keeps_the_names_locked() {
+  let (_root, backend, s) = impatient();
+  let series = Series::from(&s);
+  let ids = ["cp-1-000001", "cp-1-000002"].map(|id| CheckpointId::parse(id).unwrap());
+  for id in &ids {
+    let item = Item::Checkpoint(None, id, Encoding::Json);
+    backend.write(&s, item, b"{}").unwrap();
+  }
+  let entries = backend.checkpoints(&series).unwrap();
+  let lock = held(&backend.session_dir(&s).join(CHECKPOINTS).join(".names"));
+  assert_busy(backend.set_pinned(&series, &ids[0], true), "pin");
+  assert!(!backend.retire(&series, &entries[1], None).unwrap());
+  // What nobody else can undo goes on.
+  assert!(backend.remove(&s, series.item_of(&entries[0])).unwrap());
+  drop(lock);
+  assert!(backend.set_pinned(&series, &ids[0], true).unwrap());
+  assert!(!backend.retire(&series, &entries[1], None).unwrap(), "it is pinned");
+  assert!(backend.set_pinned(&series, &ids[0], false).unwrap());
+  assert!(backend.retire(&series, &entries[1], None).unwrap());
+}
+
+#[test]
+fn a_checkpoint_is_not_replaced_while_another_process_keeps_the_names_locked() {
+  let (_root, backend, s) = impatient();
+  let series = Series::from(&s);
+  let id = CheckpointId::parse("cp-1-000001").unwrap();
+  backend.write(&s, series.item(&id, Encoding::Json), b"{}").unwrap();
+  let directory = backend.session_dir(&s).join(CHECKPOINTS);
+  let replace = |precondition: &Precondition| {
+    let new = CheckpointWrite {
+      encoding: Encoding::Gzip,
+      footing: None,
+      precondition,
+      content: b"packed",
+      question: None,
+    };
+    backend.write_checkpoint(&series, &id, new)
+  };
+  let lock = held(&directory.join(".names"));
+  for precondition in [Precondition::Exists, Precondition::None] {
+    assert_busy(replace(&precondition), "replace");
+  }
+  let names = names_in(&directory);
+  assert!(
+    !names
+      .iter()
+      .any(|name| is_temporary(name) || Path::new(name).extension() == Some("gz".as_ref())),
+    "{names:?}"
+  );
+  assert_eq!(backend.checkpoints(&series).unwrap()[0].encoding, Encoding::Json);
+  // A new checkpoint replaces nothing.
+  let newer = CheckpointId::parse("cp-1-000002").unwrap();
+  let new = CheckpointWrite {
+    encoding: Encoding::Json,
+    footing: None,
+    precondition: &Precondition::Newest(Newest::default()),
+    content: b"{}",
+    question: None,
+  };
+  assert!(matches!(
+    backend.write_checkpoint(&series, &newer, new).unwrap(),
+    Put::Stored { .. }
+  ));
+  drop(lock);
+  assert!(matches!(replace(&Precondition::Exists).unwrap(), Put::Stored { .. }));
+  let encodings: Vec<_> = backend
+    .checkpoints(&series)
+    .unwrap()
+    .iter()
+    .map(|entry| entry.encoding)
+    .collect();
+  assert_eq!(encodings, [Encoding::Json, Encoding::Gzip]);
+}
+
+#[test]
+fn an_import_sets_times_without_waiting_for_a_lock() {
+  let (_root, backend, _) = impatient();
+  let id = CheckpointId::parse("foreign").unwrap();
+  let s = session("new");
+  let mut supply = |receive: &mut crate::backend::Receive<'_>| {
+    receive(crate::backend::Arrival {
+      item: Item::Checkpoint(None, &id, Encoding::Json),
+      content: b"{}",
+      is_pinned: false,
+      made_at: Some(1234),
+    })
+  };
+  assert!(backend.found(&s, &mut supply).unwrap());
+  let entries = backend.checkpoints(&(&s).into()).unwrap();
+  assert_eq!(entries[0].made_at, 1234);
+}
