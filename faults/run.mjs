@@ -7,7 +7,7 @@
 import { execFileSync } from 'node:child_process'
 import { performance } from 'node:perf_hooks'
 
-const PARTS = ['refused', 'power', 'kill', 'full-disk', 'processes', 'fuzz']
+const PARTS = ['refused', 'power', 'kill', 'full-disk', 'processes', 'mixed', 'fuzz']
 
 const names = process.argv.length > 2 ? process.argv.slice(2) : PARTS
 const unknown = names.filter((name) => !PARTS.includes(name))

@@ -1,7 +1,7 @@
 // A build with defects that WAYMARK_WEAKENED switches on.
 
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { ROOT } from './harness.mjs'
@@ -9,8 +9,20 @@ import { ROOT } from './harness.mjs'
 const DIRECTORY = join(ROOT, 'faults', '.weakened')
 let isBuilt = false
 
-/** The loader of the weakened build. */
+/** The loader of the weakened build: the classes of the addon, without what `lib/` adds to them. */
 export function weakenedAddon() {
+  build()
+  return join(DIRECTORY, 'index.js')
+}
+
+/** The environment in which a process that loads the package gets the weakened build, with one defect switched on. */
+export function weakenedBy(defect) {
+  build()
+  const binary = readdirSync(DIRECTORY).find((name) => name.endsWith('.node'))
+  return { NAPI_RS_NATIVE_LIBRARY_PATH: join(DIRECTORY, binary), WAYMARK_WEAKENED: defect }
+}
+
+function build() {
   if (!isBuilt) {
     mkdirSync(DIRECTORY, { recursive: true })
     // The loader is CommonJS, whatever the directory above says.
@@ -20,5 +32,4 @@ export function weakenedAddon() {
     execFileSync(process.execPath, args, { cwd: ROOT, stdio: 'pipe' })
     isBuilt = true
   }
-  return join(DIRECTORY, 'index.js')
 }

@@ -11,9 +11,11 @@ import { RUNTIMES, runtime } from './runtimes.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
-// The tests of the package and its documents need npm and a compiler, not a particular runtime.
+// The tests of the package and its documents need npm and a compiler, not a particular runtime. The long ones concern the store,
+// and run once.
+const ELSEWHERE = new Set(['package', 'readme', 'model', 'mixed-campaign'].map((name) => `${name}.test.mjs`))
 const SUITE = readdirSync(join(ROOT, '__test__'))
-  .filter((name) => name.endsWith('.test.mjs') && !['package.test.mjs', 'readme.test.mjs'].includes(name))
+  .filter((name) => name.endsWith('.test.mjs') && !ELSEWHERE.has(name))
   .map((name) => join('__test__', name))
 const SMOKE = join('__test__', 'smoke.mjs')
 const ARGUMENTS = { bun: [SMOKE], deno: ['run', '--allow-all', SMOKE] }

@@ -1,0 +1,96 @@
+// Stores in other processes, called as if they were here.
+
+import { fork } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+
+import { asError, succeeded, withSignal } from './calls.mjs'
+
+const SERVER = fileURLToPath(new URL('server.mjs', import.meta.url))
+
+/** No call may take longer than this, whatever happened to other processes. */
+export const CALL_LIMIT_MS = 45_000
+
+/**
+ * A store of its own on a location: in a process of its own, or in this one. `call(method, ...args)` rejects with an error that has
+ * the code of the store's, also where the store answers with `success: false`, and with the code `HANG` if there is no answer in time.
+ */
+export async function startActor(place, { options, isLocal = !place.isShared, env = {} } = {}) {
+  return isLocal ? localActor(place, options) : remoteActor(place, options, env)
+}
+
+async function localActor(place, options) {
+  const store = await place.open(options)
+  return {
+    store,
+    call: (method, ...args) => answered(method, store[method](...args.map(withSignal))),
+    agent: (agent, method, ...args) => answered(method, store.agent(...agent)[method](...args)),
+    copyTo: (other, ...args) => answered('copyTo', store.copyTo(other.store, ...args.map(withSignal))),
+    end: () => Promise.resolve(),
+  }
+}
+
+async function remoteActor(place, options, env) {
+  const child = fork(SERVER, [place.location], {
+    env: { ...process.env, ...env },
+    serialization: 'advanced',
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  })
+  const waiting = new Map()
+  const ended = new Promise((resolve) => {
+    child.once('exit', resolve)
+  })
+  let calls = 0
+  const ready = new Promise((resolve, reject) => {
+    child.on('message', (message) => {
+      if (message.isReady) return resolve()
+      const call = waiting.get(message.call)
+      waiting.delete(message.call)
+      return message.error ? call.reject(asError(message.error)) : call.resolve(message.value)
+    })
+    ended.then(() => {
+      reject(new Error('The process ended before it was ready'))
+      for (const call of waiting.values()) call.reject(asError({ message: 'The process ended', code: 'ENDED' }))
+      waiting.clear()
+    })
+  })
+  await ready
+  const send = (message) =>
+    new Promise((resolve, reject) => {
+      calls += 1
+      waiting.set(calls, { resolve, reject })
+      child.send({ call: calls, store: 0, ...message })
+    })
+  await send({ method: 'open', options })
+  return {
+    pid: child.pid,
+    place,
+    options,
+    call: (method, ...args) => answered(method, send({ method, args })),
+    agent: (agent, method, ...args) => answered(method, send({ method, args, agent })),
+    copyTo: (other, ...args) =>
+      answered('copyTo', send({ method: 'copyTo', to: other.place.location, options: other.options, args })),
+    kill: (signal) => child.kill(signal),
+    /** Ends the process without closing the store. */
+    end: async () => {
+      if (child.exitCode === null && child.signalCode === null) {
+        child.kill('SIGKILL')
+        if (process.platform !== 'win32') child.kill('SIGCONT')
+      }
+      await ended
+    },
+  }
+}
+
+/** The value of a call that succeeded. A call that gets no answer in time rejects. */
+async function answered(method, promise) {
+  let timer
+  const late = new Promise((_, reject) => {
+    const hang = () => reject(asError({ message: `${method} had no answer after ${CALL_LIMIT_MS} ms`, code: 'HANG' }))
+    timer = setTimeout(hang, CALL_LIMIT_MS)
+  })
+  try {
+    return succeeded(await Promise.race([promise, late]))
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,71 @@
+// States whose content follows from a token, so that a judge knows what a checkpoint must hold without having seen it.
+
+import { randomFrom } from './random.mjs'
+
+export const ENCODINGS = ['json', 'gzip', 'zstd', 'delta']
+
+/** Letters that hardly compress, the same ones for the same seed. */
+function noise(length, seed) {
+  const random = randomFrom(seed)
+  let text = ''
+  while (text.length < length) text += random.below(2_176_782_336).toString(36).padStart(6, '0')
+  return text.slice(0, length)
+}
+
+const COMMON = noise(5000, 1)
+
+const hash = (text) => {
+  let value = 7
+  for (const character of text) value = (Math.imul(value, 31) + character.charCodeAt(0)) >>> 0
+  return value
+}
+
+/**
+ * The arguments of `createCheckpoint` for a token. Most states differ little from each other, as those of one session do; one in
+ * nine has nothing in common with the others, which makes a delta begin a new key.
+ */
+export function stateOf(sessionId, token) {
+  const seed = hash(token)
+  const common = seed % 9 === 0 ? noise(3000, seed) : COMMON
+  const session = {
+    id: sessionId,
+    name: token,
+    status: 'active',
+    checkpointIds: [],
+    taskTree: { task: { id: 'task', token, common, own: noise(40, seed) } },
+    metadata: { token },
+  }
+  return { session, agents: { agent: { id: 'agent', token } }, context: { token, own: noise(80, seed + 1) } }
+}
+
+/** What an agent stores for a token. */
+export const snapshotOf = (token) => ({
+  iteration: 1,
+  messages: [{ role: 'user', content: `${token} ${COMMON}` }],
+  metadata: { token },
+})
+
+/** What is wrong with the content of a checkpoint that must be that of a token; `undefined` if nothing is. */
+export function contentError(checkpoint, token) {
+  const { session, agents, context } = stateOf(checkpoint.sessionId, token)
+  const pairs = [
+    ['session', checkpoint.session?.metadata?.token, token],
+    ['taskTree', checkpoint.taskTree, session.taskTree],
+    ['agentStates', checkpoint.agentStates, agents],
+    ['contextStore', checkpoint.contextStore, context],
+  ]
+  const wrong = pairs.find(([, found, expected]) => JSON.stringify(found) !== JSON.stringify(expected))
+  return wrong && `its ${wrong[0]} is not what was stored`
+}
+
+/** Creates the checkpoint of a token; fails if it is not acknowledged. */
+export async function created(store, sessionId, token, options = {}) {
+  const result = await store.createCheckpoint(...argumentsOf(sessionId, token, options))
+  if (!result.success) throw Object.assign(new Error(result.error), { code: result.code })
+  return result.checkpointId
+}
+
+export function argumentsOf(sessionId, token, options = {}) {
+  const { session, agents, context } = stateOf(sessionId, token)
+  return [session, agents, context, { trigger: 'auto', includeContext: true, ...options }]
+}
