@@ -20,15 +20,15 @@ const otherLimit = constants.MAX_STRING_LENGTH !== LIMIT && 'this engine has ano
 const elsewhere = !durablePlaces.includes('files') && 'runs with the other backends'
 
 describe('states longer than a JavaScript string', { skip: tooLittle || otherLimit || elsewhere }, () => {
-  /** Two of these fit into no string, and each by itself does. */
-  const half = () => 'x'.repeat(275_000_000)
+  /** Three of these fit into no string, and two do. Longer ones end Node 26 inside its own `JSON.stringify`. */
+  const third = () => 'x'.repeat(190_000_000)
 
   it('createCheckpoint refuses them with WAYMARK_TOO_LARGE', async () => {
     const store = await openStore('memory:')
-    const part = half()
+    const part = third()
     const session = makeSession('s', { taskTree: { part } })
     for (const encoding of ['json', 'delta']) {
-      const { success, code, error } = await store.createCheckpoint(session, {}, { part }, { ...OPTIONS, encoding })
+      const { success, code, error } = await store.createCheckpoint(session, { part }, { part }, { ...OPTIONS, encoding })
       assert.deepEqual([encoding, success, code], [encoding, false, 'WAYMARK_TOO_LARGE'])
       assert.match(error, /a JavaScript string holds at most 536870888.*Store large parts by themselves/s)
     }
