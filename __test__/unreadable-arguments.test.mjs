@@ -179,7 +179,7 @@ if (durablePlaces.includes('files')) {
       for (const text of SHAPES) {
         write('session.json', text)
         write('task-tree.json', text)
-        for (const load of [store.loadSession('s'), store.loadTaskTree('s')]) {
+        for (const load of [() => store.loadSession('s'), () => store.loadTaskTree('s')]) {
           await assert.rejects(load, { code: 'WAYMARK_CORRUPT', message: /it holds no JSON object/ })
         }
       }
