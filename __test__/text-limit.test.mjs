@@ -28,7 +28,12 @@ describe('states longer than a JavaScript string', { skip: tooLittle || otherLim
     const part = third()
     const session = makeSession('s', { taskTree: { part } })
     for (const encoding of ['json', 'delta']) {
-      const { success, code, error } = await store.createCheckpoint(session, { part }, { part }, { ...OPTIONS, encoding })
+      const { success, code, error } = await store.createCheckpoint(
+        session,
+        { part },
+        { part },
+        { ...OPTIONS, encoding },
+      )
       assert.deepEqual([encoding, success, code], [encoding, false, 'WAYMARK_TOO_LARGE'])
       assert.match(error, /a JavaScript string holds at most 536870888.*Store large parts by themselves/s)
     }
