@@ -1279,7 +1279,10 @@ export declare class AgentCheckpoints {
   prune(keep: number): Promise<number>
   /** Removes all checkpoints of the agent. Resolves to how many went. */
   clear(): Promise<number>
-  /** Removes a checkpoint. One that does not exist is no failure. */
+  /**
+   * Removes a checkpoint. One that does not exist is no failure; `code` is `WAYMARK_BUSY` if another process holds the lock on the
+   * checkpoints for longer than `timeoutMs`.
+   */
   delete(checkpointId: string): Promise<CheckpointResult>
   /** Says whether a checkpoint is whole. Rejects with `WAYMARK_NOT_FOUND` if there is none of that id. */
   verify(checkpointId: string): Promise<CheckpointVerification>
@@ -1381,7 +1384,10 @@ export declare class CheckpointStore {
    */
   restoreCheckpoint(options: AtLeast<RestoreOptions, 'checkpointId'>): Promise<RestoreResult>
   restoreCheckpoint(sessionId: string, checkpointId: string, options?: Partial<Omit<RestoreOptions, 'checkpointId' | 'sessionId'>>): Promise<RestoreResult>
-  /** Removes a checkpoint. One that does not exist is no failure. */
+  /**
+   * Removes a checkpoint. One that does not exist is no failure; `code` is `WAYMARK_BUSY` if another process holds the lock on the
+   * checkpoints for longer than `timeoutMs`.
+   */
   deleteCheckpoint(sessionId: string, checkpointId: string): Promise<CheckpointResult>
   /** Stores the result of a task: anything that JSON can hold. */
   saveTaskResult(sessionId: string, taskId: string, result: unknown): Promise<CheckpointResult>

@@ -140,6 +140,17 @@ for (const [source, newSource] of Object.entries(places)) {
         await assertCopied(from, to)
       })
 
+      it('takes pins along, and leaves those that only the other store has', async () => {
+        const [from, to] = await filledPair()
+        await from.copyTo(to)
+        const [newest] = (await to.listCheckpointInfo('full')).checkpoints
+        const pinsBefore = (await to.sessionInfo('full')).pinnedCount
+        await to.pinCheckpoint('full', newest.id)
+        await from.copyTo(to)
+        assert.equal((await to.listCheckpointInfo('full')).checkpoints[0].pinned, true)
+        assert.equal((await to.sessionInfo('full')).pinnedCount, pinsBefore + 1)
+      })
+
       it('replaces what is different there, and leaves what is there besides', async () => {
         const [from, to] = await filledPair()
         await to.saveSession(makeSession('full', { name: 'another' }))

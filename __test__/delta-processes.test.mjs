@@ -118,11 +118,15 @@ describe('deltas while a stopped process holds the lock of the names', () => {
       const { path } = await checkpointOf(store, grown(3), DELTA)
       assert.ok(path.endsWith('.json.zst'), path)
       assert.ok(Date.now() - began < 1000, 'nobody waits for it for long')
-      const other = await openStore(base, { durability: 'relaxed' })
+      const other = await openStore(base, { durability: 'relaxed', timeoutMs: 300 })
       await Promise.all([4, 5].map((number) => checkpointOf(other, grown(number), DELTA)))
       const { checkpoints } = await other.listCheckpoints('s')
-      for (const { id, session } of checkpoints) if (Number(session.name) < 3) await other.deleteCheckpoint('s', id)
-      assert.deepEqual(await assertWhole(await openStore(base)), ['5', '4', '3'])
+      const deleted = await other.deleteCheckpoint('s', checkpoints[0].id)
+      assert.deepEqual([deleted.success, deleted.code], [false, 'WAYMARK_BUSY'])
+      const deletion = Date.now()
+      await assert.rejects(other.deleteSessionCheckpoints('s'), { code: 'WAYMARK_BUSY' })
+      assert.ok(Date.now() - deletion < 1500, 'the limit is not for each of them')
+      assert.deepEqual(await assertWhole(await openStore(base)), ['5', '4', '3', '2', '1', '0'])
     } finally {
       process.kill(-holder.pid)
       await ended

@@ -94,6 +94,7 @@ onSharedBackends('convert in several stores at once', (shared) => {
     const [one, other] = [await open(), await open()]
     const created = await madeInTurn(one, 6, { options: OPTIONS })
     const newest = created.at(-1).checkpointId
+    await one.labelCheckpoint('s', newest, 'newest')
     const progress = { isDone: false }
     const conversions = (async () => {
       for (const encoding of ['zstd', 'json', 'delta', 'gzip', 'delta', 'json']) await one.convert('s', encoding)
@@ -103,6 +104,11 @@ onSharedBackends('convert in several stores at once', (shared) => {
       assert.equal((await other.getLatestCheckpoint('s'))?.id, newest)
       assert.equal((await idsOf(other)).length, created.length)
       assert.equal((await other.getCheckpoint('s', created[0].checkpointId))?.id, created[0].checkpointId)
+      assert.equal((await other.recoverSession('s')).checkpointId, newest)
+      assert.equal((await other.restoreCheckpoint('s', newest)).success, true)
+      assert.equal((await other.verifyCheckpoint('s', newest)).whole, true)
+      assert.equal((await other.getCheckpointByLabel('s', 'newest'))?.id, newest)
+      await other.diffCheckpoints(`s/${created[0].checkpointId}`, `s/${newest}`)
     }
     await conversions
   })

@@ -1053,8 +1053,9 @@ export class StoreModel {
         const present = mine.get(id)
         if (!present) copied += 1
         else if (checkpoint.encoding !== 'json' || present.encoding !== 'json') mayBeCopied += 1
-        if (!present || !same(present.isPinned, checkpoint.isPinned)) certain += 1
+        if (!present || (checkpoint.isPinned && !present.isPinned)) certain += 1
         const received = structuredClone(checkpoint)
+        received.isPinned ||= present?.isPinned ?? false
         // A label that was given to a checkpoint of both, in the target alone, may stay or go.
         if (present?.wasRelabelled && !checkpoint.wasRelabelled) {
           received.possibleLabels = [present.label, checkpoint.label]

@@ -84,10 +84,12 @@ impl Row {
       *self.users.entry(key.clone()).or_default() += 1;
     }
     let old = self.take(id);
+    // One that is replaced keeps its place in the order.
+    let made_at = time_in_id(id.as_str()).or_else(|| old.as_ref().map(|old| old.made_at));
     let stored = StoredCheckpoint {
       encoding,
       bytes,
-      made_at: time_in_id(id.as_str()).unwrap_or_else(now_ms),
+      made_at: made_at.unwrap_or_else(now_ms),
       is_pinned: old.as_ref().is_some_and(|old| old.is_pinned),
       key,
     };

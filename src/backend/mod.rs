@@ -289,7 +289,8 @@ impl Newest {
     if !self.parent.accepts(newest) {
       return Some(Put::Conflict(newest.cloned()));
     }
-    let mut newer = entries.take_while(|entry| entry.borrow().is_newer_than(new));
+    // A checkpoint of the same id is another one: two processes may choose the same id.
+    let mut newer = entries.take_while(|entry| entry.borrow().is_newer_than(new) || entry.borrow().id == new.id);
     let foreign = newer.find(|entry| !self.later.contains(&entry.borrow().id));
     foreign.map(|newer| Put::Behind(newer.borrow().clone()))
   }

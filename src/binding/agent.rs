@@ -178,7 +178,8 @@ impl AgentCheckpoints {
     )
   }
 
-  /// Removes a checkpoint. One that does not exist is no failure.
+  /// Removes a checkpoint. One that does not exist is no failure; `code` is `WAYMARK_BUSY` if another process holds the lock on the
+  /// checkpoints for longer than `timeoutMs`.
   #[napi(ts_args_type = "checkpointId: string", ts_return_type = "Promise<CheckpointResult>")]
   pub fn delete<'env>(&self, env: &'env Env, checkpoint_id: Value) -> napi::Result<Promise<'env>> {
     self.call(

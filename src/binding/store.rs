@@ -347,7 +347,8 @@ impl CheckpointStore {
     )
   }
 
-  /// Removes a checkpoint. One that does not exist is no failure.
+  /// Removes a checkpoint. One that does not exist is no failure; `code` is `WAYMARK_BUSY` if another process holds the lock on the
+  /// checkpoints for longer than `timeoutMs`.
   #[napi(
     ts_args_type = "sessionId: string, checkpointId: string",
     ts_return_type = "Promise<CheckpointResult>"

@@ -140,6 +140,15 @@ impl Content for Encoded<'_> {
   }
 }
 
+/// A checkpoint could neither get its label nor be removed again.
+fn left_without_label(series: &Series, id: &CheckpointId, error: &Error, refusal: Error) -> Error {
+  let message = format!(
+    "The checkpoint {id} of {series} did not get its label ({}), and could not be removed again ({}). Label it or delete it",
+    error.message, refusal.message
+  );
+  Error::new(Code::OutcomeUnknown, message).because(refusal)
+}
+
 /// The newest checkpoint is not the expected parent.
 fn conflict(series: &Series, newest: Option<CheckpointId>) -> Error {
   Error::conflict(&format!("The newest checkpoint of {series}"), newest.map(String::from))
@@ -226,9 +235,12 @@ impl Store {
       is_unique: true,
     };
     if let Err(error) = self.label_checkpoint(&request) {
-      // It was never acknowledged. If it cannot be removed either, it is a checkpoint without a label.
-      let _ = self.backend.remove(&series.session, series.item(&id, Encoding::Json));
-      return Err(error);
+      return Err(
+        match self.backend.remove(&series.session, series.item(&id, Encoding::Json)) {
+          Ok(_) => error,
+          Err(refusal) => left_without_label(series, &id, &error, refusal),
+        },
+      );
     }
     Ok(self.created(series, id, saved, None))
   }

@@ -5,7 +5,7 @@ use std::io;
 use super::checkpoint::Attempt;
 use super::info::kind_of;
 use super::{Damaged, Spelling, Store, StoredCheckpoint};
-use crate::backend::{CheckpointEntry, Encoding, Precondition, Series, time_in_id};
+use crate::backend::{CheckpointEntry, Encoding, Precondition, Series};
 use crate::control::{Control, Meter, Phase};
 use crate::error::{Code, Error, Result};
 use crate::format::info::Info;
@@ -96,17 +96,7 @@ impl Store {
     let info = Info::of_document(kind_of(series), &stored.document(&text)?);
     let info = info.map_err(|error| Error::corrupt(&stored.path, error).because(error))?;
     let note = info.to_note();
-    let save = |encoding| {
-      let saved = self.save_as(series, &entry.id, &text, &note, encoding, &Precondition::Exists);
-      if time_in_id(entry.id.as_str()).is_none() {
-        let entry = CheckpointEntry {
-          encoding,
-          ..entry.clone()
-        };
-        self.backend.set_made_at(series, &entry)?;
-      }
-      saved
-    };
+    let save = |encoding| self.save_as(series, &entry.id, &text, &note, encoding, &Precondition::Exists);
     let saved = match save(encoding)? {
       Attempt::Stored(saved) => saved,
       Attempt::NoDelta => return Err(no_delta(&stored.path)),

@@ -68,7 +68,6 @@ impl Store {
   /// the sessions of the other place does not find it, unless it was there before. `about` so many items are expected.
   fn copy_session(&self, session: &SessionId, to: &Self, meter: &mut Meter<'_>, about: usize) -> Result<Copied> {
     let mut copied = Copied::default();
-    let mut pins = Vec::new();
     // The oldest checkpoints come first: what retention or a crash leaves of a copy is a beginning, not a middle.
     let items = self.items_of(session)?;
     meter.expect_instead(about, items.len());
@@ -95,16 +94,15 @@ impl Store {
         if listed.made_at().is_some() {
           to.backend.set_made_at(&series, entry)?;
         }
-        pins.push((series, entry.clone()));
+        if entry.is_pinned {
+          to.backend.set_pinned(&series, &entry.id, true)?;
+        }
       } else if listed.name == ItemName::Document(Document::Labels) {
         copied.documents += u64::from(self.copy_labels(session, to, &mut copied)?);
       } else {
         copied.documents += u64::from(self.copy_item(session, listed.name.item(), to, &mut copied)?);
       }
       meter.done(copied.bytes - before);
-    }
-    for (series, entry) in pins {
-      to.backend.set_pinned(&series, &entry.id, entry.is_pinned)?;
     }
     to.forget(session);
     // Where the other place has a link to the newest, it follows.

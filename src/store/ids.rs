@@ -81,10 +81,13 @@ impl Ticket {
     let Some(calls) = state.series.get_mut(&self.series) else {
       return;
     };
+    // Another store has chosen the same id, and was first.
+    let is_own = calls.under_way.get(&self.serial) == Some(&newest);
     // It belongs to a call of this store that was made after `later_ids` was asked for: that one may be newer.
-    if calls.issued.contains(&newest) {
+    if !is_own && calls.issued.contains(&newest) {
       return;
     }
+    calls.issued.remove(&newest);
     let mut last = (newest.0.saturating_add(gap_ms), newest.1);
     for order in calls.under_way.values_mut().filter(|order| **order <= newest) {
       last = successor(last);
@@ -334,6 +337,20 @@ mod tests {
     first.move_beyond(&entry(second.as_str(), 0), 0);
     assert_eq!(order(&first), before);
     assert_eq!(first.later_ids().unwrap(), [second], "the next attempt knows it");
+  }
+
+  #[test]
+  fn a_call_moves_on_if_another_store_has_its_id() {
+    let ids = Arc::new(IdSource::default());
+    let (first, second) = (ids.ticket(series()), ids.ticket(series()));
+    let (taken, later) = (second.id().unwrap(), order(&second));
+    second.move_beyond(&entry(taken.as_str(), 0), 0);
+    assert!(order(&second) > later);
+    assert_eq!(
+      first.later_ids().unwrap(),
+      [second.id().unwrap()],
+      "the other one is foreign"
+    );
   }
 
   #[test]

@@ -203,7 +203,8 @@ impl Store {
   pub fn checkpoint_with_label(&self, session: &SessionId, label: &str) -> Result<Option<StoredCheckpoint>> {
     let series = Series::from(session);
     for row in self.rows_with_label(&series, label)? {
-      if let Some(found) = self.verified(&series, &row.entry.id, row.entry.encoding)? {
+      let read = |encoding| self.verified(&series, &row.entry.id, encoding);
+      if let Some(found) = self.in_its_encoding(&series, &row.entry.id, &[row.entry.encoding], read)? {
         return Ok(Some(found));
       }
     }
@@ -232,9 +233,17 @@ impl Store {
     let entries = self.backend.checkpoints(series)?;
     let infos = self.infos(series, &entries)?;
     let found = entries.into_iter().zip(infos);
-    // One that cannot be read has no label that could be known.
-    let made_with = found.filter(|(_, found)| matches!(found, Ok(Some((info, _))) if info.has(LABEL, label)));
-    Ok(made_with.map(|(entry, _)| entry.id).collect())
+    let mut made_with = HashSet::new();
+    for (entry, found) in found {
+      match found {
+        Ok(Some((info, _))) if info.has(LABEL, label) => drop(made_with.insert(entry.id)),
+        // A label that could not be read this time may be the one.
+        Err(error) if matches!(error.code, Code::Io | Code::Busy) => return Err(error),
+        // One that is damaged has no label that could be known.
+        Ok(_) | Err(_) => {}
+      }
+    }
+    Ok(made_with)
   }
 
   fn rows_with_label(&self, series: &Series, label: &str) -> Result<Vec<Row>> {

@@ -188,6 +188,8 @@ impl Store {
     for entry in entries.iter().rev() {
       match self.backend.remove(&series.session, series.item_of(entry)) {
         Ok(removed) => gone += usize::from(removed),
+        // The time limit is that of the call, not of each checkpoint.
+        Err(error) if error.code == Code::Busy => return Err(error),
         Err(error) => refused = refused.or(Some(error)),
       }
     }
@@ -219,7 +221,8 @@ impl Store {
     }
     let mut candidates = Vec::new();
     for entry in self.backend.checkpoints(&series)? {
-      match self.readable(&series, &entry.id, entry.encoding) {
+      let read = |encoding| self.readable(&series, &entry.id, encoding);
+      match self.in_its_encoding(&series, &entry.id, &[entry.encoding], read) {
         Ok(None) => {}
         Err(error) => {
           // One that is too large for an engine still says what the session was.

@@ -10,7 +10,7 @@ use crate::backend::{
 };
 use crate::clock::now_ms;
 use crate::control::{Control, Meter, Phase};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::format::object::{ObjectWriter, quoted, text_literal};
 use crate::id::{CheckpointId, SessionId};
 
@@ -121,12 +121,17 @@ impl Store {
         return warnings;
       }
     };
-    let refused = sentence.doomed.iter().filter_map(|(entry, _)| {
-      let is_spared = is_from_future && entry.id == *just_made;
-      let retired = (!is_spared).then(|| self.backend.retire(series, entry, sentence.spare))?;
-      retired.err().map(|error| not_removed(&error))
-    });
-    warnings.extend(refused);
+    for (entry, _) in &sentence.doomed {
+      if is_from_future && entry.id == *just_made {
+        continue;
+      }
+      match self.backend.retire(series, entry, sentence.spare) {
+        Ok(_) => {}
+        // The next checkpoint finds them again. The caller does not wait for each of them.
+        Err(error) if error.code == Code::Busy => break,
+        Err(error) => warnings.push(not_removed(&error)),
+      }
+    }
     warnings.extend(sentence.unknown.iter().map(|(entry, error)| match entry {
       Some(_) => not_removed(error),
       None => none_removed(error),
@@ -246,7 +251,14 @@ impl Store {
         Ok(true) => gone.push(checkpoint),
         // It was pinned, labelled or removed meanwhile.
         Ok(false) => {}
-        Err(error) => pruned.fail(Some(series), Some(&checkpoint.entry), error),
+        Err(error) => {
+          let is_busy = error.code == Code::Busy;
+          pruned.fail(Some(series), Some(&checkpoint.entry), error);
+          if is_busy {
+            // It is so for the rest of them.
+            break;
+          }
+        }
       }
       meter.done(freed);
     }

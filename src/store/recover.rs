@@ -89,7 +89,9 @@ impl Store {
 
   fn go_on(&self, mut recovery: Recovery) -> Result<RecoverOutcome> {
     while let Some(entry) = recovery.waiting.front().cloned() {
-      match self.readable(&recovery.request.series(), &entry.id, entry.encoding) {
+      let series = recovery.request.series();
+      let read = |encoding| self.readable(&series, &entry.id, encoding);
+      match self.in_its_encoding(&series, &entry.id, &[entry.encoding], read) {
         Ok(Some(stored)) if stored.spelling == Spelling::Suspect => {
           return Ok(RecoverOutcome::NeedsRespelling(recovery, stored));
         }

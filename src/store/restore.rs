@@ -132,10 +132,9 @@ impl Store {
     };
     if let Some(session) = session {
       let series = Series::from(&session);
-      for encoding in Encoding::ALL {
-        if let Some(stored) = self.read_checkpoint(&series, id, encoding)? {
-          return Ok((session, stored));
-        }
+      let read = |encoding| self.read_checkpoint(&series, id, encoding);
+      if let Some(stored) = self.in_its_encoding(&series, id, &Encoding::ALL, read)? {
+        return Ok((session, stored));
       }
     }
     Err(Error::new(

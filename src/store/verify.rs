@@ -163,12 +163,8 @@ impl Store {
 
   /// The same, in whatever encoding it is stored.
   pub fn verified_anyhow(&self, series: &Series, id: &CheckpointId) -> Result<Option<StoredCheckpoint>> {
-    for encoding in Encoding::ALL {
-      if let Some(found) = self.verified(series, id, encoding)? {
-        return Ok(Some(found));
-      }
-    }
-    Ok(None)
+    let read = |encoding| self.verified(series, id, encoding);
+    self.in_its_encoding(series, id, &Encoding::ALL, read)
   }
 
   /// The same as the first, but a large one is left for the caller to check: that takes about as long as parsing it, and can be done
@@ -189,17 +185,15 @@ impl Store {
   /// One checkpoint: what is known of it, or what is wrong with it. One that does not exist is an error.
   pub fn verify_checkpoint(&self, series: &Series, id: &CheckpointId) -> Result<Result<StoredCheckpoint, Damaged>> {
     self.doubt_keys(series);
-    for encoding in Encoding::ALL {
-      match self.readable(series, id, encoding) {
-        Ok(None) => {}
-        Ok(Some(stored)) => return Ok(Ok(stored)),
-        Err(error) => {
-          let entry = CheckpointEntry::new(id.clone(), encoding, || 0);
-          return Ok(Err(self.damaged(series, &entry, error)));
-        }
+    let read = |encoding| match self.readable(series, id, encoding) {
+      Ok(stored) => Ok(stored.map(Ok)),
+      Err(error) => {
+        let entry = CheckpointEntry::new(id.clone(), encoding, || 0);
+        Ok(Some(Err(self.damaged(series, &entry, error))))
       }
-    }
-    Err(not_found(series, id))
+    };
+    let found = self.in_its_encoding(series, id, &Encoding::ALL, read)?;
+    found.ok_or_else(|| not_found(series, id))
   }
 
   pub fn verify_session(&self, session: &SessionId, control: &Control) -> Result<SessionReport> {

@@ -354,12 +354,67 @@ pub fn a_new_checkpoint_is_newer_than_those_of_other_writers(new_backend: Factor
       put("cp-3-000000", &newest(Parent::Any, &["cp-5-000001", "cp-5-000000"])),
       stored
     );
-    assert_eq!(put("cp-5-000001", &newest(Parent::Any, &[])), stored, "the same again");
+    assert!(
+      is_behind(put("cp-5-000001", &newest(Parent::Any, &[])), "cp-5-000001"),
+      "another store has chosen the same id"
+    );
     assert_eq!(put("cp-2-000000", &Precondition::None), stored);
     // A name that carries no time has that of its arrival.
     assert_eq!(put("backup", &Precondition::None), stored);
     assert!(is_behind(put("cp-6-000000", &newest(Parent::Any, &[])), "backup"));
+    // It keeps that time when it is replaced, in the same step.
+    let backup = || backend.find(&series, &checkpoint("backup")).unwrap().unwrap();
+    let earlier = CheckpointEntry {
+      made_at: 1000,
+      ..backup()
+    };
+    backend.set_made_at(&series, &earlier).unwrap();
+    for precondition in [Precondition::Exists, Precondition::None] {
+      for encoding in [Encoding::Gzip, Encoding::Json] {
+        let write = CheckpointWrite {
+          encoding,
+          ..write_if(&precondition)
+        };
+        let put = backend.write_checkpoint(&series, &checkpoint("backup"), write).unwrap();
+        assert_eq!(put, stored);
+        assert_eq!((backup().encoding, backup().made_at), (encoding, 1000));
+      }
+    }
     assert_eq!(backend.checkpoints(&series).unwrap().len(), 5);
+  }
+}
+
+pub fn of_two_writers_that_choose_the_same_id_one_stores_it(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  let series = Series::from(session("s"));
+  let must_be_newest = newest(Parent::Any, &[]);
+  for round in 0..20 {
+    let id = checkpoint(&format!("cp-{}-000000", round + 1));
+    let write = |encoding: Encoding| {
+      let write = CheckpointWrite {
+        encoding,
+        content: &encoding.name(),
+        ..write_if(&must_be_newest)
+      };
+      backend.write_checkpoint(&series, &id, write).unwrap()
+    };
+    let encodings = [Encoding::Json, Encoding::Gzip];
+    let puts: Vec<_> = thread::scope(|scope| {
+      let writers = encodings.map(|encoding| scope.spawn(move || (encoding, write(encoding))));
+      writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+    });
+    let stored: Vec<_> = puts
+      .iter()
+      .filter(|(_, put)| matches!(put, Put::Stored { .. }))
+      .map(|(encoding, _)| *encoding)
+      .collect();
+    let [stored] = stored[..] else {
+      panic!("one of two: {puts:?}");
+    };
+    let found = backend.find(&series, &id).unwrap().unwrap();
+    assert_eq!(found.encoding, stored);
+    let read = backend.read(&series.session, series.item_of(&found), 100).unwrap();
+    assert_eq!(read.unwrap(), stored.name().as_bytes());
   }
 }
 

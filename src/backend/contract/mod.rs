@@ -33,6 +33,7 @@ pub fn run(new_backend: impl Fn(u32) -> Box<dyn Backend>) {
   checkpoints::a_delta_needs_its_key_and_the_key_goes_with_the_last_one(new_backend);
   checkpoints::a_checkpoint_comes_after_the_one_that_was_expected_or_not_at_all(new_backend);
   checkpoints::a_new_checkpoint_is_newer_than_those_of_other_writers(new_backend);
+  checkpoints::of_two_writers_that_choose_the_same_id_one_stores_it(new_backend);
   checkpoints::a_checkpoint_is_stored_in_one_encoding(new_backend);
   checkpoints::labels_change_in_one_step_with_a_look_at_the_checkpoints(new_backend);
   founding::only_sessions_with_a_session_document_are_listed(new_backend);

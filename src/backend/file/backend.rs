@@ -313,21 +313,22 @@ impl<D: Disk> Backend for FileBackend<D> {
   }
 
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
-    let Some(directory) = self.unlink(session, item, |_, _| Ok(true))? else {
+    // The holder of the lock may be about to store the checkpoint in another encoding.
+    let is_free = |_: &D::Directory, held: Held| self.refuse_if_busy(session, item, held).map(|()| true);
+    let Some(directory) = self.unlink(self.settings.timeout, session, item, is_free)? else {
       return Ok(false);
     };
-    unpin(&directory, item);
     sync_names(&directory, &self.path(session, item), self.settings.durability)?;
     Ok(true)
   }
 
   fn retire(&self, series: &Series, entry: &CheckpointEntry, spare: Option<IsLabelled>) -> Result<bool> {
-    // Decided under the lock that pins and labels are given under. Retention can wait until that lock is free.
+    // Decided under the lock that pins and labels are given under.
     let is_free = |directory: &D::Directory, held: Held| {
+      self.refuse_if_busy(&series.session, series.item_of(entry), held)?;
       let is_pinned = exists(directory, &pin_of(&entry.id));
-      let is_pinned =
-        is_pinned.map_err(|error| Error::io("read", &self.path(&series.session, series.item_of(entry)), error))?;
-      if held.is_busy || is_pinned {
+      let fail = |error| Error::io("read", &self.path(&series.session, series.item_of(entry)), error);
+      if is_pinned.map_err(fail)? {
         return Ok(false);
       }
       let Some(is_labelled) = spare else {
@@ -336,7 +337,7 @@ impl<D: Disk> Backend for FileBackend<D> {
       let labels = self.read(&series.session, Item::LABELS, u64::MAX)?;
       Ok(!labels.is_some_and(|labels| is_labelled(&labels, &entry.id)))
     };
-    let directory = self.unlink(&series.session, series.item_of(entry), is_free)?;
+    let directory = self.unlink(names::LONGEST_WAIT, &series.session, series.item_of(entry), is_free)?;
     Ok(directory.is_some())
   }
 
@@ -416,16 +417,17 @@ impl<D: Disk> Backend for FileBackend<D> {
         self.let_go(session, item, &from)?;
         match from.rename(&place.name, damaged, &name) {
           Err(error) if is_absence(&error) && from.stat(&place.name).is_err() => Ok(Happened::Nothing),
-          moved => moved.map(|()| Happened::Went).map_err(fail),
+          moved => {
+            moved.map_err(fail)?;
+            unpin(&from, item);
+            Ok(Happened::Went)
+          }
         }
       })?;
       sync_names(damaged, &path, self.settings.durability)?;
       sync_names(&from, &path, self.settings.durability)?;
       Ok(moved)
     })?;
-    if moved == Happened::Went {
-      unpin(&from, item);
-    }
     Ok((moved == Happened::Went).then(|| self.shown(&directory).join(name).to_string_lossy().into_owned()))
   }
 
@@ -505,9 +507,13 @@ impl<D: Disk> Backend for FileBackend<D> {
       let path = [session.as_str(), CHECKPOINTS];
       let directory = directories::open(&self.disk, &path);
       let item = Item::Checkpoint(None, id, Encoding::Json);
-      match directory.and_then(|directory| encodings_of(&directory, item)) {
-        Ok(encodings) if encodings.is_empty() => {}
-        Ok(_) => holding.push(session),
+      // A conversion between two looks may have moved it from a name that comes to one that went: look twice.
+      let is_there = |directory: &D::Directory| {
+        Ok(!encodings_of(directory, item)?.is_empty() || !encodings_of(directory, item)?.is_empty())
+      };
+      match directory.and_then(|directory| is_there(&directory)) {
+        Ok(false) => {}
+        Ok(true) => holding.push(session),
         Err(error) if is_absence(&error) || is_somebody_elses(&error) => {}
         Err(error) => return Err(Error::io("read", &self.shown(&path), error)),
       }

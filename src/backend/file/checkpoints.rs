@@ -1,13 +1,14 @@
 //! How a checkpoint gets its name.
 
 use std::io;
+use std::time::{Duration, SystemTime};
 
 use super::disk::Disk;
 use super::durable::{Temporary, sync_names};
 use super::names::{Held, LONGEST_WAIT};
 use super::{FileBackend, Happened, Place, encodings_of, keys, modified};
 use crate::backend::{
-  CheckpointEntry, CheckpointWrite, Content, Encoding, KeyMerge, Newest, Parent, Precondition, Put, Series,
+  CheckpointEntry, CheckpointWrite, Content, Encoding, KeyMerge, Newest, Parent, Precondition, Put, Series, time_in_id,
 };
 use crate::error::{Code, Error, Result};
 use crate::id::CheckpointId;
@@ -82,6 +83,9 @@ impl<D: Disk> FileBackend<D> {
             return Ok(Happened::Nothing);
           }
         }
+        if let Some(made_at) = Self::made_at(series, id, directory) {
+          temporary.set_modified(made_at, durability).map_err(fail)?;
+        }
         temporary.persist(&place.name).map_err(fail)?;
         if replaces {
           self.remove_other_encodings(series, &entry, directory, held)?;
@@ -100,6 +104,16 @@ impl<D: Disk> FileBackend<D> {
       }
       Ok(put)
     })
+  }
+
+  /// When a checkpoint was made that is about to be replaced, if its id does not say so: its place in the order stays.
+  fn made_at(series: &Series, id: &CheckpointId, directory: &D::Directory) -> Option<SystemTime> {
+    if time_in_id(id.as_str()).is_some() {
+      return None;
+    }
+    let encodings = encodings_of(directory, series.item(id, Encoding::Json)).ok()?;
+    let present = series.item(id, *encodings.first()?).file_name();
+    Some(SystemTime::UNIX_EPOCH + Duration::from_millis(modified(directory, &present)))
   }
 
   /// Stores the bytes of a checkpoint, whatever else is stored. The answer is how many they are.

@@ -84,7 +84,7 @@ pub trait Directory: Sized + Send {
   fn stat(&self, name: &str) -> io::Result<Stat>;
 
   /// Takes the lock on a file, which is made if need be, unless somebody else holds it: then the answer is `None`. Where
-  /// the file system has no locks, that is an error. Nothing waits for a lock without a deadline: see `locks::wait`.
+  /// the file system has no locks, that is the error `Unsupported`; `Interrupted` if the file was removed meanwhile. Nothing waits for a lock without a deadline: see `locks::wait`.
   fn try_lock(&self, name: &str) -> io::Result<Option<Self::Lock>>;
 
   /// Writes into a locked file who holds it, unless it says so already. Nothing is synced.

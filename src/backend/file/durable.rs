@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::path::Path;
+use std::time::SystemTime;
 
 use uuid::Uuid;
 
@@ -53,6 +54,12 @@ impl<'a, D: Directory> Temporary<'a, D> {
     temporary.size = fill(directory, &mut temporary.file, content, durability)?;
     sync(directory, &temporary.file, durability)?;
     Ok(temporary)
+  }
+
+  /// Sets the time of its last change, durably.
+  pub fn set_modified(&self, time: SystemTime, durability: Durability) -> io::Result<()> {
+    self.directory.set_modified(&self.name, time)?;
+    sync(self.directory, &self.file, durability)
   }
 
   /// Gives the file its name, replacing what was there. The directory is not synced yet.

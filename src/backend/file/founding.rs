@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::disk::{Directory, Kind};
+use super::disk::{Directory, Entry, Kind};
 use super::durable::{self, Durability, absent_is_fine, fill};
 use super::names::MARK_FILE;
 use super::pending::LOCK;
@@ -182,16 +182,22 @@ fn remove_if_hollow<D: Directory>(parent: &D, name: &str) -> io::Result<bool> {
   };
   // Held until the directory is gone, or found to be in use again: a writer that finds no lock file makes a new one.
   let mut locks = Vec::new();
-  for entry in directory.entries()? {
+  let mut entries = directory.entries()?;
+  let is_lock_file = |entry: &Entry| entry.kind == Kind::File && LOCK_FILES.contains(&entry.name.as_str());
+  // The locks of a session that is in use stay: they go last, when nothing else is left.
+  entries.sort_by_key(|entry| (is_lock_file(entry), entry.kind == Kind::Directory));
+  for entry in entries {
     let is_removed = match entry.kind {
       Kind::Directory => remove_if_hollow(&directory, &entry.name)?,
-      Kind::File if LOCK_FILES.contains(&entry.name.as_str()) => match directory.try_lock(&entry.name)? {
-        Some(lock) => {
+      Kind::File if is_lock_file(&entry) => match directory.try_lock(&entry.name) {
+        Ok(Some(lock)) => {
           locks.push(lock);
           absent_is_fine(directory.remove_file(&entry.name))?;
           true
         }
-        None => false,
+        Ok(None) => false,
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
+        Err(error) => return Err(error),
       },
       Kind::File | Kind::Other => false,
     };

@@ -163,9 +163,10 @@ impl<D: Disk> FileBackend<D> {
   }
 
   /// Removes the name of an item, of a checkpoint in every encoding, and gives the directory that it was in; `None` if it was
-  /// not there.
+  /// not there. The lock on the names is waited for at most `timeout`.
   fn unlink(
     &self,
+    timeout: Duration,
     session: &SessionId,
     item: Item<'_>,
     may_go: impl Fn(&D::Directory, Held) -> Result<bool>,
@@ -175,7 +176,7 @@ impl<D: Disk> FileBackend<D> {
       return Ok(None);
     };
     let fail = |error| Error::io("delete", &self.path(session, item), error);
-    let removed = self.rename_or_remove(session, item, &directory, |held| {
+    let removed = self.rename_or_remove_within(timeout, session, item, &directory, |held| {
       if !may_go(&directory, held)? {
         return Ok(Happened::Nothing);
       }
@@ -204,9 +205,19 @@ impl<D: Disk> FileBackend<D> {
           happened = Happened::Went;
         }
       }
+      unpin(&directory, item);
       Ok(happened)
     });
     Ok((removed? == Happened::Went).then_some(directory))
+  }
+
+  /// An error if another process may hold the lock on the names.
+  fn refuse_if_busy(&self, session: &SessionId, item: Item<'_>, held: Held) -> Result<()> {
+    if held.is_busy {
+      let path = self.path(session, item);
+      return Err(Error::busy("delete", &path, io::ErrorKind::ResourceBusy.into()));
+    }
+    Ok(())
   }
 
   /// Removes one name, and says whether it was there. The caller holds the lock on the names and that of the lease.
@@ -342,7 +353,7 @@ fn encodings_of<D: Directory>(directory: &D, item: Item<'_>) -> io::Result<Vec<E
   Ok(encodings)
 }
 
-/// When a checkpoint is gone: a pin without one means nothing.
+/// When a checkpoint is gone: a pin without one means nothing. The caller holds the lock on the names.
 fn unpin<D: Directory>(directory: &D, item: Item<'_>) {
   if let Item::Checkpoint(_, id, _) = item
     && encodings_of(directory, item).is_ok_and(|encodings| encodings.is_empty())

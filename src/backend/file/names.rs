@@ -56,8 +56,8 @@ pub enum Change {
 pub struct Held {
   /// Whether the caller holds the lock.
   pub is_locked: bool,
-  /// Whether another process keeps the lock: what must not happen beside its step must not happen now. Where the file system
-  /// has no locks, none is kept.
+  /// Whether the lock could not be taken: what must not happen beside a step of its holder must not happen now. Where the
+  /// file system has no locks, there is none to take.
   pub is_busy: bool,
   /// Whether no other process has changed the names since this one last did.
   pub was_alone: bool,
@@ -94,9 +94,10 @@ impl Names {
     directory: &D,
     act: impl FnOnce(Held) -> Result<(T, Option<Change>)>,
   ) -> Result<T> {
-    let locked = locks::wait(directory, MARK_FILE, timeout);
-    let is_busy = matches!(locked, Ok(None));
-    let lock = locked.ok().flatten();
+    let held = hold(directory, timeout);
+    // Whatever the reason is: another process may hold it.
+    let is_busy = held.is_err();
+    let lock = held.ok().flatten();
     let found = lock.as_ref().and_then(|lock| directory.time_of(lock).ok());
     // Set first: should we die in the middle of it, others do not believe their memory.
     let mark = lock.as_ref().and_then(|lock| new_mark(directory, lock).ok());
@@ -107,6 +108,10 @@ impl Names {
       was_alone,
       mark: found,
     });
+    if lock.is_none() && matches!(outcome, Ok((_, Some(_)))) {
+      // The holder of the lock did not see this change. A mark that is not its own makes it list the names again.
+      let _ = directory.set_modified(MARK_FILE, random_mark());
+    }
     let times = mark.and_then(|mark| Some((mark, directory.time().ok()?)));
     let mut sessions = self.sessions();
     match (sessions.get_mut(series), times, &outcome) {
@@ -245,15 +250,20 @@ impl Known {
   }
 }
 
-/// Sets a mark that nobody has seen, and reads it back: not every file system keeps all of it.
-fn new_mark<D: Directory>(directory: &D, lock: &D::Lock) -> io::Result<SystemTime> {
+/// A time that no other mark has.
+fn random_mark() -> SystemTime {
   const SECONDS_TO_1980: u64 = 315_532_800;
   // Some file systems begin in 1980, and some end in 2038.
   const SECONDS_FROM_1980_TO_2037: u64 = 1_798_761_600;
   let (random, more) = Uuid::new_v4().as_u64_pair();
   let seconds = SECONDS_TO_1980 + random % SECONDS_FROM_1980_TO_2037;
   let nanoseconds = u32::try_from(more % 1_000_000_000).unwrap_or(0);
-  let mark = SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds);
+  SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds)
+}
+
+/// Sets a new mark, and reads it back: not every file system keeps all of it.
+fn new_mark<D: Directory>(directory: &D, lock: &D::Lock) -> io::Result<SystemTime> {
+  let mark = random_mark();
   directory.set_time(lock, mark)?;
   let kept = directory.time_of(lock)?;
   let lost = mark.duration_since(kept).unwrap_or_else(|error| error.duration());
@@ -264,12 +274,15 @@ fn new_mark<D: Directory>(directory: &D, lock: &D::Lock) -> io::Result<SystemTim
 }
 
 /// Waits for the lock, which is held until it is dropped; `None` where the file system has none. A lock that another process
-/// holds for longer than `timeout` is an error.
+/// holds for longer than `timeout` is an error, and so is a lock file that cannot be opened: it does not mean that there are no
+/// locks.
 pub fn hold<D: Directory>(directory: &D, timeout: Duration) -> io::Result<Option<D::Lock>> {
   match wait(directory, timeout) {
     Ok(None) => Err(io::ErrorKind::ResourceBusy.into()),
-    Ok(lock) => Ok(lock),
-    Err(_) => Ok(None),
+    Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(None),
+    // The directory was removed, with everything in it.
+    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+    held => held,
   }
 }
 
@@ -295,7 +308,7 @@ mod tests {
   use std::thread;
 
   use super::*;
-  use crate::backend::{Backend, CheckpointWrite, Durability, FileBackend, Item, Newest, Precondition, Put};
+  use crate::backend::{Backend, CheckpointWrite, Durability, FileBackend, Item, Newest, Parent, Precondition, Put};
 
   fn id(number: usize) -> CheckpointId {
     CheckpointId::parse(&format!("cp-1-00000{number}")).unwrap()
@@ -416,6 +429,36 @@ mod tests {
     assert_eq!((seen(&mine), seen(&theirs)), (vec![1, 2, 3], vec![1, 2, 3]));
     drop(stopped);
     assert_eq!((seen(&mine), seen(&theirs)), (vec![1, 2, 3], vec![1, 2, 3]));
+  }
+
+  #[test]
+  fn the_holder_of_the_lock_sees_what_was_stored_without_it() {
+    let (_root, mine, theirs) = two();
+    write(&mine, 1);
+    assert_eq!(seen(&mine), [1]);
+    let directory = mine.open(&["s", "checkpoints"]).unwrap().unwrap();
+    let change = mine.names.change(&session().into(), &directory, |held| {
+      assert!(held.was_alone);
+      write(&theirs, 2);
+      Ok(((), None))
+    });
+    change.unwrap();
+    assert_eq!(seen(&mine), [1, 2]);
+    let parent = |number| {
+      Precondition::Newest(Newest {
+        parent: Parent::Checkpoint(id(number)),
+        later: Vec::new(),
+      })
+    };
+    let new = CheckpointWrite {
+      encoding: Encoding::Json,
+      footing: None,
+      precondition: &parent(1),
+      content: b"{}",
+      question: None,
+    };
+    let put = mine.write_checkpoint(&session().into(), &id(3), new).unwrap();
+    assert_eq!(put, Put::Conflict(Some(id(2))));
   }
 
   #[test]

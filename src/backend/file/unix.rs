@@ -303,7 +303,17 @@ impl Directory for UnixDirectory {
   }
 
   fn try_lock(&self, name: &str) -> io::Result<Option<File>> {
-    locks::take(self.open_lock(name)?)
+    let Some(lock) = locks::take(self.open_lock(name)?)? else {
+      return Ok(None);
+    };
+    // A file that lost its name between the two steps is not the one that others lock.
+    let locked = lock.metadata()?;
+    match statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW) {
+      #[allow(clippy::unnecessary_cast, reason = "the types differ between systems")]
+      Ok(named) if (named.st_dev as u64, named.st_ino as u64) == (locked.dev(), locked.ino()) => Ok(Some(lock)),
+      Ok(_) | Err(rustix::io::Errno::NOENT) => Err(io::ErrorKind::Interrupted.into()),
+      Err(error) => Err(error.into()),
+    }
   }
 
   fn write_holder(&self, lock: &File, holder: &str) -> io::Result<()> {

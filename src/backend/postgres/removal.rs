@@ -7,15 +7,9 @@ use super::connection::Connection;
 use super::contents::Contents;
 use super::documents::Seen;
 use super::failure::Failure;
-use super::sql::SHARE_SESSION;
+use super::sql::HOLD_SESSION;
 use super::{documents, leases, lists};
 use crate::backend::{CheckpointEntry, Item};
-
-/// Keeps a key as it is, while what stands on it goes. Who stores something on it waits for that.
-const LOCK_KEY: &str = "SELECT k.start FROM waymark.keys k
-  JOIN waymark.checkpoints c ON c.session = k.session AND c.agent = k.agent AND c.key = k.id
-  WHERE c.session = $1 AND c.agent = $2 AND c.id = $3 AND k.start = 0
-  FOR UPDATE OF k";
 
 /// Removes a checkpoint, in whatever encoding.
 macro_rules! remove {
@@ -30,7 +24,8 @@ macro_rules! remove {
   };
 }
 
-/// Removes a delta, and the key that it was the last one to stand on.
+/// Removes a delta, and the key that it was the last one to stand on. The session is held: a delta that another statement stores
+/// on that key is there before it, or finds the key gone.
 macro_rules! remove_delta {
   ($condition:literal) => {
     with_session!(
@@ -143,7 +138,7 @@ pub async fn retire_unlabelled(
   let params = key.under(&fence, &[&labels, &seen.0]);
   let params = [&params[..4], &params[5..]].concat();
   let answers = connection
-    .change_together(&[(SHARE_SESSION, &named[..1]), (LOCK_KEY, &named[..3]), (sql, &params)])
+    .change_together(&[(HOLD_SESSION, &named[..1]), (sql, &params)])
     .await?;
   let rows = answers.into_iter().last().unwrap_or_default();
   leases::let_in(connection, key.of, fence, &rows).await
@@ -168,7 +163,7 @@ async fn delete(
     Deletion::Plain(sql) => connection.change(sql, params).await?,
     Deletion::OfDelta(sql) => {
       let answers = connection
-        .change_together(&[(SHARE_SESSION, &named[..1]), (LOCK_KEY, named), (sql, params)])
+        .change_together(&[(HOLD_SESSION, &named[..1]), (sql, params)])
         .await?;
       answers.into_iter().last().unwrap_or_default()
     }

@@ -87,8 +87,9 @@ pub const LOCK_SESSION: &str = concat!(
   admitted!("held")
 );
 
-/// Keeps a session from being deleted until the transaction is over.
-pub const SHARE_SESSION: &str = "SELECT 1 FROM waymark.sessions WHERE id = $1 FOR SHARE";
+/// Keeps all other writers out of a session, if it exists, until the transaction is over. It is a statement of its own, so that
+/// the next one sees everything that they stored.
+pub const HOLD_SESSION: &str = "SELECT 1 FROM waymark.sessions WHERE id = $1 FOR UPDATE";
 
 /// How a statement ends that does something to what is there: whether it was let in, and whether it did.
 macro_rules! answer {

@@ -11,7 +11,8 @@ use super::{leases, lists};
 use crate::backend::{CheckpointEntry, Footing, Newest, Parent, Precondition};
 use crate::id::CheckpointId;
 
-/// Stores a checkpoint on the parameters 1 to 12, if `$ground` has a row, in place of the same in any encoding.
+/// Stores a checkpoint on the parameters 1 to 12, if `$ground` has a row, in place of the same in any encoding, whose place in the
+/// order stays. One that has to become the newest, by `$13`, replaces none: another store has chosen the same id.
 macro_rules! insert {
   ($ground:literal) => {
     concat!(
@@ -22,9 +23,10 @@ macro_rules! insert {
           $7::bigint, $8::text, $9::boolean, $10::bytea, $11::bytea, $12::bytea
         FROM ",
       $ground,
-      " ON CONFLICT (id, session, agent) DO UPDATE SET encoding = excluded.encoding, made_at = excluded.made_at,
+      " ON CONFLICT (id, session, agent) DO UPDATE SET encoding = excluded.encoding,
           size = excluded.size, key = excluded.key, packed = excluded.packed,
           head = excluded.head, tail = excluded.tail, middle = excluded.middle
+          WHERE NOT $13::boolean
         RETURNING 1
       )"
     )
@@ -151,7 +153,8 @@ macro_rules! on_new_key {
 /// A statement that stores a checkpoint which may have to become the newest: `fitting` has a row if it can. What was
 /// acknowledged before the call began is seen by the statement; what is stored at the same time may come before or after it.
 ///
-/// `$with` is `with_place`, or `with_session` where a parent has to exist, so that a refusal creates no session. `$13` says whether it has to, `$14` are the checkpoints that may be newer, `$15` says whether the newest has to be `$16`.
+/// `$with` is `with_place`, or `with_session` where a parent has to exist, so that a refusal creates no session. `$13` says whether
+/// it has to, `$14` are the checkpoints that may be newer, `$15` says whether the newest has to be `$16`.
 macro_rules! if_newest {
   ($with:ident, $($sql:expr),+) => {
     $with!(
@@ -161,7 +164,7 @@ macro_rules! if_newest {
       ),
       newer AS (
         SELECT id, encoding, made_at, pinned FROM waymark.checkpoints
-        WHERE $13::boolean AND session = $1 AND agent = $3 AND (made_at, id) > ($6::bigint, $4::text)
+        WHERE $13::boolean AND session = $1 AND agent = $3 AND (made_at, id) >= ($6::bigint, $4::text)
           AND id <> ALL ($14::text[])
         ORDER BY made_at DESC, id DESC LIMIT 1
       ),
@@ -293,9 +296,9 @@ pub async fn put(
     Err(failure) => (Err(failure), Vec::new()),
   };
   let refusal = match &rows {
-    Ok(rows) => refusal(rows, precondition)?,
+    Ok(rows) => refusal(rows, precondition, footing.is_some()),
     // The session does not exist.
-    Err(_) => Outcome::Conflict(None),
+    Err(_) => Ok(Outcome::Conflict(None)),
   };
   let is_stored = if **precondition == Precondition::Exists || parent.is_some() {
     match rows {
@@ -311,19 +314,19 @@ pub async fn put(
   let outcome = if is_stored {
     Outcome::Stored
   } else if connection.is_repeat
-    && matches!(refusal, Outcome::Conflict(_) | Outcome::Behind(_))
-    && is_there(connection, key).await?
+    && matches!(refusal, Ok(Outcome::Conflict(_) | Outcome::Behind(_)))
+    && is_there(connection, key, &parts).await?
   {
     // An earlier attempt, whose answer did not arrive, has stored it.
     Outcome::Stored
   } else {
-    refusal
+    refusal?
   };
   Ok((outcome, answered))
 }
 
 /// Why nothing was stored, if nothing was.
-fn refusal(rows: &[Row], precondition: &Precondition) -> Result<Outcome, Failure> {
+fn refusal(rows: &[Row], precondition: &Precondition, is_delta: bool) -> Result<Outcome, Failure> {
   let row = rows.first().ok_or(Failure::Overtaken)?;
   let is_fitting: bool = row.try_get(2)?;
   if *precondition == Precondition::Exists {
@@ -337,7 +340,12 @@ fn refusal(rows: &[Row], precondition: &Precondition) -> Result<Outcome, Failure
     });
   }
   if is_fitting {
-    return Ok(Outcome::KeyIsGone);
+    // What needs no key was refused for its id: the next attempt sees the checkpoint that has it.
+    return if is_delta {
+      Ok(Outcome::KeyIsGone)
+    } else {
+      Err(Failure::Overtaken)
+    };
   }
   let newest = row.try_get::<_, Option<&str>>(3)?;
   let newest = newest.map(CheckpointId::parse).transpose()?;
@@ -352,7 +360,13 @@ fn refusal(rows: &[Row], precondition: &Precondition) -> Result<Outcome, Failure
   Ok(newer.map_or(Outcome::KeyIsGone, Outcome::Behind))
 }
 
-async fn is_there(connection: &Connection, key: &Key<'_>) -> Result<bool, Failure> {
-  let sql = where_id!("SELECT 1 FROM waymark.checkpoints");
-  Ok(!connection.query(sql, &key.with(&[])[..3]).await?.is_empty())
+/// Whether this very checkpoint is stored; the end of it holds its checksums.
+async fn is_there(connection: &Connection, key: &Key<'_>, parts: &Parts<'_>) -> Result<bool, Failure> {
+  let sql = where_id!("SELECT size, head, tail FROM waymark.checkpoints");
+  let rows = connection.query(sql, &key.with(&[])[..3]).await?;
+  let Some(row) = rows.first() else {
+    return Ok(false);
+  };
+  let (size, head, tail): (i64, &[u8], &[u8]) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+  Ok(size == parts.size && head == parts.head && tail == parts.tail)
 }

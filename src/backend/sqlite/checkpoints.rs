@@ -101,7 +101,11 @@ pub fn put(connection: &Connection, key: &Key, bytes: &[u8]) -> Result<()> {
   sessions::add(connection, &key.session)?;
   let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES));
   let (middle, tail) = rest.split_at(rest.len().saturating_sub(TAIL_BYTES));
-  let made_at = time_in_id(&key.id).unwrap_or_else(now_ms);
+  let made_at = match time_in_id(&key.id) {
+    Some(time) => time,
+    // One that is replaced keeps its place in the order.
+    None => present_made_at(connection, key)?.unwrap_or_else(now_ms),
+  };
   let size = bytes.len();
   let stands_on = (key.encoding == number_of(Encoding::Delta)).then(|| Reference::of(bytes));
   let stands_on = stands_on.flatten().map(|reference| reference.key.to_string());
@@ -109,6 +113,11 @@ pub fn put(connection: &Connection, key: &Key, bytes: &[u8]) -> Result<()> {
     .prepare_cached(PUT)?
     .execute(&*key.with(&[&made_at, &size, &head, &tail, &middle, &stands_on]))?;
   delete(connection, key, REMOVE_OTHERS, &key.with(&[])).map(drop)
+}
+
+fn present_made_at(connection: &Connection, key: &Key) -> Result<Option<u64>> {
+  let mut statement = connection.prepare_cached(where_id!("SELECT min(made_at) FROM checkpoints"))?;
+  statement.query_row(params![key.id, key.session, key.agent], |row| row.get(0))
 }
 
 /// Stores a checkpoint of a session that is being made, with what else is known of it.
@@ -227,7 +236,8 @@ const BEYOND: &str = "
   SELECT id, encoding, made_at, pinned FROM checkpoints WHERE session = ?1 AND agent = ?2 AND NOT pinned
   ORDER BY made_at, id, encoding
   LIMIT max(0, coalesce((SELECT count FROM unpinned WHERE session = ?1 AND agent = ?2), 0) - ?3)";
-const NEWER: &str = list!("AND (made_at, id) > (?3, ?4)", "");
+/// Those that are newer than a new checkpoint, and one that has its id already.
+const NEWER: &str = list!("AND (made_at, id) >= (?3, ?4)", "");
 const FIND: &str = concat!(
   where_id!("SELECT id, encoding, made_at, pinned FROM checkpoints"),
   " ORDER BY encoding LIMIT 1"

@@ -151,9 +151,11 @@ pub fn ensure(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
   Ok(())
 }
 
-/// Writes a page as it is: a commit that changes nothing would sync nothing.
+/// Writes a page as it is: a commit that changes nothing would sync nothing. A newer release may have changed the version since
+/// the database was opened.
 pub fn touch(connection: &Connection) -> rusqlite::Result<()> {
-  connection.pragma_update(None, "user_version", VERSION)
+  let version: i32 = connection.pragma_query_one(None, "user_version")?;
+  connection.pragma_update(None, "user_version", version)
 }
 
 /// The version of the tables; 0 if they have still to be made. A database that cannot be used is an error.

@@ -254,7 +254,13 @@ impl Writer {
     let ended = self.execute("COMMIT");
     self.suspect(&ended);
     self.roll_back();
-    ended
+    ended?;
+    if self.has_moved() {
+      // While it waited for its turn, say. It is in a file that nobody opens any more, or in its log.
+      let message = "the file was removed or replaced meanwhile. Call initialize() to open what is there";
+      return Err(Refusal::new(ErrorCode::SystemIoFailure, message));
+    }
+    Ok(())
   }
 
   /// Of many free pages, a few: what was deleted goes back to the file system without holding anybody up for long.

@@ -1,5 +1,7 @@
 //! A process that is stopped while it holds a lock, as far as the others can tell: the lock is held and never released.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
@@ -171,7 +173,7 @@ fn the_lock_of_a_lease_has_a_deadline_and_a_holder_too() {
 }
 
 #[test]
-fn a_checkpoint_is_neither_pinned_nor_retired_beside_whoever_keeps_the_names_locked() {
+fn a_checkpoint_is_neither_pinned_nor_removed_while_another_process_keeps_the_names_locked() {
   let (_root, backend, s) = impatient();
   let series = Series::from(&s);
   let ids = ["cp-1-000001", "cp-1-000002"].map(|id| CheckpointId::parse(id).unwrap());
@@ -182,10 +184,11 @@ fn a_checkpoint_is_neither_pinned_nor_retired_beside_whoever_keeps_the_names_loc
   let entries = backend.checkpoints(&series).unwrap();
   let lock = held(&backend.session_dir(&s).join(CHECKPOINTS).join(".names"));
   assert_busy(backend.set_pinned(&series, &ids[0], true), "pin");
-  assert!(!backend.retire(&series, &entries[1], None).unwrap());
-  // What nobody else can undo goes on.
-  assert!(backend.remove(&s, series.item_of(&entries[0])).unwrap());
+  assert_busy(backend.retire(&series, &entries[1], None), "delete");
+  // The holder may be about to give it another name, which would bring it back.
+  assert_busy(backend.remove(&s, series.item_of(&entries[0])), "delete");
   drop(lock);
+  assert!(backend.remove(&s, series.item_of(&entries[0])).unwrap());
   assert!(backend.set_pinned(&series, &ids[0], true).unwrap());
   assert!(!backend.retire(&series, &entries[1], None).unwrap(), "it is pinned");
   assert!(backend.set_pinned(&series, &ids[0], false).unwrap());
@@ -261,4 +264,80 @@ fn an_import_sets_times_without_waiting_for_a_lock() {
   assert!(backend.found(&s, &mut supply).unwrap());
   let entries = backend.checkpoints(&(&s).into()).unwrap();
   assert_eq!(entries[0].made_at, 1234);
+}
+
+#[test]
+fn a_lock_file_that_cannot_be_opened_does_not_mean_that_there_are_no_locks() {
+  let (_root, backend, s) = impatient();
+  let series = Series::from(&s);
+  let id = CheckpointId::parse("cp-1-000001").unwrap();
+  backend.write(&s, series.item(&id, Encoding::Json), b"{}").unwrap();
+  let directory = backend.session_dir(&s).join(CHECKPOINTS);
+  fs::remove_file(directory.join(".names")).unwrap();
+  fs::create_dir(directory.join(".names")).unwrap();
+  assert_busy(backend.set_pinned(&series, &id, true), "pin");
+  assert_busy(backend.remove(&s, series.item(&id, Encoding::Json)), "delete");
+  let entries = backend.checkpoints(&series).unwrap();
+  assert_busy(backend.retire(&series, &entries[0], None), "delete");
+  let new = |precondition| CheckpointWrite {
+    encoding: Encoding::Gzip,
+    footing: None,
+    precondition,
+    content: b"packed",
+    question: None,
+  };
+  assert_busy(
+    backend.write_checkpoint(&series, &id, new(&Precondition::Exists)),
+    "replace",
+  );
+  // A new checkpoint replaces nothing.
+  let newer = CheckpointId::parse("cp-1-000002").unwrap();
+  let newest = Precondition::Newest(Newest::default());
+  let put = backend.write_checkpoint(&series, &newer, new(&newest)).unwrap();
+  assert!(matches!(put, Put::Stored { .. }));
+}
+
+#[test]
+fn a_lock_file_that_is_removed_meanwhile_lets_no_two_in() {
+  let root = tempfile::tempdir().unwrap();
+  let backend = FileBackend::new(root.path().to_owned(), Durability::Relaxed);
+  let inside = AtomicBool::new(false);
+  let work = |removes: bool| {
+    let directory = backend.open(&[]).unwrap().unwrap();
+    for _ in 0..500 {
+      let lock = locks::wait(&directory, ".lock", Duration::from_secs(60))
+        .unwrap()
+        .unwrap();
+      assert!(!inside.swap(true, Ordering::SeqCst), "another thread holds it");
+      thread::yield_now();
+      inside.store(false, Ordering::SeqCst);
+      if removes {
+        fs::remove_file(root.path().join(".lock")).unwrap();
+      }
+      drop(lock);
+    }
+  };
+  thread::scope(|scope| {
+    for removes in [true, false, false] {
+      scope.spawn(move || work(removes));
+    }
+  });
+}
+
+#[test]
+fn the_lock_files_of_a_session_in_use_stay_when_another_is_to_have_its_name() {
+  let (_root, backend, s) = impatient();
+  let series = Series::from(&s);
+  let id = CheckpointId::parse("cp-1-000001").unwrap();
+  backend.write(&s, series.item(&id, Encoding::Json), b"{}").unwrap();
+  let directory = backend.session_dir(&s);
+  let locks = [directory.join(".lock"), directory.join(CHECKPOINTS).join(".names")].map(|path| held(&path));
+  drop(locks);
+  assert!(
+    !backend
+      .found(&s, &mut |_: &mut crate::backend::Receive<'_>| Ok(()))
+      .unwrap()
+  );
+  assert!(directory.join(".lock").exists());
+  assert!(directory.join(CHECKPOINTS).join(".names").exists());
 }

@@ -219,6 +219,25 @@ fn a_file_that_was_removed_or_replaced_is_not_written_to() {
   }
 }
 
+#[cfg(unix)]
+#[test]
+fn nothing_is_acknowledged_if_the_file_is_replaced_while_a_write_waits_for_its_turn() {
+  let (root, backend) = backend();
+  let s = session("s");
+  backend.write(&s, Item::SESSION, b"first").unwrap();
+  let other = Connection::open(file_in(&root)).unwrap();
+  other.execute_batch("BEGIN IMMEDIATE").unwrap();
+  let error = thread::scope(|scope| {
+    let write = scope.spawn(|| backend.write(&s, Item::SESSION, b"lost").unwrap_err());
+    thread::sleep(Duration::from_millis(200));
+    fs::rename(file_in(&root), root.path().join("before.db")).unwrap();
+    other.execute_batch("COMMIT").unwrap();
+    write.join().unwrap()
+  });
+  assert_eq!(error.code, Code::OutcomeUnknown, "{error}");
+  assert!(error.message.contains("initialize()"), "{error}");
+}
+
 #[test]
 fn nothing_is_touched_before_it_is_opened() {
   let root = tempfile::tempdir().unwrap();
