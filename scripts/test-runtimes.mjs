@@ -1,4 +1,5 @@
-// Runs the suite on every supported runtime, with the one binary that is built.
+// Runs the suite on every supported runtime, with the one binary that is built. Without names, it leaves out the version of Node that
+// it runs on itself: `npm test` covers that one.
 //
 //   node scripts/test-runtimes.mjs [name ...]
 
@@ -11,16 +12,17 @@ import { RUNTIMES, runtime } from './runtimes.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
-// The tests of the package and its documents need npm and a compiler, not a particular runtime. The long ones concern the store,
-// and run once.
-const ELSEWHERE = new Set(['package', 'readme', 'model', 'mixed-campaign'].map((name) => `${name}.test.mjs`))
+// What runs once, with `npm test`: the tests of the package and its documents need npm and a compiler, not a particular runtime; the
+// long ones concern the store; the command is the same JavaScript everywhere.
+const ONCE = /^(?:package|readme|model|mixed-campaign|terminal|cli-.*)\.test\.mjs$/
 const SUITE = readdirSync(join(ROOT, '__test__'))
-  .filter((name) => name.endsWith('.test.mjs') && !ELSEWHERE.has(name))
+  .filter((name) => name.endsWith('.test.mjs') && !ONCE.test(name))
   .map((name) => join('__test__', name))
 const SMOKE = join('__test__', 'smoke.mjs')
 const ARGUMENTS = { bun: [SMOKE], deno: ['run', '--allow-all', SMOKE] }
 
-const names = process.argv.length > 2 ? process.argv.slice(2) : RUNTIMES
+const own = `node${process.versions.node.split('.')[0]}`
+const names = process.argv.length > 2 ? process.argv.slice(2) : RUNTIMES.filter((name) => name !== own)
 const unknown = names.filter((name) => !RUNTIMES.includes(name))
 if (unknown.length > 0) {
   console.error(`Unknown runtime ${unknown.join(', ')}. There are: ${RUNTIMES.join(', ')}`)
