@@ -59,6 +59,38 @@ function readLink(path) {
   return process.platform === 'win32' ? readFileSync(path, 'utf8') : readlinkSync(path)
 }
 
+describe('a copy of a checkpoint that is damaged in the source', () => {
+  const DAMAGE = {
+    truncated: (bytes) => bytes.subarray(0, bytes.length >> 1),
+    changed: (bytes) => {
+      const changed = Buffer.from(bytes)
+      changed[bytes.indexOf('nightly') > 0 ? bytes.indexOf('nightly') : bytes.length >> 1] ^= 1
+      return changed
+    },
+    'no JSON': () => Buffer.from('garbage'),
+    empty: () => Buffer.alloc(0),
+  }
+  for (const [name, newTarget] of Object.entries(places)) {
+    for (const encoding of ['json', 'gzip', 'zstd', 'delta']) {
+      it(`leaves the whole one in the other store as it is (${name}, ${encoding})`, async () => {
+        for (const damage of Object.values(DAMAGE)) {
+          const base = scratchDirectory()
+          const [from, to] = [await openStore(base), await openStore(newTarget())]
+          const session = makeSession('s', { name: 'nightly' })
+          const { checkpointId, path } = await checkpointOf(from, session, { ...OPTIONS, encoding })
+          await from.saveSession(session)
+          await from.copyTo(to)
+          for (const file of [path, join(base, 's', 'session.json')]) writeFileSync(file, damage(readFileSync(file)))
+          const { checkpoints } = await from.copyTo(to)
+          assert.equal(checkpoints, 0)
+          assert.equal((await to.verifyCheckpoint('s', checkpointId)).whole, true)
+          assert.equal((await to.loadSession('s')).id, 's')
+        }
+      })
+    }
+  }
+})
+
 for (const [source, newSource] of Object.entries(places)) {
   for (const [target, newTarget] of Object.entries(targetsFrom(source))) {
     describe(`a copy from ${source} to ${target}`, () => {

@@ -132,6 +132,37 @@ onEveryBackend('what there is', (open) => {
     assert.deepEqual(await found({ trigger: 'manual', limit: 1 }), [other])
   })
 
+  it('shows no checkpoint twice that is converted between two pages', async () => {
+    const store = await open()
+    for (const order of [undefined, 'iteration']) {
+      for (const [from, to] of [
+        ['zstd', 'json'],
+        ['json', 'zstd'],
+        ['delta', 'gzip'],
+        ['gzip', 'delta'],
+      ]) {
+        const session = `${order} ${from}`
+        const agent = store.agent(session, 'a')
+        for (let iteration = 0; iteration < 4; iteration += 1) {
+          await checkpointOf(store, makeSession(session), { ...OPTIONS, encoding: from })
+          await agent.save({ iteration }, { encoding: from })
+        }
+        const lists = [(options) => agent.info({ ...options, order })]
+        if (!order) {
+          lists.push((options) => store.listCheckpointInfo(session, options))
+          lists.push((options) => store.listAllCheckpoints({ ...options }))
+        }
+        const first = await Promise.all(lists.map((list) => list({ limit: 2 })))
+        await store.convert(session, to)
+        for (const [at, list] of lists.entries()) {
+          const second = await list({ limit: 2, cursor: first[at].cursor })
+          const shown = [...first[at].checkpoints, ...second.checkpoints].map(({ id }) => id)
+          assert.equal(new Set(shown).size, 4, `list ${at}, ${order}, ${from} to ${to}`)
+        }
+      }
+    }
+  })
+
   it('is refused to a cursor, a limit, a time or a label that makes no sense', async () => {
     const store = await open()
     const wrong = [

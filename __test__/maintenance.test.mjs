@@ -198,6 +198,27 @@ onSharedBackends('labels from several stores', (shared) => {
     assert.ok(created <= 6, 'a checkpoint whose label is refused does not stay')
   })
 
+  for (const limit of [1, 3]) {
+    it(`that are refused cost no other checkpoint, with a limit of ${limit}`, async () => {
+      const open = shared()
+      const options = { maxCheckpointsPerSession: limit }
+      const stores = [await open(options), await open(options), await open(options)]
+      for (let round = 0; round < 8; round += 1) {
+        await stores[0].deleteSession('s')
+        await madeInTurn(stores[0], limit, { options: OPTIONS })
+        const given = await Promise.all(
+          stores.map((store) => store.createCheckpoint(grown(9), { ...OPTIONS, label: 'release', uniqueLabel: true })),
+        )
+        const winners = given.filter(({ success }) => success)
+        assert.deepEqual(new Set(given.map(({ code }) => code)), new Set([undefined, 'WAYMARK_EXISTS']))
+        assert.equal(winners.length, 1)
+        const ids = await idsOf(stores[1])
+        assert.equal(ids.length, limit)
+        assert.equal(ids[0], winners[0].checkpointId)
+      }
+    })
+  }
+
   it('keep checkpoints from retention from the moment they are acknowledged', async () => {
     const open = shared()
     const [writer, labeller] = [await open({ retention: { keepLast: 2 } }), await open()]

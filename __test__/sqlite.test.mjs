@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import {
   copyFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   readFileSync,
@@ -143,7 +144,7 @@ describe('close() of a database', () => {
       for (let n = 0; n < 20; n += 1) await checkpointOf(store, makeSession('s'))
       await store.close()
       assert.equal(await totalIn(file), 20)
-      assert.deepEqual(readdirSync(join(file, '..')), ['store.db'])
+      assert.equal(statSync(`${file}-wal`).size, 0, 'nothing is left in the log')
     })
   }
 
@@ -247,7 +248,7 @@ describe('close() of a database', () => {
     assert.equal((await two.listCheckpoints('other')).total, 30)
     assert.equal(await totalIn(file), 30)
     await two.close()
-    assert.deepEqual(readdirSync(join(file, '..')), ['store.db'])
+    assert.equal(statSync(`${file}-wal`).size, 0, 'nothing is left in the log')
   })
 })
 
@@ -315,5 +316,46 @@ describe('processes on one database', () => {
     assert.deepEqual([total, damaged], [10, []])
     assert.equal((await store.getSessionStorageStats('s')).resultCount, 15)
     assert.equal((await store.verifySession('s')).whole, true)
+  })
+})
+
+describe('a database whose locks this process has lost', { skip: isWindows && 'Windows keeps its locks' }, () => {
+  /** Runs something in another process, with `store` on the same database, which it closes. */
+  const childOn = async (file, body) => {
+    const { code, stdout, stderr } = await runNode(`
+      const store = new CheckpointStore(${JSON.stringify(`sqlite:${file}`)}, { maxCheckpointsPerSession: Infinity })
+      await store.initialize()
+      ${body}
+      await store.close()
+    `)
+    assert.equal(code, 0, stderr)
+    return stdout
+  }
+
+  it('keeps its log, and everything in it, when another process closes it', async () => {
+    const file = newFile()
+    const store = await openStore(`sqlite:${file}`, { maxCheckpointsPerSession: Infinity })
+    const made = [await checkpointOf(store, makeSession('s'))]
+    // Whoever closes a file gives up all locks of its process on it.
+    cpSync(join(file, '..'), join(scratchDirectory(), 'copy'), { recursive: true })
+    await childOn(file, `await store.listCheckpointInfo('s')`)
+    for (let number = 0; number < 5; number += 1) made.push(await checkpointOf(store, makeSession('s')))
+    const total = await childOn(file, `console.log((await store.listCheckpointInfo('s')).total)`)
+    assert.equal(Number(total), made.length)
+    await store.close()
+    const again = await openStore(`sqlite:${file}`)
+    assert.equal((await again.listCheckpointInfo('s')).total, made.length)
+  })
+
+  it('acknowledges nothing any more when its log was removed', async () => {
+    const file = newFile()
+    const store = await openStore(`sqlite:${file}`)
+    await checkpointOf(store, makeSession('s'))
+    rmSync(`${file}-wal`)
+    const { success, code, error } = await store.createCheckpoint(makeSession('s'), {}, {}, OPTIONS)
+    assert.deepEqual([success, code], [false, 'WAYMARK_IO'])
+    assert.match(error, /its log, was removed or replaced/)
+    await store.initialize()
+    assert.ok((await store.createCheckpoint(makeSession('s'), {}, {}, OPTIONS)).success)
   })
 })

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
+import { NEVER } from './support/auto.mjs'
 import { makeSession, makeTree } from './support/sessions.mjs'
 import {
   CheckpointStore,
@@ -208,3 +209,73 @@ if (durablePlaces.includes('files')) {
     })
   })
 }
+
+describe('options with a getter that throws', () => {
+  const THROWN = {
+    error: new Error('boom'),
+    undefined,
+    'an unreadable error': Object.defineProperty(new Error('boom'), 'message', {
+      get() {
+        throw new Error('not even that')
+      },
+    }),
+  }
+  const throwing = (name, thrown) => ({
+    get [name]() {
+      throw thrown
+    },
+  })
+  const LONG = {
+    exportSession: (store, options) => store.exportSession('s', join(scratchDirectory(), 'x.zst'), options),
+    importSession: (store, options) => store.importSession('x.zst', options),
+    verifySession: (store, options) => store.verifySession('s', options),
+    convert: (store, options) => store.convert('s', 'gzip', options),
+    copyTo: (store, options) => store.copyTo(store, options),
+  }
+  for (const [method, call] of Object.entries(LONG)) {
+    it(`reject with a code: ${method}`, async () => {
+      const store = await openStore()
+      for (const thrown of Object.values(THROWN)) {
+        for (const name of ['onProgress', 'signal']) {
+          const error = await call(store, throwing(name, thrown)).catch((rejected) => rejected)
+          assert.equal(error?.code, 'WAYMARK_INVALID_ARGUMENT')
+          assert.equal(error.cause, thrown)
+        }
+      }
+    })
+  }
+
+  it('reject with a code: AutoCheckpoint', async () => {
+    const store = await openStore()
+    for (const thrown of Object.values(THROWN)) {
+      assert.throws(() => store.autoCheckpoint(throwing('sessionId', thrown)), { code: 'WAYMARK_INVALID_ARGUMENT' })
+      for (const name of ['session', 'agentStates', 'contextStore']) {
+        const capture = () =>
+          Object.defineProperties({ session }, Object.getOwnPropertyDescriptors(throwing(name, thrown)))
+        const auto = store.autoCheckpoint({ sessionId: 's', policy: NEVER, capture })
+        for (const work of [() => auto.now(), () => auto.stop()]) {
+          await assert.rejects(work, { code: 'WAYMARK_INVALID_ARGUMENT' })
+        }
+      }
+    }
+  })
+
+  it('of AutoCheckpoint.now() leave nothing behind', async () => {
+    const store = await openStore()
+    const gate = {}
+    let captures = 0
+    const capture = async () => {
+      captures += 1
+      await new Promise((resolve) => {
+        gate.open = resolve
+      })
+      return { session }
+    }
+    const auto = store.autoCheckpoint({ sessionId: 's', policy: NEVER, capture })
+    const first = auto.now()
+    await assert.rejects(auto.now(throwing('label', new Error('boom'))), { code: 'WAYMARK_INVALID_ARGUMENT' })
+    gate.open()
+    assert.ok((await first).success)
+    assert.equal(captures, 1)
+  })
+})

@@ -3,7 +3,7 @@
 'use strict'
 
 const { captureState } = require('./capture.js')
-const { describe, errorOf, invalidArgument, isObject, wrong } = require('./errors.js')
+const { describe, errorOf, invalidArgument, isObject, reading, wrong } = require('./errors.js')
 const { OneAtATime } = require('./one-at-a-time.js')
 const { CheckpointPolicy, readEvent } = require('./policy.js')
 const { startTimer } = require('./timer.js')
@@ -26,7 +26,7 @@ class AutoCheckpoint {
 
   constructor(store, options) {
     this.#store = store
-    this.#given = checked(options)
+    this.#given = reading(() => checked(options))
     const { everyMs } = this.#given
     if (everyMs !== undefined) this.#timer = startTimer(() => this.#checkpoints.want().catch(warn), everyMs)
   }
@@ -55,7 +55,8 @@ class AutoCheckpoint {
   async now(options = {}) {
     this.#refuseIfStopped()
     if (!isObject(options)) throw wrong('options', 'an object', options)
-    return this.#checkpoints.want(options)
+    // Read before it is queued: what a getter throws belongs to this call.
+    return this.#checkpoints.want(reading(() => ({ ...options })))
   }
 
   stop() {
@@ -82,7 +83,7 @@ class AutoCheckpoint {
     try {
       const captured = captureState(capture, sessionId, captureTimeoutMs)
       // No `await` without need: what was captured at once is stored before anybody can change it.
-      const { session, agentStates, contextStore } = 'then' in captured ? await captured : captured
+      const { session, agentStates, contextStore } = captured instanceof Promise ? await captured : captured
       const allOptions = { ...checkpointOptions, ...options }
       const result = await this.#store.createCheckpoint(session, agentStates, contextStore, allOptions)
       if (!result.success) throw errorOf(result.code, result.error, ...('cause' in result ? [result.cause] : []))

@@ -2,11 +2,11 @@
 
 'use strict'
 
-const { describe, errorOf, isObject, wrong } = require('./errors.js')
+const { describe, errorOf, isObject, reading, reasonOf, wrong } = require('./errors.js')
 const { startTimeout } = require('./timer.js')
 
 /**
- * The state that `capture` returns, checked; a promise of it only if `capture` returns one. A promise that is not settled within
+ * The members of the state that `capture` returns, checked; a promise of it only if `capture` returns one. A promise that is not settled within
  * `timeoutMs` has failed: what it becomes later is ignored.
  */
 function captureState(capture, sessionId, timeoutMs) {
@@ -19,13 +19,16 @@ function captureState(capture, sessionId, timeoutMs) {
     throw captureError(thrown)
   }
   if (!isPromise) return checkedState(captured, sessionId)
-  return within(Promise.resolve(captured), timeoutMs).then(
+  return within(settled(captured), timeoutMs).then(
     (state) => checkedState(state, sessionId),
     (thrown) => {
       throw captureError(thrown)
     },
   )
 }
+
+/** A promise of what a thenable becomes. */
+const settled = async (thenable) => thenable
 
 /** The promise, or a rejection if it is not settled in time. */
 function within(promise, timeoutMs) {
@@ -39,16 +42,18 @@ function within(promise, timeoutMs) {
 }
 
 function checkedState(state, sessionId) {
-  if (!isObject(state)) throw wrong('What capture() returns', 'an object with a session', state)
-  if (!isObject(state.session)) throw wrong('The session that capture() returns', 'an object', state.session)
-  const { id } = state.session
-  if (id !== sessionId) throw wrong('The id of the session that capture() returns', describe(sessionId), id)
-  return state
+  return reading(() => {
+    if (!isObject(state)) throw wrong('What capture() returns', 'an object with a session', state)
+    const { session, agentStates, contextStore } = state
+    if (!isObject(session)) throw wrong('The session that capture() returns', 'an object', session)
+    const { id } = session
+    if (id !== sessionId) throw wrong('The id of the session that capture() returns', describe(sessionId), id)
+    return { session, agentStates, contextStore }
+  })
 }
 
 function captureError(thrown) {
-  const reason = typeof thrown?.message === 'string' ? thrown.message : `it threw ${describe(thrown)}`
-  return errorOf('WAYMARK_INVALID_ARGUMENT', `capture() failed: ${reason}`, thrown)
+  return errorOf('WAYMARK_INVALID_ARGUMENT', `capture() failed: ${reasonOf(thrown)}`, thrown)
 }
 
 module.exports = { captureState }

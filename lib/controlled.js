@@ -6,7 +6,7 @@
 'use strict'
 
 const { newControl, progressOf, stopWork } = require('../binding.js')
-const { isObject, wrong } = require('./errors.js')
+const { isObject, reading, wrong } = require('./errors.js')
 const { abortError, checkedSignal } = require('./signals.js')
 const { startTimer } = require('./timer.js')
 
@@ -97,12 +97,14 @@ const isSame = (a, b) => a.phase === b.phase && a.done === b.done && a.total ===
 
 function checked(options) {
   if (options === undefined) return {}
-  if (!isObject(options)) throw wrong('options', 'an object', options)
-  const { onProgress, signal } = options
-  if (onProgress !== undefined && typeof onProgress !== 'function') {
-    throw wrong('options.onProgress', 'a function', onProgress)
-  }
-  return { onProgress, signal: checkedSignal(signal) }
+  return reading(() => {
+    if (!isObject(options)) throw wrong('options', 'an object', options)
+    const { onProgress, signal } = options
+    if (onProgress !== undefined && typeof onProgress !== 'function') {
+      throw wrong('options.onProgress', 'a function', onProgress)
+    }
+    return { onProgress, signal: checkedSignal(signal) }
+  })
 }
 
 module.exports = { control }

@@ -4,10 +4,33 @@
 
 const LONGEST_QUOTE = 60
 
+/** Errors that were made here. */
+const made = new WeakSet()
+
 /** An `Error` with a `code`; it has a `cause` if one is passed. */
 function errorOf(code, message, ...cause) {
   const error = cause.length > 0 ? new Error(message, { cause: cause[0] }) : new Error(message)
+  made.add(error)
   return Object.assign(error, { code })
+}
+
+/** What `read` returns. What a getter or a proxy throws meanwhile becomes the `cause` of an error with a code. */
+function reading(read) {
+  try {
+    return read()
+  } catch (thrown) {
+    if (thrown instanceof Error && made.has(thrown)) throw thrown
+    throw errorOf('WAYMARK_INVALID_ARGUMENT', `An argument cannot be read: ${reasonOf(thrown)}`, thrown)
+  }
+}
+
+/** What was thrown, in words; it may be anything. */
+function reasonOf(thrown) {
+  try {
+    return typeof thrown?.message === 'string' ? thrown.message : `it threw ${describe(thrown)}`
+  } catch {
+    return 'what it threw cannot be read either'
+  }
 }
 
 function invalidArgument(message) {
@@ -53,4 +76,4 @@ function isObject(value) {
   return typeof value === 'object' && value !== null && !isArray(value)
 }
 
-module.exports = { describe, errorOf, invalidArgument, isObject, wrong }
+module.exports = { describe, errorOf, invalidArgument, isObject, reading, reasonOf, wrong }

@@ -150,6 +150,25 @@ describe('a write whose answer is lost', () => {
   }
 })
 
+describe('a checkpoint whose answer is lost', () => {
+  for (const encoding of ['zstd', 'delta']) {
+    it(`is there once if it is converted to ${encoding} before it is tried again`, async (t) => {
+      const { direct, proxy, store } = await storesFor(t, 20_000)
+      const kind = WRITES['a checkpoint']
+      await kind.write(store, 'first')
+      proxy.fail('cut after', { times: 1 })
+      const call = outcomeOf(() => kind.write(store, 'once'))
+      await until(() => proxy.happened > 0)
+      proxy.fail('hang')
+      await direct.convert('s', encoding)
+      await proxy.heal()
+      const outcome = await call
+      assert.equal(outcome.ended, 'done', outcome.error)
+      assert.equal(await countOf(kind, direct, 'once'), 1)
+    })
+  }
+})
+
 describe('a store behind a network that broke', () => {
   for (const fault of FAULTS) {
     it(`is of use again when it is well, and needs nothing done: ${fault}`, async (t) => {

@@ -56,6 +56,8 @@ function readCalls(entries) {
       Object.assign(call, { end: at, isAcknowledged: !code, code, cause, message, warnings })
       if (entry.id) call.id = entry.id
       call.count = entry.count
+    } else if (entry.pruneFailure?.code === 'WAYMARK_BUSY') {
+      // Another process was stopped while it held the lock: the next prune removes it.
     } else if (entry.pruneFailure) complaints.push(`${user}: prune could not ${JSON.stringify(entry.pruneFailure)}`)
   }
   for (const call of calls.values()) {

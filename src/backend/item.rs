@@ -301,6 +301,12 @@ impl CheckpointEntry {
     (self.made_at, &self.id) > (other.made_at, &other.id)
   }
 
+  /// Newest first, whatever the encoding is. A list has each id once.
+  #[must_use]
+  pub fn newest_id_first(&self, other: &Self) -> Ordering {
+    (other.made_at, &other.id).cmp(&(self.made_at, &self.id))
+  }
+
   /// Newest first.
   #[must_use]
   pub fn newest_first(&self, other: &Self) -> Ordering {

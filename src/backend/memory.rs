@@ -422,6 +422,18 @@ impl Backend for MemoryBackend {
     if let Some(refusal) = refusal {
       return Ok(refusal);
     }
+    let labels = match new.labels {
+      Some(labels) => {
+        let old = sessions
+          .get(&series.session)
+          .and_then(|contents| contents.get(Item::LABELS));
+        Some(labels(
+          old.cloned(),
+          &row.into_iter().flat_map(Row::newest_first).collect::<Vec<_>>(),
+        )?)
+      }
+      None => None,
+    };
     let contents = sessions.entry(series.session.clone()).or_default();
     let row = contents.row_mut(series.agent.as_ref());
     let key = match new.footing {
@@ -432,6 +444,9 @@ impl Backend for MemoryBackend {
       },
     };
     row.put(id, new.encoding, bytes);
+    if let Some(labels) = labels {
+      contents.put(Item::LABELS, labels);
+    }
     Ok(Put::Stored { size, key })
   }
 
@@ -540,12 +555,14 @@ impl Backend for MemoryBackend {
     Ok(taken.is_some())
   }
 
-  fn quarantine(&self, session: &SessionId, item: Item<'_>) -> Result<Option<String>> {
+  fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: &[u8]) -> Result<Option<String>> {
+    let (session, item) = (&series.session, series.item_of(entry));
     let mut sessions = self.lock_for(session)?;
-    let Some((contents, bytes)) = sessions.get_mut(session).and_then(|contents| {
-      let bytes = contents.take(item)?;
-      Some((contents, bytes))
-    }) else {
+    let Some(contents) = sessions.get_mut(session) else {
+      return Ok(None);
+    };
+    let bytes = contents.get(item).is_some_and(|bytes| bytes == judged);
+    let Some(bytes) = bytes.then(|| contents.take(item)).flatten() else {
       return Ok(None);
     };
     let name = format!("damaged/{}.{}", item, contents.damaged.len());
@@ -564,7 +581,8 @@ impl Backend for MemoryBackend {
       .is_some_and(|(spare, labels)| spare(labels, &entry.id));
     let row = contents.row_mut(series.agent.as_ref());
     let is_pinned = row.checkpoints.get(&entry.id).is_some_and(|stored| stored.is_pinned);
-    Ok(!is_pinned && !is_labelled && row.remove(&entry.id).is_some())
+    let is_newest = row.order.last().is_none_or(|(_, newest)| *newest == entry.id);
+    Ok(!is_pinned && !is_labelled && !is_newest && row.remove(&entry.id).is_some())
   }
 
   fn confirm_retired(&self, _series: &Series) -> Result<()> {

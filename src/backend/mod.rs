@@ -176,6 +176,8 @@ pub struct CheckpointWrite<'a> {
   pub content: &'a dyn Content,
   /// What will be asked once it is stored.
   pub question: Option<&'a Question>,
+  /// How the labels of its session become others in the same step.
+  pub labels: Option<&'a NewLabels<'a>>,
 }
 
 impl fmt::Debug for CheckpointWrite<'_> {
@@ -415,6 +417,10 @@ pub type Change<'a> = dyn FnMut(Option<Vec<u8>>) -> Result<Option<Vec<u8>>> + 'a
 /// it is.
 pub type LabelsChange<'a> = dyn FnMut(Option<Vec<u8>>, &[CheckpointEntry]) -> Result<Option<LabelsUpdate>> + 'a;
 
+/// How the labels of a session become others when a checkpoint is added: the document, and the checkpoints that there are before,
+/// newest first. It must not call the backend, and may be called again if a step has to be repeated.
+pub type NewLabels<'a> = dyn Fn(Option<Vec<u8>>, &[CheckpointEntry]) -> Result<Vec<u8>> + 'a;
+
 /// New labels of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelsUpdate {
@@ -515,8 +521,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// on a key, the key goes too.
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool>;
 
-  /// Removes a checkpoint likewise, unless it is pinned, or has a label that was given later and `spare` is asked: both are
-  /// decided in the same step. The answer is whether it was removed; after a power cut it may be back.
+  /// Removes a checkpoint likewise, unless it is the newest of its series or pinned, or has a label that was given later and `spare`
+  /// is asked: all of it is decided in the same step. The answer is whether it was removed; after a power cut it may be back.
   fn retire(&self, series: &Series, entry: &CheckpointEntry, spare: Option<IsLabelled>) -> Result<bool>;
 
   /// Makes it last: what was retired of a series before this call does not come back, not even after a power cut.
@@ -533,8 +539,9 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// Keeps retention from a checkpoint, or lets it go again. The answer is whether it was there.
   fn set_pinned(&self, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool>;
 
-  /// Moves an item that is damaged to where nobody reads it, and gives its new name; `None` if it is missing.
-  fn quarantine(&self, session: &SessionId, item: Item<'_>) -> Result<Option<String>>;
+  /// Moves a damaged checkpoint to `damaged/`, and gives its new name; `None` if it is missing, or does not hold the `judged` bytes any
+  /// more, which is decided in the same step.
+  fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: &[u8]) -> Result<Option<String>>;
 
   /// The checkpoints of a series, each once, newest first, from their names alone.
   fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>>;

@@ -208,10 +208,10 @@ impl Place {
 
   fn compare(&self, other: &Self, order: Order) -> Ordering {
     match order {
-      Order::Newest => self.entry.newest_first(&other.entry),
+      Order::Newest => self.entry.newest_id_first(&other.entry),
       Order::Iteration => {
         let by_iteration = self.iteration.total_cmp(&other.iteration);
-        by_iteration.then_with(|| other.entry.newest_first(&self.entry))
+        by_iteration.then_with(|| other.entry.newest_id_first(&self.entry))
       }
     }
   }

@@ -1,12 +1,15 @@
 //! Making, finding, listing and deleting checkpoints.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io::{self, Write};
 use std::slice;
 
-use super::{Label, LabelRequest, LaidOut, Saved, Spelling, Stamp, Store, Ticket, into_text, not_composed};
+use super::labels::LabelChange;
+use super::{Label, LaidOut, Saved, Spelling, Stamp, Store, Ticket, into_text, not_composed};
 use crate::backend::{
-  CheckpointEntry, CheckpointWrite, Content, Encoding, Newest, Parent, Precondition, Put, Question, Series, time_in_id,
+  CheckpointEntry, CheckpointWrite, Content, Encoding, NewLabels, Newest, Parent, Precondition, Put, Question, Series,
+  time_in_id,
 };
 use crate::error::{Code, Error, Result};
 use crate::format::compose::{NewCheckpoint, Parts};
@@ -16,7 +19,7 @@ use crate::format::zstd::{self, Aside};
 use crate::id::{CheckpointId, SessionId};
 
 /// How often an operation starts again because another one got in between.
-const MAX_ATTEMPTS: u32 = 100;
+pub(super) const MAX_ATTEMPTS: u32 = 100;
 
 /// How a checkpoint is to be created.
 #[derive(Debug, Default)]
@@ -38,11 +41,18 @@ impl<E: Into<Option<Encoding>>> From<E> for CreateOptions {
 }
 
 /// What goes with a checkpoint to where it is stored.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct Terms<'a> {
   pub precondition: &'a Precondition,
   /// What will be asked once it is stored.
   pub question: Option<&'a Question>,
+  pub labels: Option<&'a NewLabels<'a>>,
+}
+
+impl fmt::Debug for Terms<'_> {
+  fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(formatter, "if {:?}", self.precondition)
+  }
 }
 
 /// What a finished `create_checkpoint` tells its caller.
@@ -140,15 +150,6 @@ impl Content for Encoded<'_> {
   }
 }
 
-/// A checkpoint could neither get its label nor be removed again.
-fn left_without_label(series: &Series, id: &CheckpointId, error: &Error, refusal: Error) -> Error {
-  let message = format!(
-    "The checkpoint {id} of {series} did not get its label ({}), and could not be removed again ({}). Label it or delete it",
-    error.message, refusal.message
-  );
-  Error::new(Code::OutcomeUnknown, message).because(refusal)
-}
-
 /// The newest checkpoint is not the expected parent.
 fn conflict(series: &Series, newest: Option<CheckpointId>) -> Error {
   Error::conflict(&format!("The newest checkpoint of {series}"), newest.map(String::from))
@@ -210,39 +211,13 @@ impl Store {
     parts: &Parts,
     options: impl Into<CreateOptions>,
   ) -> Result<Created> {
-    let options = options.into();
-    let timestamp = ticket.timestamp;
-    if let Some(label) = &options.unique_label {
-      return self.create_labelled(ticket, parts, &options, label);
-    }
-    let question = self.question_of(ticket.series());
-    let compose = |id: &CheckpointId| NewCheckpoint::compose(id, timestamp, parts);
-    let (id, saved) = self.append(ticket, compose, &options, Some(&question))?;
-    Ok(self.created(ticket.series(), id, saved, Some(question)))
-  }
-
-  /// The label is given after the checkpoint is stored, because only then can one step decide that no other has it. A
-  /// checkpoint whose label is refused goes again, before retention has removed anything for it.
-  fn create_labelled(&self, ticket: &Ticket, parts: &Parts, options: &CreateOptions, label: &Label) -> Result<Created> {
-    let series = ticket.series();
-    self.require_free_label(series, &label.text, None)?;
+    let (options, series) = (options.into(), ticket.series());
     let compose = |id: &CheckpointId| NewCheckpoint::compose(id, ticket.timestamp, parts);
-    let (id, saved) = self.append(ticket, compose, options, None)?;
-    let request = LabelRequest {
-      session: series.session.clone(),
-      checkpoint: id.clone(),
-      label: Some(label.clone()),
-      is_unique: true,
-    };
-    if let Err(error) = self.label_checkpoint(&request) {
-      return Err(
-        match self.backend.remove(&series.session, series.item(&id, Encoding::Json)) {
-          Ok(_) => error,
-          Err(refusal) => left_without_label(series, &id, &error, refusal),
-        },
-      );
-    }
-    Ok(self.created(series, id, saved, None))
+    let question = self.question_of(series);
+    // Where the labels decide, retention asks by itself.
+    let question = options.unique_label.is_none().then_some(question);
+    let (id, saved) = self.append(ticket, compose, &options, question.as_ref())?;
+    Ok(self.created(series, id, saved, question))
   }
 
   /// Stores a checkpoint as the newest of its series. Whether it is, is decided where it is stored: if another writer has been
@@ -256,6 +231,10 @@ impl Store {
   ) -> Result<(CheckpointId, Saved)> {
     let series = ticket.series();
     let encoding = self.encoding_or(options.encoding);
+    let unique = options.unique_label.as_ref();
+    let made_with = unique
+      .map(|label| self.made_with_label(series, &label.text))
+      .transpose()?;
     for attempt in 0..MAX_ATTEMPTS {
       let id = ticket.id()?;
       let checkpoint = compose(&id)?;
@@ -263,9 +242,19 @@ impl Store {
         parent: options.parent.clone(),
         later: ticket.later_ids()?,
       });
+      let with_label = |old: Option<Vec<u8>>, entries: &[CheckpointEntry]| {
+        let change = LabelChange {
+          series,
+          id: &id,
+          label: unique,
+          made_with: made_with.as_ref(),
+        };
+        self.labels_after(&change, old, entries)?.document()
+      };
       let terms = Terms {
         precondition: &precondition,
         question,
+        labels: unique.map(|_| &with_label as &NewLabels<'_>),
       };
       match self.save(series, &id, &Encoded { checkpoint, encoding }, terms)? {
         Attempt::Stored(saved) => return Ok((id, saved)),
@@ -330,6 +319,7 @@ impl Store {
     let terms = Terms {
       precondition,
       question: None,
+      labels: None,
     };
     if encoding == Encoding::Delta {
       return self.write_delta(series, id, text, note, terms);
@@ -353,6 +343,7 @@ impl Store {
       precondition: terms.precondition,
       content,
       question: terms.question,
+      labels: terms.labels,
     };
     let put = self.backend.write_checkpoint(series, id, write)?;
     self.attempt(series, id, encoding, put)
@@ -480,7 +471,18 @@ impl Store {
     let Some(bytes) = self.backend.read(&series.session, item, self.options.max_read_bytes)? else {
       return Ok(None);
     };
-    let path = self.backend.name_of(&series.session, item);
+    self.decoded(series, id, encoding, bytes)
+  }
+
+  /// The same from its stored bytes.
+  pub(super) fn decoded(
+    &self,
+    series: &Series,
+    id: &CheckpointId,
+    encoding: Encoding,
+    bytes: Vec<u8>,
+  ) -> Result<Option<StoredCheckpoint>> {
+    let path = self.backend.name_of(&series.session, series.item(id, encoding));
     let size_bytes = bytes.len() as u64;
     let Some(json) = self.text_of(series, id, encoding, bytes, &path)? else {
       return Ok(None);
@@ -495,7 +497,7 @@ impl Store {
       spelling: Spelling::Unchecked,
       is_of_agent: series.agent.is_some(),
       context: None,
-      label: self.labels_of(series).get(id).map(str::to_owned),
+      label: self.labels_of(series)?.get(id).map(str::to_owned),
     }))
   }
 

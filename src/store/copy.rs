@@ -3,14 +3,14 @@
 
 use std::collections::HashSet;
 
-use super::Store;
-use super::checkpoint::Attempt;
+use super::checkpoint::{Attempt, MAX_ATTEMPTS};
+use super::{Spelling, Store};
 use crate::backend::{
   CheckpointEntry, CheckpointWrite, Document, Encoding, Item, ItemName, Precondition, Series, Usage,
 };
 use crate::control::{Control, Meter, Phase};
 use crate::error::{Code, Error, Result};
-use crate::format::layout::compact;
+use crate::format::scan::validate;
 use crate::format::zstd::Aside;
 use crate::id::{CheckpointId, SessionId};
 
@@ -30,6 +30,31 @@ fn items_about(usage: &Result<Usage>) -> usize {
     .as_ref()
     .map_or(0, |usage| usage.checkpoints + usage.agent_checkpoints + usage.results);
   usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// A checkpoint of one of two stores.
+struct Judged {
+  /// Without white space.
+  text: String,
+  /// Whether its checksums fit the text as it is spelt.
+  fits: bool,
+}
+
+/// A checkpoint that a copy finds in the other store.
+struct Present {
+  encoding: Encoding,
+  bytes: Vec<u8>,
+  /// `None` if it cannot be read.
+  judged: Option<Judged>,
+}
+
+/// Whether a checkpoint stays that a copy finds: it is the same, or it is whole and what would replace it may not be.
+fn stays(source: Option<&Judged>, present: Option<&Judged>) -> bool {
+  match (source, present) {
+    (None, _) => true,
+    (Some(_), None) => false,
+    (Some(source), Some(present)) => source.text == present.text || (present.fits && !source.fits),
+  }
 }
 
 impl Store {
@@ -90,12 +115,16 @@ impl Store {
           session: session.clone(),
           agent: agent.clone(),
         };
-        copied.checkpoints += u64::from(self.copy_checkpoint(&series, entry, to, &mut copied)?);
-        if listed.made_at().is_some() {
-          to.backend.set_made_at(&series, entry)?;
-        }
-        if entry.is_pinned {
-          to.backend.set_pinned(&series, &entry.id, true)?;
+        for _ in 0..MAX_ATTEMPTS {
+          copied.checkpoints += u64::from(self.copy_checkpoint(&series, entry, to, &mut copied)?);
+          if listed.made_at().is_some() {
+            to.backend.set_made_at(&series, entry)?;
+          }
+          // Retention may have removed it there before it was pinned.
+          let is_gone_here = || Ok::<_, Error>(self.backend.find(&series, &entry.id)?.is_none());
+          if !entry.is_pinned || to.backend.set_pinned(&series, &entry.id, true)? || is_gone_here()? {
+            break;
+          }
         }
       } else if listed.name == ItemName::Document(Document::Labels) {
         copied.documents += u64::from(self.copy_labels(session, to, &mut copied)?);
@@ -122,25 +151,15 @@ impl Store {
     let Some((encoding, bytes)) = self.in_its_encoding(series, &entry.id, &[entry.encoding], read)? else {
       return Ok(false);
     };
-    let text = self.text_for_copy(series, &entry.id, encoding, &bytes);
-    if let Some(present) = to.backend.find(series, &entry.id)? {
-      let item = series.item_of(&present);
-      let there = to.backend.read(&series.session, item, u64::MAX)?.unwrap_or_default();
-      let stays = if encoding == present.encoding && encoding != Encoding::Delta && there == bytes {
-        true
-      } else {
-        match (&text, to.text_for_copy(series, &entry.id, present.encoding, &there)) {
-          (Some(text), Some(there)) => *text == there,
-          // What is damaged here does not replace what is whole there.
-          (None, Some(_)) => true,
-          (_, None) => false,
-        }
-      };
-      if stays {
+    let source = self.judged_for_copy(series, &entry.id, encoding, &bytes);
+    if let Some(present) = to.present_for_copy(series, &entry.id)? {
+      let is_same = encoding == present.encoding && encoding != Encoding::Delta && present.bytes == bytes;
+      if is_same || stays(source.as_ref(), present.judged.as_ref()) {
         copied.unchanged += 1;
         return Ok(false);
       }
     }
+    let text = source.map(|source| source.text);
     let size = match text.filter(|_| encoding == Encoding::Delta) {
       Some(text) => to.take_delta(series, &entry.id, &text, Aside::Note.find(&bytes).unwrap_or_default())?,
       None => to.take_bytes(series, &entry.id, encoding, &bytes)?,
@@ -149,19 +168,39 @@ impl Store {
     Ok(true)
   }
 
-  /// The text of a checkpoint, without white space; `None` if it cannot be read.
-  fn text_for_copy(&self, series: &Series, id: &CheckpointId, encoding: Encoding, bytes: &[u8]) -> Option<String> {
-    let path = self.backend.name_of(&series.session, series.item(id, encoding));
-    let text = self
-      .text_of(series, id, encoding, bytes.to_vec(), &path)
-      .ok()
-      .flatten()?;
-    let text = String::from_utf8(text).ok()?;
-    Some(if encoding == Encoding::Delta {
-      text
-    } else {
-      compact(&text)
+  /// What a copy has to know of a checkpoint; `None` if it cannot be read.
+  fn judged_for_copy(&self, series: &Series, id: &CheckpointId, encoding: Encoding, bytes: &[u8]) -> Option<Judged> {
+    let stored = self.decoded(series, id, encoding, bytes.to_vec()).ok().flatten()?;
+    let judged = stored.check();
+    Some(Judged {
+      fits: judged.as_ref().is_ok_and(|(spelling, _)| *spelling == Spelling::Fits),
+      text: judged.map_or_else(|_| stored.compact_text().into_owned(), |(_, text)| text),
     })
+  }
+
+  /// A checkpoint that a copy finds. One that cannot be read is read until it is the same twice: it may have been converted meanwhile.
+  fn present_for_copy(&self, series: &Series, id: &CheckpointId) -> Result<Option<Present>> {
+    let read = |encoding| {
+      let bytes = self
+        .backend
+        .read(&series.session, series.item(id, encoding), u64::MAX)?;
+      Ok(bytes.map(|bytes| (encoding, bytes)))
+    };
+    let mut before = None;
+    loop {
+      let Some((encoding, bytes)) = self.in_its_encoding(series, id, &Encoding::ALL, read)? else {
+        return Ok(None);
+      };
+      let judged = self.judged_for_copy(series, id, encoding, &bytes);
+      if judged.is_some() || before.as_ref() == Some(&bytes) {
+        return Ok(Some(Present {
+          encoding,
+          bytes,
+          judged,
+        }));
+      }
+      before = Some(bytes);
+    }
   }
 
   /// Stores a checkpoint of another store as a delta, or whole where there can be none, and says how many bytes it has.
@@ -188,6 +227,7 @@ impl Store {
       precondition: &Precondition::None,
       content: &bytes,
       question: None,
+      labels: None,
     };
     self.backend.write_checkpoint(series, id, new)?;
     let item = series.item(id, encoding);
@@ -205,11 +245,8 @@ impl Store {
       return Ok(false);
     }
     let Ok(labels) = self.read_labels(&series) else {
-      // They are damaged. What the other store has is better.
-      return match to.backend.read(session, Item::LABELS, u64::MAX)? {
-        Some(_) => Ok(false),
-        None => self.copy_item(session, Item::LABELS, to, copied),
-      };
+      // They are damaged. What the other store has is better, even if it is none.
+      return Ok(false);
     };
     let existing: HashSet<_> = self
       .backend
@@ -232,7 +269,10 @@ impl Store {
     let Some(bytes) = self.backend.read(session, item, u64::MAX)? else {
       return Ok(false);
     };
-    if to.backend.read(session, item, u64::MAX)?.as_ref() == Some(&bytes) {
+    let there = to.backend.read(session, item, u64::MAX)?;
+    // What is damaged does not replace what is whole.
+    let stays = |there: &Vec<u8>| *there == bytes || (!is_json(&bytes) && is_json(there));
+    if there.as_ref().is_some_and(stays) {
       copied.unchanged += 1;
       return Ok(false);
     }
@@ -249,6 +289,10 @@ impl Store {
     }
     Err(not_as_copied(&self.backend.name_of(session, item)))
   }
+}
+
+fn is_json(bytes: &[u8]) -> bool {
+  str::from_utf8(bytes).is_ok_and(|text| validate(text).is_ok())
 }
 
 fn not_as_copied(path: &str) -> Error {

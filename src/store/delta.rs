@@ -7,6 +7,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
@@ -103,6 +105,18 @@ struct Row {
   /// Held by whoever makes a key or moves its tip.
   making: Mutex<()>,
   used_at: AtomicU64,
+}
+
+/// Waits for a mutex that is held while the backend works; `None` if it is not free in time.
+fn locked_within(mutex: &Mutex<()>, timeout: Duration) -> Option<MutexGuard<'_, ()>> {
+  const PAUSE: Duration = Duration::from_millis(1);
+  let deadline = Instant::now() + timeout;
+  loop {
+    match try_locked(mutex) {
+      None if Instant::now() < deadline => thread::sleep(PAUSE),
+      guard => return guard,
+    }
+  }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -244,8 +258,8 @@ impl Store {
     if let Some(known) = row.next() {
       return Some(known);
     }
-    let _making = locked(&row.making);
-    // Somebody may have been quicker.
+    let _making = locked_within(&row.making, self.options.settings.timeout)?;
+    // Another call may have been faster.
     if let Some(known) = row.next() {
       return Some(known);
     }
@@ -319,7 +333,10 @@ impl Store {
 
   /// Makes a key of the text, unless somebody else made another one than `old` meanwhile.
   fn write_on_new_key(&self, new: &NewDelta<'_>, row: &Row, old: Option<&Arc<Known>>) -> Result<Put> {
-    let _making = locked(&row.making);
+    // The call that holds it may wait for a process that was stopped. A whole checkpoint needs no key.
+    let Some(_making) = locked_within(&row.making, self.options.settings.timeout) else {
+      return Ok(Put::Unguarded);
+    };
     let now = row.next();
     if now.as_ref().map(Arc::as_ptr) != old.map(Arc::as_ptr) && now.is_some() {
       return Ok(Put::KeyIsGone);
@@ -353,6 +370,7 @@ impl Store {
       precondition: new.terms.precondition,
       content: &content,
       question: new.terms.question,
+      labels: new.terms.labels,
     };
     self.backend.write_checkpoint(new.series, new.id, put)
   }
@@ -638,7 +656,7 @@ mod tests {
   fn rows_that_change_while_room_is_made_do_not_confuse_the_sum() {
     let deltas = Deltas::new(1000);
     let row = deltas.row(&series(0));
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
       scope.spawn(|| {
         for length in (0..2000).cycle().take(20_000) {
           *locked(&row.next) = Some(Known::new(id(), tip(length, (1, 1)), None, true));

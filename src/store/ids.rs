@@ -88,11 +88,11 @@ impl Ticket {
       return;
     }
     calls.issued.remove(&newest);
-    let mut last = (newest.0.saturating_add(gap_ms), newest.1);
+    let mut last = far_successor((newest.0.saturating_add(gap_ms), newest.1));
     for order in calls.under_way.values_mut().filter(|order| **order <= newest) {
-      last = successor(last);
       *order = last;
       calls.issued.insert(last);
+      last = successor(last);
     }
     calls.ahead = calls.ahead.max(last);
   }
@@ -199,9 +199,18 @@ impl IdSource {
 }
 
 /// An id a little greater. The random step keeps the ids of two processes in one millisecond apart.
-fn successor((time, tail): Order) -> Order {
+fn successor(order: Order) -> Order {
+  step(order, 1000)
+}
+
+/// The same for processes that all begin at one id: their steps are so long that two of them hardly ever meet.
+fn far_successor(order: Order) -> Order {
+  step(order, TAILS / 1000)
+}
+
+fn step((time, tail): Order, longest: u64) -> Order {
   let random = random();
-  match tail + 1 + random % 1000 {
+  match tail + 1 + random % longest {
     next if next < TAILS => (time, next),
     _ => (time.saturating_add(1), random % (TAILS / 2)),
   }

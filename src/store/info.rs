@@ -157,7 +157,7 @@ impl Store {
   pub fn iterate(&self, series: &Series, filter: Filter) -> Result<Iteration> {
     Ok(Iteration {
       series: series.clone(),
-      labels: self.labels_of(series),
+      labels: self.labels_of(series)?,
       filter,
       waiting: self.backend.checkpoints(series)?.into(),
       has_met_one: false,
@@ -206,7 +206,7 @@ impl Store {
 
   /// What a list shows of each checkpoint that is there, with the label that it has now; and those that cannot be read.
   pub(super) fn rows(&self, series: &Series, entries: &[CheckpointEntry]) -> Result<(Vec<Row>, Vec<Damaged>)> {
-    let labels = self.labels_of(series);
+    let labels = self.labels_of(series)?;
     let (mut rows, mut damaged) = (Vec::new(), Vec::new());
     for (entry, found) in entries.iter().zip(self.infos(series, entries)?) {
       match found {
@@ -292,7 +292,13 @@ fn parse_cursor(text: &str) -> Result<CheckpointEntry> {
   let entry = text.split_once('/').and_then(|(time, name)| {
     let made_at = time.parse().ok()?;
     let entry = CheckpointEntry::of_file(name, || made_at)?;
-    Some(CheckpointEntry { made_at, ..entry })
+    // The last of all encodings in the order of a list: a checkpoint that is converted between two pages is not shown twice.
+    let encoding = Encoding::Json;
+    Some(CheckpointEntry {
+      encoding,
+      made_at,
+      ..entry
+    })
   });
   entry.ok_or_else(|| {
     Error::invalid_argument(format!(

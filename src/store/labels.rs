@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::info::Row;
 use super::{Store, StoredCheckpoint, into_text, laid_out};
-use crate::backend::{Document, Item, LabelsUpdate, Read, Series};
+use crate::backend::{CheckpointEntry, Document, Item, LabelsUpdate, Read, Series};
 use crate::error::{Code, Error, Result};
 use crate::format::checkpoint::LABEL;
 use crate::format::info::Info;
@@ -43,17 +43,20 @@ impl Labels {
     self.0.is_empty()
   }
 
-  /// The document, in the order of the ids.
-  fn to_update(&self, relies_on: Option<&CheckpointId>) -> Result<LabelsUpdate> {
+  /// In the order of the ids.
+  pub(super) fn document(&self) -> Result<Vec<u8>> {
     let mut sorted: Vec<_> = self.0.iter().collect();
     sorted.sort();
     let mut out = ObjectWriter::with_capacity(64 * sorted.len());
     for (id, label) in sorted {
       out.push(&escaped(id), label);
     }
-    let document = laid_out(&out.finish())?;
+    laid_out(&out.finish())
+  }
+
+  fn to_update(&self, relies_on: Option<&CheckpointId>) -> Result<LabelsUpdate> {
     Ok(LabelsUpdate {
-      document: (!self.is_empty()).then_some(document),
+      document: (!self.is_empty()).then(|| self.document()).transpose()?,
       relies_on: relies_on.cloned(),
     })
   }
@@ -83,11 +86,25 @@ pub struct Label {
   pub literal: String,
 }
 
+/// One checkpoint gets a label, or loses the one that it has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LabelChange<'a> {
+  pub series: &'a Series,
+  pub id: &'a CheckpointId,
+  pub label: Option<&'a Label>,
+  /// The checkpoints that were made with that label, if no other may have it.
+  pub made_with: Option<&'a HashSet<CheckpointId>>,
+}
+
 impl Store {
   /// Labels of a session's checkpoints; those of agents keep the ones that they were made with. A document that cannot be
   /// read must not keep anybody from the checkpoints: a verification reports it.
-  pub(super) fn labels_of(&self, series: &Series) -> Labels {
-    self.read_labels(series).unwrap_or_default()
+  pub(super) fn labels_of(&self, series: &Series) -> Result<Labels> {
+    match self.read_labels(series) {
+      // Whether there are any is not known.
+      Err(error) if matches!(error.code, Code::Io | Code::Busy | Code::OutcomeUnknown) => Err(error),
+      labels => Ok(labels.unwrap_or_default()),
+    }
   }
 
   /// The same for several sessions, in one call of the backend where it can.
@@ -126,44 +143,65 @@ impl Store {
     let series = Series::from(session);
     let unique = label.as_ref().filter(|_| *is_unique);
     // A label that a checkpoint was made with never changes, so these may be looked for first.
-    let made_with = match unique {
-      Some(label) => self.made_with_label(&series, &label.text)?,
-      None => HashSet::new(),
-    };
-    let path = self.backend.name_of(session, Item::LABELS);
+    let made_with = unique
+      .map(|label| self.made_with_label(&series, &label.text))
+      .transpose()?;
     let limit = self.options.max_read_bytes;
     let read_before = if weakened::by("label-lock") {
       Some(self.backend.checkpoints(&series)?)
     } else {
       None
     };
+    let change = LabelChange {
+      series: &series,
+      id,
+      label: label.as_ref(),
+      made_with: made_with.as_ref(),
+    };
     self.backend.update_labels(session, limit, &mut |old, entries| {
       let entries = read_before.as_deref().unwrap_or(entries);
-      let existing: HashSet<_> = entries.iter().map(|entry| &entry.id).collect();
-      if !existing.contains(id) {
+      if !entries.iter().any(|entry| entry.id == *id) {
         return Err(not_found(&series, id));
       }
-      let mut labels = old.map_or(Ok(Labels::default()), |bytes| parse(bytes, &path))?;
-      labels
-        .0
-        .retain(|id, _| CheckpointId::parse(id).is_ok_and(|id| existing.contains(&id)));
-      if let Some(label) = unique {
-        let others = existing.iter().filter(|other| **other != id);
-        let taken = others.into_iter().find(|other| labels.has(other, label, &made_with));
-        if let Some(other) = taken {
-          return Err(label_taken(&series, &label.text, other));
-        }
-      }
-      let literal = label.as_ref().map_or("null", |label| &label.literal);
-      labels.0.insert(id.as_str().to_owned(), literal.to_owned());
-      labels.to_update(Some(id)).map(Some)
+      self.labels_after(&change, old, entries)?.to_update(Some(id)).map(Some)
     })
+  }
+
+  /// The labels of a session after a change of one, without those of checkpoints that are gone; an error if the label must be unique,
+  /// and another one of `entries` has it.
+  pub(super) fn labels_after(
+    &self,
+    change: &LabelChange<'_>,
+    old: Option<Vec<u8>>,
+    entries: &[CheckpointEntry],
+  ) -> Result<Labels> {
+    let LabelChange {
+      series,
+      id,
+      label,
+      made_with,
+    } = change;
+    let path = self.backend.name_of(&series.session, Item::LABELS);
+    let existing: HashSet<_> = entries.iter().map(|entry| &entry.id).collect();
+    let mut labels = old.map_or(Ok(Labels::default()), |bytes| parse(bytes, &path))?;
+    labels
+      .0
+      .retain(|id, _| CheckpointId::parse(id).is_ok_and(|id| existing.contains(&id)));
+    if let (Some(label), Some(made_with)) = (label, made_with) {
+      let mut others = existing.iter().filter(|other| **other != *id);
+      if let Some(other) = others.find(|other| labels.has(other, label, made_with)) {
+        return Err(label_taken(series, &label.text, other));
+      }
+    }
+    let literal = label.map_or("null", |label| &label.literal);
+    labels.0.insert(id.as_str().to_owned(), literal.to_owned());
+    Ok(labels)
   }
 
   /// Removes the labels of those of these checkpoints that do not exist.
   pub(super) fn forget_labels(&self, series: &Series, deleted: &[CheckpointId]) -> Result<()> {
     // Nearly always there is nothing to remove. What cannot be read is left as it is.
-    let labels = self.labels_of(series);
+    let labels = self.read_labels(series).unwrap_or_default();
     if !deleted.iter().any(|id| labels.get(id).is_some()) {
       return Ok(());
     }
@@ -219,17 +257,8 @@ impl Store {
     Err(not_found(&session.into(), id))
   }
 
-  /// Refuses a label that a checkpoint, other than `mine`, has already.
-  pub(super) fn require_free_label(&self, series: &Series, label: &str, mine: Option<&CheckpointId>) -> Result<()> {
-    let rows = self.rows_with_label(series, label)?;
-    match rows.iter().find(|row| Some(&row.entry.id) != mine) {
-      None => Ok(()),
-      Some(row) => Err(label_taken(series, label, &row.entry.id)),
-    }
-  }
-
   /// The checkpoints that were made with a label, whatever label they have now.
-  fn made_with_label(&self, series: &Series, label: &str) -> Result<HashSet<CheckpointId>> {
+  pub(super) fn made_with_label(&self, series: &Series, label: &str) -> Result<HashSet<CheckpointId>> {
     let entries = self.backend.checkpoints(series)?;
     let infos = self.infos(series, &entries)?;
     let found = entries.into_iter().zip(infos);

@@ -155,14 +155,17 @@ impl Store {
     }
     let sessions: Vec<Series> = ids.into_iter().map(Series::from).collect();
     // Places are in the order of their ids.
-    all.sort_by(|one, other| one.entry.newest_first(&other.entry).then(one.of.cmp(&other.of)));
+    all.sort_by(|one, other| {
+      let order = one.entry.newest_id_first(&other.entry);
+      order.then(one.of.cmp(&other.of))
+    });
     let total = all.len();
     let start = match &request.cursor {
       None => 0,
       Some(text) => {
         let (session, after) = parse_cursor(text)?;
         all.partition_point(|found| {
-          let order = found.entry.newest_first(&after);
+          let order = found.entry.newest_id_first(&after);
           order.then(sessions[found.of].session.cmp(&session)).is_le()
         })
       }

@@ -161,12 +161,15 @@ impl Store {
       match rule {
         // Who names a session wants to know what it says.
         Err(error) if request.session.is_some() => return Err(error),
-        rule => self.prune_series(&(&session).into(), rule, &mut pruned, &mut meter)?,
+        rule => {
+          let is_set = request.retention.is_none();
+          self.prune_series(&(&session).into(), rule, is_set, &mut pruned, &mut meter)?;
+        }
       }
       match self.agent_series(&session) {
         Ok(agents) => {
           for series in &agents {
-            self.prune_series(series, self.rule_of(series), &mut pruned, &mut meter)?;
+            self.prune_series(series, self.rule_of(series), false, &mut pruned, &mut meter)?;
           }
         }
         Err(error) => pruned.fail(Some(&session.into()), None, error),
@@ -181,11 +184,12 @@ impl Store {
     Ok(pruned)
   }
 
-  /// An error only if somebody stopped it.
+  /// An error only if it was stopped. `is_set` says whether the rule is the one that is set for the session, and may change.
   fn prune_series(
     &self,
     series: &Series,
     rule: Result<Rule>,
+    is_set: bool,
     pruned: &mut Pruned,
     meter: &mut Meter<'_>,
   ) -> Result<()> {
@@ -222,7 +226,8 @@ impl Store {
       pruned.kept += entries.len() - doomed.len();
       pruned.remove(doomed);
     } else {
-      self.remove_each(series, doomed, spare, pruned, meter)?;
+      let is_in_force = || !is_set || self.rule_of(series).is_ok_and(|now| now == rule);
+      self.remove_each(series, doomed, spare, &is_in_force, pruned, meter)?;
     }
     if !pruned.is_dry_run {
       // What an interruption left, here or elsewhere.
@@ -234,18 +239,23 @@ impl Store {
     Ok(())
   }
 
-  /// Removes the oldest first: should it be interrupted, those that are left would all go at the next attempt.
+  /// Removes the oldest first: should it be interrupted, those that are left would all go at the next attempt. It ends when another
+  /// retention is set for the session.
   fn remove_each(
     &self,
     series: &Series,
     doomed: Vec<PrunedCheckpoint>,
     spare: Option<IsLabelled>,
+    is_in_force: &dyn Fn() -> bool,
     pruned: &mut Pruned,
     meter: &mut Meter<'_>,
   ) -> Result<()> {
     let mut gone = Vec::with_capacity(doomed.len());
     for checkpoint in doomed {
       meter.check()?;
+      if !is_in_force() {
+        break;
+      }
       let freed = checkpoint.freed;
       match self.backend.retire(series, &checkpoint.entry, spare) {
         Ok(true) => gone.push(checkpoint),

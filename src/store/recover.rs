@@ -80,7 +80,7 @@ impl Store {
       Ok(text) => self.recovered(recovery, suspect, &text),
       Err(error) => {
         if let Some(entry) = recovery.waiting.pop_front() {
-          self.pass_over(&mut recovery, &entry, error)?;
+          self.pass_over(&mut recovery, entry, error, Some(&suspect.text))?;
         }
         self.go_on(recovery)
       }
@@ -104,7 +104,7 @@ impl Store {
         Err(error) if is_about_us(&error) => return Err(error),
         Err(error) => {
           recovery.waiting.pop_front();
-          self.pass_over(&mut recovery, &entry, error)?;
+          self.pass_over(&mut recovery, entry, error, None)?;
         }
       }
     }
@@ -143,19 +143,50 @@ impl Store {
     })
   }
 
-  /// Only what is certainly damaged is moved: a disk that refuses to read, or a newer version, may come round.
-  fn pass_over(&self, recovery: &mut Recovery, entry: &CheckpointEntry, error: Error) -> Result<()> {
+  /// Only what is certainly damaged is moved: a disk that refuses to read, or a newer version, may come round. A checkpoint that was
+  /// replaced by a whole one meanwhile is looked at again. `suspect` is the text that the engine has found to be damaged.
+  fn pass_over(
+    &self,
+    recovery: &mut Recovery,
+    entry: CheckpointEntry,
+    error: Error,
+    suspect: Option<&str>,
+  ) -> Result<()> {
     let series = recovery.request.series();
     let is_damaged = matches!(error.code, Code::Corrupt | Code::ChecksumMismatch);
     let moves = recovery.request.quarantine && !recovery.request.is_dry_run;
     let moved_to = if moves && is_damaged {
-      self.backend.quarantine(&series.session, series.item_of(entry))?
+      match self.move_aside(&series, &entry, suspect)? {
+        None => {
+          recovery.waiting.push_front(entry);
+          return Ok(());
+        }
+        moved_to => moved_to,
+      }
     } else {
       None
     };
-    let damaged = self.damaged(&series, entry, error);
+    let damaged = self.damaged(&series, &entry, error);
     recovery.passed_over.push(PassedOver { damaged, moved_to });
     Ok(())
+  }
+
+  /// Moves the bytes aside that are damaged, and no others; `None` if other bytes took their place, or they are gone.
+  fn move_aside(&self, series: &Series, entry: &CheckpointEntry, suspect: Option<&str>) -> Result<Option<String>> {
+    let item = series.item_of(entry);
+    let Some(bytes) = self.backend.read(&series.session, item, u64::MAX)? else {
+      return Ok(None);
+    };
+    // Judged again, after the bytes were read: those that are moved are these, or none.
+    let is_damaged = match self.readable(series, &entry.id, entry.encoding) {
+      Ok(stored) => stored.is_some_and(|stored| suspect == Some(&*stored.text)),
+      Err(error) => matches!(error.code, Code::Corrupt | Code::ChecksumMismatch),
+    };
+    if is_damaged {
+      self.backend.quarantine(series, entry, &bytes)
+    } else {
+      Ok(None)
+    }
   }
 }
 

@@ -124,8 +124,8 @@ pub fn agents_have_rows_of_their_own(new_backend: Factory<'_>) {
   );
   let surplus = backend.surplus(&series[0], Wanted::Beyond(0)).unwrap();
   assert_eq!(surplus.entries.len(), 1);
-  assert!(backend.retire(&series[0], &surplus.entries[0], None).unwrap());
-  assert!(!backend.retire(&series[0], &surplus.entries[0], None).unwrap());
+  assert!(backend.remove(&s, series[0].item_of(&surplus.entries[0])).unwrap());
+  assert!(!backend.remove(&s, series[0].item_of(&surplus.entries[0])).unwrap());
   backend.confirm_retired(&series[0]).unwrap();
   backend.give_back_space().unwrap();
   for (number, series) in series.iter().enumerate() {
@@ -217,6 +217,7 @@ pub fn a_delta_needs_its_key_and_the_key_goes_with_the_last_one(new_backend: Fac
         precondition: &Precondition::None,
         content: &bytes(key),
         question: None,
+        labels: None,
       };
       match backend.write_checkpoint(&series, id, write).unwrap() {
         Put::Stored { size, .. } => Some(size),
@@ -282,6 +283,7 @@ fn write_if(precondition: &Precondition) -> CheckpointWrite<'_> {
     precondition,
     content: &b"content",
     question: None,
+    labels: None,
   }
 }
 
@@ -463,9 +465,31 @@ pub fn a_checkpoint_is_stored_in_one_encoding(new_backend: Factory<'_>) {
         .remove(&series.session, series.item(older, Encoding::Delta))
         .unwrap()
     );
-    let entry = CheckpointEntry::new(newer.clone(), Encoding::Delta, || 0);
+    put(older, Encoding::Json, &Precondition::None);
+    let entry = CheckpointEntry::new(older.clone(), Encoding::Delta, || 0);
     assert!(backend.retire(&series, &entry, None).unwrap());
-    assert!(backend.checkpoints(&series).unwrap().is_empty());
+    assert_eq!(backend.checkpoints(&series).unwrap().len(), 1);
+  }
+}
+
+pub fn the_newest_checkpoint_is_never_retired(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  for series in all_series() {
+    let ids = ["cp-1-000000", "cp-2-000000", "cp-2-000001"].map(checkpoint);
+    for id in &ids {
+      backend
+        .write_checkpoint(&series, id, write_if(&Precondition::None))
+        .unwrap();
+    }
+    let entries = backend.checkpoints(&series).unwrap();
+    assert!(!backend.retire(&series, &entries[0], None).unwrap());
+    // Retention has decided on a list that is older than this.
+    assert!(backend.remove(&series.session, series.item_of(&entries[0])).unwrap());
+    assert!(!backend.retire(&series, &entries[1], None).unwrap());
+    assert!(backend.retire(&series, &entries[2], None).unwrap());
+    backend.confirm_retired(&series).unwrap();
+    let left: Vec<_> = backend.checkpoints(&series).unwrap();
+    assert_eq!(left, [entries[1].clone()]);
   }
 }
 

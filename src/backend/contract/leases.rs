@@ -157,12 +157,13 @@ fn write(backend: &dyn Backend, s: &SessionId, way: &str) -> Result<()> {
         precondition: &Precondition::None,
         content: &b"{}",
         question: None,
+        labels: None,
       };
       backend.write_checkpoint(&series, &entry.id, write).map(drop)
     }
     "set_pinned" => backend.set_pinned(&series, &entry.id, false).map(drop),
     "set_made_at" => backend.set_made_at(&series, &entry),
-    "quarantine" => backend.quarantine(s, Item::TASK_TREE).map(drop),
+    "quarantine" => backend.quarantine(&series, &entry, b"{}").map(drop),
     "remove_unused_keys" => backend.remove_unused_keys(&series).map(drop),
     "retire" => backend.retire(&series, &entry, None).map(drop),
     "remove" => backend.remove(s, Item::SESSION).map(drop),
@@ -177,6 +178,11 @@ fn fill(backend: &dyn Backend, s: &SessionId) {
     write(backend, s, way).unwrap();
   }
   backend.write(s, Item::Key(None, &checkpoint("unused")), b"{}").unwrap();
+  // The newest is not retired.
+  let newest = checkpoint("cp-zzzzzzzz-000000");
+  backend
+    .write(s, Item::Checkpoint(None, &newest, Encoding::Json), b"{}")
+    .unwrap();
 }
 
 pub fn whoever_does_not_own_a_session_cannot_write_to_it(new_backend: Factory<'_>) {

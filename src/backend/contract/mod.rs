@@ -35,6 +35,7 @@ pub fn run(new_backend: impl Fn(u32) -> Box<dyn Backend>) {
   checkpoints::a_new_checkpoint_is_newer_than_those_of_other_writers(new_backend);
   checkpoints::of_two_writers_that_choose_the_same_id_one_stores_it(new_backend);
   checkpoints::a_checkpoint_is_stored_in_one_encoding(new_backend);
+  checkpoints::the_newest_checkpoint_is_never_retired(new_backend);
   checkpoints::labels_change_in_one_step_with_a_look_at_the_checkpoints(new_backend);
   founding::only_sessions_with_a_session_document_are_listed(new_backend);
   founding::a_session_is_founded_whole_or_not_at_all(new_backend);

@@ -12,8 +12,8 @@ use super::leases::Decision;
 use super::names::Held;
 use super::walk::{remove_tree, tree_size};
 use super::{
-  FileBackend, Happened, Place, below, contents, directories, encodings_of, exists, founding, is_absence, keys,
-  modified, names, pending, pin_of, removed, unpin, versions,
+  FileBackend, Happened, Place, below, contents, directories, each_once, encodings_of, exists, founding, is_absence,
+  keys, modified, names, pending, pin_of, removed, unpin, versions,
 };
 use crate::backend::item::{AGENTS, CHECKPOINTS, RESULTS};
 use crate::backend::{
@@ -328,7 +328,7 @@ impl<D: Disk> Backend for FileBackend<D> {
       self.refuse_if_busy(&series.session, series.item_of(entry), held)?;
       let is_pinned = exists(directory, &pin_of(&entry.id));
       let fail = |error| Error::io("read", &self.path(&series.session, series.item_of(entry)), error);
-      if is_pinned.map_err(fail)? {
+      if is_pinned.map_err(fail)? || self.is_newest(series, entry, directory, held)? {
         return Ok(false);
       }
       let Some(is_labelled) = spare else {
@@ -400,7 +400,8 @@ impl<D: Disk> Backend for FileBackend<D> {
     Ok(was_there)
   }
 
-  fn quarantine(&self, session: &SessionId, item: Item<'_>) -> Result<Option<String>> {
+  fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: &[u8]) -> Result<Option<String>> {
+    let (session, item) = (&series.session, series.item_of(entry));
     let place = Place::of(session, item);
     let path = self.path(session, item);
     let fail = |error| Error::io("move aside", &path, error);
@@ -412,7 +413,12 @@ impl<D: Disk> Backend for FileBackend<D> {
     let name = format!("{}.{}", place.name, Uuid::new_v4().simple());
     let directory = [session.as_str(), DAMAGED];
     let moved = self.in_directory(&directory, |damaged| {
-      let moved = self.rename_or_remove(session, item, &from, |_| {
+      let moved = self.rename_or_remove(self.settings.timeout, session, item, &from, |held| {
+        self.refuse_if_busy(session, item, held)?;
+        // It may have been replaced since it was judged.
+        if contents(&from, &place.name, &path, u64::MAX)?.as_deref() != Some(judged) {
+          return Ok(Happened::Nothing);
+        }
         let _fence = self.fence(session)?;
         self.let_go(session, item, &from)?;
         match from.rename(&place.name, damaged, &name) {
@@ -433,7 +439,7 @@ impl<D: Disk> Backend for FileBackend<D> {
 
   fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>> {
     match self.open(&below(&series.session, series.folders()))? {
-      Some(directory) => self.checkpoints_in(series, &directory),
+      Some(directory) => names::list_unchanged(&directory, || self.checkpoints_in(series, &directory), each_once),
       None => Ok(Vec::new()),
     }
   }
@@ -443,9 +449,13 @@ impl<D: Disk> Backend for FileBackend<D> {
       return Ok(None);
     };
     // Under the lock: a conversion takes one name away after it has given the other.
-    names::with_lock(&directory, || {
+    names::with_lock(&directory, |is_locked| {
       let item = series.item(id, Encoding::Json);
-      let encodings = encodings_of(&directory, item);
+      let encodings = match encodings_of(&directory, item) {
+        // Without the lock, the name may have come where it was looked for already, and have gone where it was not.
+        Ok(encodings) if encodings.is_empty() && !is_locked => encodings_of(&directory, item),
+        encodings => encodings,
+      };
       let encodings = encodings.map_err(|error| Error::io("read", &self.path(&series.session, item), error))?;
       let Some(encoding) = encodings.first() else {
         return Ok(None);
@@ -568,6 +578,14 @@ impl<D: Disk> Backend for FileBackend<D> {
 }
 
 impl<D: Disk> FileBackend<D> {
+  /// Whether no checkpoint of the series is newer. The caller holds the lock on the names, where there is one.
+  fn is_newest(&self, series: &Series, entry: &CheckpointEntry, directory: &D::Directory, held: Held) -> Result<bool> {
+    let list = || self.checkpoints_in(series, directory);
+    let is_newest =
+      |entries: &mut dyn Iterator<Item = &CheckpointEntry>| entries.next().is_none_or(|newest| newest.id == entry.id);
+    self.names.newest_first(series, directory, held, list, is_newest)
+  }
+
   /// Removes the directory of a session. The caller holds `fence`, if leases have locks.
   fn remove_session(
     &self,

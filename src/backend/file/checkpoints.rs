@@ -3,15 +3,19 @@
 use std::io;
 use std::time::{Duration, SystemTime};
 
-use super::disk::Disk;
+use super::disk::{Directory, Disk};
 use super::durable::{Temporary, sync_names};
 use super::names::{Held, LONGEST_WAIT};
-use super::{FileBackend, Happened, Place, encodings_of, keys, modified};
+use super::{FileBackend, Happened, Place, contents, directories, encodings_of, keys, modified, pending};
 use crate::backend::{
-  CheckpointEntry, CheckpointWrite, Content, Encoding, KeyMerge, Newest, Parent, Precondition, Put, Series, time_in_id,
+  CheckpointEntry, CheckpointWrite, Content, Durability, Encoding, Footing, Item, KeyMerge, Look, NewLabels, Newest,
+  Parent, Precondition, Put, Series, time_in_id,
 };
 use crate::error::{Code, Error, Result};
-use crate::id::CheckpointId;
+use crate::id::{CheckpointId, SessionId};
+
+/// A directory, and the lock on it, where the file system has locks.
+type LockedDirectory<D> = (D, Option<<D as Directory>::Lock>);
 
 impl<D: Disk> FileBackend<D> {
   pub(super) fn put_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<Put> {
@@ -46,13 +50,25 @@ impl<D: Disk> FileBackend<D> {
       let temporary = Temporary::write(directory, &place.name, new.content, durability).map_err(fail)?;
       let size = temporary.size;
       let mut put = Put::Unguarded;
+      // The lock of the session comes before the lock on the names, everywhere.
+      let labels_directory = match new.labels {
+        Some(_) => Some(self.lock_labels(session)?),
+        None => None,
+      };
       // Two steps that each remove the other encodings of one checkpoint must not run at once: both would remove what the other
       // one stored. A new checkpoint has no other encodings, and waits for no process that was stopped.
       let replaces = !matches!(new.precondition, Precondition::Newest(_));
-      let timeout = if replaces { self.settings.timeout } else { LONGEST_WAIT };
-      let happened = self.rename_or_remove_within(timeout, session, item, directory, |held| {
-        if replaces && held.is_busy {
-          return Err(Error::busy("replace", &path, io::ErrorKind::ResourceBusy.into()));
+      let has_parent = matches!(new.precondition, Precondition::Newest(newest) if newest.parent != Parent::Any);
+      let must_lock = has_parent || new.labels.is_some();
+      let timeout = if replaces || must_lock {
+        self.settings.timeout
+      } else {
+        LONGEST_WAIT
+      };
+      let happened = self.rename_or_remove(timeout, session, item, directory, |held| {
+        if (replaces || new.labels.is_some()) && held.is_busy {
+          let doing = if replaces { "replace" } else { "write" };
+          return Err(Error::busy(doing, &path, io::ErrorKind::ResourceBusy.into()));
         }
         if !held.is_locked && key.is_some() {
           return Ok(Happened::Nothing);
@@ -62,22 +78,18 @@ impl<D: Disk> FileBackend<D> {
           put = refusal;
           return Ok(Happened::Nothing);
         }
+        let labels = match (&labels_directory, new.labels) {
+          (Some((directory_of_labels, _)), Some(labels)) => {
+            let entries = self.checkpoints_in(series, directory)?;
+            Some(self.stage_labels(session, directory_of_labels, &entries, labels)?)
+          }
+          _ => None,
+        };
         let _fence = self.fence(session)?;
         let mut look = None;
         if let Some((name, path, footing)) = &key {
-          if let Some(new_key) = new_key {
-            match keys::merge(directory, name, footing.added).map_err(fail_at_key)? {
-              KeyMerge::Write => new_key.persist(name).map_err(fail_at_key)?,
-              KeyMerge::Keep => {}
-              KeyMerge::Refuse => {
-                put = Put::KeyIsGone;
-                return Ok(Happened::Nothing);
-              }
-            }
-            // Sync the directory first: after a power cut there is no delta without its key.
-            sync_names(directory, path, durability)?;
-          }
-          look = keys::look(directory, name, *footing).map_err(fail_at_key)?;
+          look = Self::secure_key(directory, name, *footing, new_key, durability)
+            .map_err(|error| Error::io("write", path, error))?;
           if look.is_none() {
             put = Put::KeyIsGone;
             return Ok(Happened::Nothing);
@@ -85,6 +97,10 @@ impl<D: Disk> FileBackend<D> {
         }
         if let Some(made_at) = Self::made_at(series, id, directory) {
           temporary.set_modified(made_at, durability).map_err(fail)?;
+        }
+        // Labels first: the label of a checkpoint that does not exist means nothing.
+        if let Some(labels) = labels {
+          labels.persist(&Item::LABELS.file_name()).map_err(fail)?;
         }
         temporary.persist(&place.name).map_err(fail)?;
         if replaces {
@@ -96,6 +112,9 @@ impl<D: Disk> FileBackend<D> {
       if happened == Happened::Nothing {
         return Ok(put);
       }
+      if let Some((directory_of_labels, _)) = &labels_directory {
+        sync_names(directory_of_labels, &path, durability)?;
+      }
       sync_names(directory, &path, durability)?;
       self.confirm_in_place(&place.directory, directory)?;
       if series.agent.is_none() {
@@ -104,6 +123,53 @@ impl<D: Disk> FileBackend<D> {
       }
       Ok(put)
     })
+  }
+
+  /// Gives a new key its name, unless the present one of that name continues it, and makes sure that the key is durable and what a
+  /// delta needs. The caller holds the lock on the names. `None` if it is another.
+  fn secure_key(
+    directory: &D::Directory,
+    name: &str,
+    footing: Footing<'_>,
+    new_key: Option<Temporary<'_, D::Directory>>,
+    durability: Durability,
+  ) -> io::Result<Option<Look>> {
+    if let Some(new_key) = new_key {
+      match keys::merge(directory, name, footing.added)? {
+        KeyMerge::Write => new_key.persist(name)?,
+        KeyMerge::Keep => {}
+        KeyMerge::Refuse => return Ok(None),
+      }
+      // Sync the directory first: after a power cut there is no delta without its key.
+      if durability.is_full() {
+        directory.sync()?;
+      }
+    }
+    keys::look(directory, name, footing)
+  }
+
+  /// The directory of a session, with the lock that its labels are changed under.
+  fn lock_labels(&self, session: &SessionId) -> Result<LockedDirectory<D::Directory>> {
+    let path = self.path(session, Item::LABELS);
+    let directory = directories::open(&self.disk, &[session.as_str()]);
+    // One that is missing was deleted meanwhile: the error makes `in_directory` begin again.
+    let directory = directory.map_err(|error| Error::io("open", &path, error))?;
+    let lock = pending::lock(&directory, &path, self.settings)?;
+    Ok((directory, lock))
+  }
+
+  /// The new labels of a session, written under a temporary name. The caller holds the lock of the session.
+  fn stage_labels<'a>(
+    &self,
+    session: &SessionId,
+    directory: &'a D::Directory,
+    entries: &[CheckpointEntry],
+    labels: &NewLabels<'_>,
+  ) -> Result<Temporary<'a, D::Directory>> {
+    let (name, path) = (Item::LABELS.file_name(), self.path(session, Item::LABELS));
+    let document = labels(contents(directory, &name, &path, u64::MAX)?, entries)?;
+    let written = Temporary::write(directory, &name, &document, self.settings.durability);
+    written.map_err(|error| Error::io("write", &path, error))
   }
 
   /// When a checkpoint was made that is about to be replaced, if its id does not say so: its place in the order stays.
@@ -130,6 +196,7 @@ impl<D: Disk> FileBackend<D> {
       precondition: &Precondition::None,
       content,
       question: None,
+      labels: None,
     };
     match self.put_checkpoint(series, id, write)? {
       Put::Stored { size, .. } => Ok(size),

@@ -174,11 +174,14 @@ fn point<D: Directory>(session: &D, to: Option<&CheckpointEntry>) -> io::Result<
     attempts += 1;
     let temporary = temporary_name(LATEST);
     match session.link(&format!("{CHECKPOINTS}/{file}"), &temporary) {
-      // Not every file system has links, and none is better than one that names what may go.
+      // Not every file system has links, or room for one, and none is better than one that names what may go.
       Err(error)
         if matches!(
           error.kind(),
-          io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied
+          io::ErrorKind::Unsupported
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
         ) =>
       {
         return absent_is_fine(session.remove_file(LATEST));

@@ -176,7 +176,7 @@ impl<D: Disk> FileBackend<D> {
       return Ok(None);
     };
     let fail = |error| Error::io("delete", &self.path(session, item), error);
-    let removed = self.rename_or_remove_within(timeout, session, item, &directory, |held| {
+    let removed = self.rename_or_remove(timeout, session, item, &directory, |held| {
       if !may_go(&directory, held)? {
         return Ok(Happened::Nothing);
       }
@@ -254,19 +254,9 @@ impl<D: Disk> FileBackend<D> {
     moved.map_err(|error| Error::io("move the link to", &self.path(session, item), error))
   }
 
-  /// Does what brings or takes the name of an item; names of checkpoints are remembered.
+  /// Does what brings or takes the name of an item; names of checkpoints are remembered. The lock on the names is waited for at
+  /// most `timeout`.
   fn rename_or_remove(
-    &self,
-    session: &SessionId,
-    item: Item<'_>,
-    directory: &D::Directory,
-    act: impl FnOnce(Held) -> Result<Happened>,
-  ) -> Result<Happened> {
-    self.rename_or_remove_within(names::LONGEST_WAIT, session, item, directory, act)
-  }
-
-  /// The same, with a wait of its own for the lock of the names.
-  fn rename_or_remove_within(
     &self,
     timeout: Duration,
     session: &SessionId,

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 use uuid::Uuid;
 
 use super::disk::Directory;
-use super::locks;
+use super::{is_absence, locks};
 use crate::backend::{CheckpointEntry, Encoding, Series, Surplus, Wanted};
 use crate::error::Result;
 use crate::id::{CheckpointId, SessionId};
@@ -173,8 +173,11 @@ impl Names {
     list: impl FnOnce() -> Result<Vec<CheckpointEntry>>,
     show: impl FnOnce(&CheckpointEntry) -> Option<String>,
   ) -> Result<Surplus> {
-    let lock = lock(directory);
-    let mark = lock.as_ref().and_then(|lock| directory.time_of(lock).ok());
+    let held = hold(directory, LONGEST_WAIT);
+    // Beside the holder of the lock, the newest may be about to go.
+    let show = |newest: &CheckpointEntry| if held.is_ok() { show(newest) } else { None };
+    let lock = held.as_ref().ok().and_then(Option::as_ref);
+    let mark = lock.and_then(|lock| directory.time_of(lock).ok());
     if let Some(mut surplus) = mark.and_then(|mark| self.remembered(series, mark, wanted)) {
       surplus.warning = surplus.newest.as_ref().and_then(show);
       return Ok(surplus);
@@ -286,10 +289,35 @@ pub fn hold<D: Directory>(directory: &D, timeout: Duration) -> io::Result<Option
   }
 }
 
-/// Does something that must not meet a half-done change of names, under the lock if it can be had.
-pub fn with_lock<D: Directory, T>(directory: &D, act: impl FnOnce() -> T) -> T {
-  let _lock = lock(directory);
-  act()
+/// Does something that must not meet a half-done change of names, under the lock if it can be had: `act` is told whether it was.
+pub fn with_lock<D: Directory, T>(directory: &D, act: impl FnOnce(bool) -> T) -> T {
+  let lock = lock(directory);
+  act(lock.is_some())
+}
+
+/// Lists names that are not changed meanwhile: a list that meets a conversion may find neither the old name nor the new one. The
+/// lock is held for two looks at the mark, not for the list: whoever changes names sets a new mark first. Where the lock cannot be
+/// had, a second list is merged with the first.
+pub fn list_unchanged<D: Directory>(
+  directory: &D,
+  list: impl Fn() -> Result<Vec<CheckpointEntry>>,
+  merge: impl FnOnce(Vec<CheckpointEntry>) -> Vec<CheckpointEntry>,
+) -> Result<Vec<CheckpointEntry>> {
+  // Who only reads makes no file. Without one, no store has changed the names yet.
+  let mark = || match directory.stat(MARK_FILE) {
+    Ok(_) => lock(directory).and_then(|lock| directory.time_of(&lock).ok()).map(Some),
+    Err(error) if is_absence(&error) => Some(None),
+    Err(_) => None,
+  };
+  let before = mark();
+  let listed = list()?;
+  if before.is_some() && before == mark() {
+    return Ok(listed);
+  }
+  if let Some(_lock) = lock(directory) {
+    return list();
+  }
+  Ok(merge([listed, list()?].concat()))
 }
 
 /// The lock of the mark; `None` if it cannot be had, for whatever reason.
@@ -325,6 +353,7 @@ mod tests {
       precondition: &Precondition::Newest(Newest::default()),
       content: b"{}",
       question: None,
+      labels: None,
     };
     let put = backend.write_checkpoint(&session().into(), &id(number), new).unwrap();
     assert!(matches!(put, Put::Stored { .. }), "{put:?}");
@@ -359,7 +388,8 @@ mod tests {
     theirs.remove(&session(), item(0)).unwrap();
     let entry = CheckpointEntry::new(ids[1].clone(), Encoding::Json, || 0);
     mine.retire(&session().into(), &entry, None).unwrap();
-    theirs.quarantine(&session(), item(2)).unwrap();
+    let entry = CheckpointEntry::new(ids[2].clone(), Encoding::Json, || 0);
+    theirs.quarantine(&session().into(), &entry, b"{}").unwrap().unwrap();
     assert_eq!((seen(&mine), seen(&theirs)), (vec![3, 4], vec![3, 4]));
     theirs.delete_session(&session()).unwrap();
     assert!(seen(&mine).is_empty());
@@ -456,6 +486,7 @@ mod tests {
       precondition: &parent(1),
       content: b"{}",
       question: None,
+      labels: None,
     };
     let put = mine.write_checkpoint(&session().into(), &id(3), new).unwrap();
     assert_eq!(put, Put::Conflict(Some(id(2))));

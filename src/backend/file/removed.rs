@@ -36,8 +36,14 @@ fn is_abandoned<D: Directory>(base: &D, name: &str) -> bool {
 /// next time.
 pub fn finish<D: Directory>(base: &D) -> io::Result<()> {
   for entry in base.entries()? {
-    if is_ours(&entry.name) || is_abandoned(base, &entry.name) {
+    if is_ours(&entry.name) {
       drop(remove_tree(base, &entry.name));
+    } else if is_abandoned(base, &entry.name) {
+      // Renamed first: a maker that was only stopped finds its session gone, or has given it its name before.
+      let doomed = new_name();
+      if base.rename(&entry.name, base, &doomed).is_ok() {
+        drop(remove_tree(base, &doomed));
+      }
     }
   }
   Ok(())

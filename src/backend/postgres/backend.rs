@@ -8,13 +8,13 @@ use super::failure::Failure;
 use super::lists::Near;
 use super::lists::SurplusQuery;
 use super::replacing::{self, Replacement};
-use super::storing::{self, Outcome, Storing};
+use super::storing::{self, LabelsWith, Outcome, Storing};
 use super::{
   PostgresBackend, checkpoints, clearing, documents, founding, keys, leases, lists, payload, removal, schema, sessions,
 };
 use crate::backend::{
   Acquired, Answer, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Condition, Content, DeletedSession,
-  Document, Encoding, Fences, IsLabelled, Item, LabelsChange, LabelsUpdate, Lease, Look, Page, Peek, Peeked,
+  Document, Encoding, Fences, IsLabelled, Item, LabelsChange, LabelsUpdate, Lease, Look, NewLabels, Page, Peek, Peeked,
   Precondition, Put, Question, Read, Series, Supply, Surplus, Usage, Wanted,
 };
 use crate::error::{Error, Result};
@@ -113,6 +113,7 @@ impl Backend for PostgresBackend {
           bytes: &bytes,
           footing: None,
           precondition: &Precondition::None,
+          labels: None,
         };
         storing::put(connection, &storing, &[]).await.map(drop)
       }
@@ -138,11 +139,14 @@ impl Backend for PostgresBackend {
       bytes: &bytes,
       footing: new.footing.as_ref(),
       precondition: new.precondition,
+      labels: None,
     };
     let name = || self.name_of(&series.session, item);
-    let outcome = self.ask("write", &name, async |connection| match new.question {
-      Some(question) => self.put_and_ask(connection, series, &storing, question).await,
-      None => Ok(storing::put(connection, &storing, &[]).await?.0),
+    let token = Uuid::new_v4();
+    let outcome = self.ask("write", &name, async |connection| match (new.labels, new.question) {
+      (Some(labels), _) => self.put_labelled(connection, series, &storing, labels, token).await,
+      (None, Some(question)) => self.put_and_ask(connection, series, &storing, question).await,
+      (None, None) => Ok(storing::put(connection, &storing, &[]).await?.0),
     })?;
     let look = |size| Look { size, modified: 0 };
     Ok(match outcome {
@@ -284,26 +288,22 @@ impl Backend for PostgresBackend {
     })
   }
 
-  fn quarantine(&self, session: &SessionId, item: Item<'_>) -> Result<Option<String>> {
+  fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: &[u8]) -> Result<Option<String>> {
+    let (session, item) = (&series.session, series.item_of(entry));
     let name = || self.name_of(session, item);
     // The name says what it was; the second part keeps two of the same name apart.
     let new_name = format!("damaged/{}.{}", item.file_name(), Uuid::new_v4().simple());
-    let (fence, mut number) = (self.fence(session), None);
-    let moved = self.ask("move aside", &name, async |connection| match item {
-      Item::Checkpoint(agent, id, encoding) => {
-        let key = checkpoints::Key::new(session, agent, id, encoding);
-        removal::set_aside(connection, &key, fence, &new_name).await
+    let (fence, mut stored) = (self.fence(session), None);
+    let moved = self.ask("move aside", &name, async |connection| {
+      let key = checkpoints::Key::of(series, entry);
+      if stored.is_none() {
+        stored = checkpoints::read(connection, &key, u64::MAX).await?;
       }
-      Item::Key(agent, id) => keys::set_aside(connection, &keys::Key::new(session, agent, id), fence, &new_name).await,
-      _ => {
-        clearing::set_aside(
-          connection,
-          &documents::Key::new(session, item),
-          fence,
-          &new_name,
-          &mut number,
-        )
-        .await
+      match &stored {
+        Some(stored) if stored.clone().within(&name(), u64::MAX)? == judged => {
+          removal::set_aside(connection, &key, fence, stored, &new_name).await
+        }
+        _ => Ok(false),
       }
     })?;
     Ok(moved.then(|| self.name(session, &new_name)))
@@ -427,6 +427,47 @@ fn texts(sessions: &[SessionId]) -> Vec<&str> {
 }
 
 impl PostgresBackend {
+  /// Stores a checkpoint with its label, if the labels of the session are still those that `labels` was shown.
+  async fn put_labelled(
+    &self,
+    connection: &Connection,
+    series: &Series,
+    storing: &Storing<'_>,
+    labels: &NewLabels<'_>,
+    token: Uuid,
+  ) -> Result<Outcome, Failure> {
+    let session = &series.session;
+    let key = documents::Key::new(session, Item::LABELS);
+    let current = documents::read_current(connection, &key, token, u64::MAX).await?;
+    if current.is_done {
+      return Ok(Outcome::Stored);
+    }
+    let name = || self.name_of(session, Item::LABELS);
+    let old = current.contents.map(|old| old.within(&name(), u64::MAX)).transpose()?;
+    let entries = lists::list(connection, series).await?;
+    let document = match labels(old, &entries) {
+      Ok(document) => document,
+      Err(error) => return Err(self.refused(connection, session, error).await),
+    };
+    let labelled = Storing {
+      labels: Some(LabelsWith {
+        seen: current.seen,
+        document: &document,
+        token,
+      }),
+      ..*storing
+    };
+    Ok(storing::put(connection, &labelled, &[]).await?.0)
+  }
+
+  /// A caller that may not write is told so, whatever else is in the way.
+  async fn refused(&self, connection: &Connection, session: &SessionId, error: Error) -> Failure {
+    match leases::look(connection, session, self.fence(session)).await {
+      Err(Failure::Ours(refused)) => refused.into(),
+      _ => error.into(),
+    }
+  }
+
   /// Stores a checkpoint, removes what does not stay with it, and brings the answer to what is asked next along. What comes behind the
   /// checkpoint in the same journey cannot take it back: without an answer, it is asked again.
   async fn put_and_ask(
@@ -526,14 +567,7 @@ impl PostgresBackend {
       let update = match change(old, &entries) {
         Ok(Some(update)) => update,
         Ok(None) => return Ok(()),
-        Err(error) => {
-          // A caller that may not write is told so, whatever else is in the way.
-          let refused = leases::look(connection, session, self.fence(session)).await;
-          return Err(match refused {
-            Err(Failure::Ours(refused)) => refused.into(),
-            _ => error.into(),
-          });
-        }
+        Err(error) => return Err(self.refused(connection, session, error).await),
       };
       let mut replacement = self.replacement(session, vec![(document, update.document.as_deref())], token);
       replacement.relies_on = update.relies_on.as_ref();

@@ -4,6 +4,7 @@ use super::payload::unpacked;
 use crate::error::{Error, Result};
 
 /// Bytes as they are stored.
+#[derive(Clone)]
 pub struct Contents {
   /// How many they are in all, unpacked.
   pub size: u64,

@@ -160,30 +160,3 @@ pub async fn remove_unused(connection: &Connection, series: &Series, fence: Opti
   }
   Ok(to_unsigned(row.try_get(1)?))
 }
-
-/// Moves a key to where nobody reads it.
-pub async fn set_aside(
-  connection: &Connection,
-  key: &Key<'_>,
-  fence: Option<i64>,
-  new_name: &str,
-) -> Result<bool, Failure> {
-  let sql = with_session!(
-    "gone AS (
-      DELETE FROM waymark.keys WHERE session = $1 AND agent = $3 AND id = $4 AND EXISTS (SELECT 1 FROM place)
-      RETURNING start, bytes
-    ),
-    moved AS (
-      INSERT INTO waymark.damaged (session, name, size, packed, head, tail, middle)
-      SELECT $1, $5::text, sum(octet_length(bytes)), false, ''::bytea, ''::bytea,
-        string_agg(bytes, ''::bytea ORDER BY start)
-      FROM gone HAVING count(*) > 0 RETURNING 1
-    ),
-    done AS (SELECT 1 FROM moved UNION ALL SELECT 1 FROM waymark.damaged WHERE session = $1 AND name = $5)",
-    answer!("done")
-  );
-  let rows = connection
-    .change(sql, &[&key.session, &fence, &key.agent, &key.id, &new_name])
-    .await?;
-  leases::let_in(connection, key.of, fence, &rows).await
-}

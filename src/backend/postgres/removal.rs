@@ -7,31 +7,29 @@ use super::connection::Connection;
 use super::contents::Contents;
 use super::documents::Seen;
 use super::failure::Failure;
+use super::payload::to_signed;
 use super::sql::HOLD_SESSION;
 use super::{documents, leases, lists};
 use crate::backend::{CheckpointEntry, Item};
 
-/// Removes a checkpoint, in whatever encoding.
-macro_rules! remove {
-  ($condition:literal) => {
-    with_session!(
-      "gone AS (",
-      where_id_under!("DELETE FROM waymark.checkpoints"),
-      $condition,
-      " AND EXISTS (SELECT 1 FROM place) RETURNING 1)",
-      answer!("gone")
-    )
+/// The condition that retention may remove a checkpoint: it is not pinned, and not the newest.
+macro_rules! is_surplus {
+  () => {
+    " AND NOT pinned AND EXISTS (
+        SELECT 1 FROM waymark.checkpoints newer WHERE newer.session = $1 AND newer.agent = $3
+          AND (newer.made_at, newer.id) > (checkpoints.made_at, checkpoints.id)
+      )"
   };
 }
 
-/// Removes a delta, and the key that it was the last one to stand on. The session is held: a delta that another statement stores
+/// Removes a checkpoint, in whatever encoding, and the key that it was the last delta to stand on. The session is held: a delta that another statement stores
 /// on that key is there before it, or finds the key gone.
-macro_rules! remove_delta {
-  ($condition:literal) => {
+macro_rules! remove {
+  ($($condition:expr),+) => {
     with_session!(
       "gone AS (",
       where_id_under!("DELETE FROM waymark.checkpoints"),
-      $condition,
+      $($condition),+,
       " AND EXISTS (SELECT 1 FROM place) RETURNING key),
       released AS (
         DELETE FROM waymark.keys USING gone
@@ -109,17 +107,12 @@ impl Retired {
 }
 
 pub async fn remove(connection: &Connection, key: &Key<'_>, fence: Option<i64>) -> Result<bool, Failure> {
-  delete(connection, key, fence, Deletion::OfDelta(remove_delta!(""))).await
+  delete(connection, key, fence, remove!("")).await
 }
 
-/// The same, unless it is pinned.
+/// The same, unless it is pinned or the newest.
 pub async fn retire(connection: &Connection, key: &Key<'_>, fence: Option<i64>) -> Result<bool, Failure> {
-  let deletion = if key.is_delta() {
-    Deletion::OfDelta(remove_delta!(" AND NOT pinned"))
-  } else {
-    Deletion::Plain(remove!(" AND NOT pinned"))
-  };
-  delete(connection, key, fence, deletion).await
+  delete(connection, key, fence, remove!(is_surplus!())).await
 }
 
 /// The same, if the labels of the session are still those that were seen. Labels are given while the session is locked, so none
@@ -130,8 +123,9 @@ pub async fn retire_unlabelled(
   fence: Option<i64>,
   seen: Seen,
 ) -> Result<bool, Failure> {
-  let sql = remove_delta!(
-    " AND NOT pinned AND (SELECT tokens[1] FROM waymark.documents WHERE session = $1 AND name = $5::text)
+  let sql = remove!(
+    is_surplus!(),
+    " AND (SELECT tokens[1] FROM waymark.documents WHERE session = $1 AND name = $5::text)
       IS NOT DISTINCT FROM $6::uuid"
   );
   let (named, labels) = (key.with(&[]), Item::LABELS.to_string());
@@ -144,30 +138,13 @@ pub async fn retire_unlabelled(
   leases::let_in(connection, key.of, fence, &rows).await
 }
 
-/// A statement that deletes a checkpoint.
-enum Deletion<'a> {
-  /// If it is a delta by now, the next prune removes its key.
-  Plain(&'a str),
-  OfDelta(&'a str),
-}
-
-async fn delete(
-  connection: &Connection,
-  key: &Key<'_>,
-  fence: Option<i64>,
-  deletion: Deletion<'_>,
-) -> Result<bool, Failure> {
+async fn delete(connection: &Connection, key: &Key<'_>, fence: Option<i64>, sql: &str) -> Result<bool, Failure> {
   let (named, params) = (key.with(&[]), key.under(&fence, &[]));
   let (named, params) = (&named[..3], &params[..4]);
-  let rows = match deletion {
-    Deletion::Plain(sql) => connection.change(sql, params).await?,
-    Deletion::OfDelta(sql) => {
-      let answers = connection
-        .change_together(&[(HOLD_SESSION, &named[..1]), (sql, params)])
-        .await?;
-      answers.into_iter().last().unwrap_or_default()
-    }
-  };
+  let answers = connection
+    .change_together(&[(HOLD_SESSION, &named[..1]), (sql, params)])
+    .await?;
+  let rows = answers.into_iter().last().unwrap_or_default();
   let gone = leases::let_in(connection, key.of, fence, &rows).await?;
   if gone || !connection.is_repeat {
     return Ok(gone);
@@ -177,17 +154,20 @@ async fn delete(
   Ok(connection.query(sql, named).await?.is_empty())
 }
 
-/// Moves a checkpoint to where nobody reads it. What it stood on stays: without it, nobody could tell what was damaged.
+/// Moves a checkpoint to where it is not read any more, if it is still what `judged` says. What it stood on stays: it may show what
+/// was damaged.
 pub async fn set_aside(
   connection: &Connection,
   key: &Key<'_>,
   fence: Option<i64>,
+  judged: &Contents,
   new_name: &str,
 ) -> Result<bool, Failure> {
   let sql = with_session!(
     "gone AS (",
     where_key_under!("DELETE FROM waymark.checkpoints"),
-    " AND EXISTS (SELECT 1 FROM place) RETURNING size, packed, head, tail, middle),
+    " AND size = $7::bigint AND packed = $8::boolean AND head = $9::bytea AND tail = $10::bytea AND middle = $11::bytea
+      AND EXISTS (SELECT 1 FROM place) RETURNING size, packed, head, tail, middle),
     moved AS (
       INSERT INTO waymark.damaged (session, name, size, packed, head, tail, middle)
       SELECT $1, $6::text, size, packed, head, tail, middle FROM gone RETURNING 1
@@ -195,6 +175,21 @@ pub async fn set_aside(
     done AS (SELECT 1 FROM moved UNION ALL SELECT 1 FROM waymark.damaged WHERE session = $1 AND name = $6)",
     answer!("done")
   );
-  let rows = connection.change(sql, &key.under(&fence, &[&new_name])).await?;
+  let (named, size) = (key.with(&[]), to_signed(judged.size));
+  let params = key.under(
+    &fence,
+    &[
+      &new_name,
+      &size,
+      &judged.is_packed,
+      &judged.head,
+      &judged.tail,
+      &judged.middle,
+    ],
+  );
+  let answers = connection
+    .change_together(&[(HOLD_SESSION, &named[..1]), (sql, &params)])
+    .await?;
+  let rows = answers.into_iter().last().unwrap_or_default();
   leases::let_in(connection, key.of, fence, &rows).await
 }

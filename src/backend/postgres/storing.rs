@@ -1,14 +1,17 @@
 //! How a checkpoint is stored: as one statement, with the key that a delta is based on, if its precondition holds.
 
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
 
 use super::checkpoints::{Key, Parts, where_id};
 use super::connection::{Connection, Params, is_denied};
+use super::documents::Seen;
 use super::failure::Failure;
-use super::payload::to_signed;
+use super::payload::{Payload, to_signed};
 use super::sql::LOCK_SESSION;
 use super::{leases, lists};
-use crate::backend::{CheckpointEntry, Footing, Newest, Parent, Precondition};
+use crate::backend::{CheckpointEntry, Footing, Item, Newest, Parent, Precondition};
 use crate::id::CheckpointId;
 
 /// Stores a checkpoint on the parameters 1 to 12, if `$ground` has a row, in place of the same in any encoding, whose place in the
@@ -224,6 +227,62 @@ pub enum Outcome {
   Missing,
 }
 
+/// Replaces the labels of a session whose lock the transaction holds, if the checkpoint was stored; divides by zero if they are not
+/// those that were seen.
+const LABEL: &str = "WITH stored AS (
+    SELECT 1 / (CASE WHEN (SELECT tokens[1] FROM waymark.documents WHERE session = $1 AND name = $3::text)
+      IS NOT DISTINCT FROM $4::uuid THEN 1 ELSE 0 END) AS one
+    FROM waymark.checkpoints WHERE session = $1 AND agent = '' AND id = $2::text
+  )
+  INSERT INTO waymark.documents AS d (session, name, number, oldest, tokens, changed_at, size, packed, bytes)
+  SELECT $1, $3, 1, 1, ARRAY[$5::uuid], ARRAY[clock_timestamp()], $6::bigint, $7::boolean, $8::bytea FROM stored WHERE one = 1
+  ON CONFLICT (session, name) DO UPDATE SET
+    number = d.number + (d.size IS NOT NULL)::int, oldest = d.number + (d.size IS NOT NULL)::int,
+    tokens = ($5 || d.tokens)[1:64], changed_at = (clock_timestamp() || d.changed_at)[1:64],
+    size = excluded.size, packed = excluded.packed, bytes = excluded.bytes";
+
+/// The labels of a session with that of a new checkpoint.
+pub struct LabelsWith<'a> {
+  /// What they must be when they are replaced.
+  pub seen: Seen,
+  pub document: &'a [u8],
+  pub token: Uuid,
+}
+
+/// The parameters of [`LABEL`].
+struct PackedLabels<'a> {
+  labels: &'a LabelsWith<'a>,
+  name: String,
+  size: i64,
+  payload: Payload<'a>,
+}
+
+impl<'a> PackedLabels<'a> {
+  fn of(labels: &'a LabelsWith<'a>) -> Self {
+    Self {
+      labels,
+      name: Item::LABELS.to_string(),
+      size: to_signed(labels.document.len() as u64),
+      payload: Payload::packed(labels.document),
+    }
+  }
+
+  /// `named` are the session, the agent and the id of the checkpoint.
+  fn params<'p>(&'p self, named: &[&'p (dyn ToSql + Sync)]) -> Vec<&'p (dyn ToSql + Sync)> {
+    let Self { labels, payload, .. } = self;
+    vec![
+      named[0],
+      named[2],
+      &self.name,
+      &labels.seen.0,
+      &labels.token,
+      &self.size,
+      &payload.is_packed,
+      &payload.bytes,
+    ]
+  }
+}
+
 /// A checkpoint on its way.
 pub struct Storing<'a> {
   pub key: Key<'a>,
@@ -232,6 +291,7 @@ pub struct Storing<'a> {
   pub bytes: &'a [u8],
   pub footing: Option<&'a Footing<'a>>,
   pub precondition: &'a Precondition,
+  pub labels: Option<LabelsWith<'a>>,
 }
 
 /// Stores a checkpoint; what is asked for next is asked for at once.
@@ -246,6 +306,7 @@ pub async fn put(
     bytes,
     footing,
     precondition,
+    labels,
   } = storing;
   let parts = Parts::of(key, bytes);
   let middle = &*parts.middle.bytes;
@@ -286,13 +347,23 @@ pub async fn put(
     let put = if parent.is_some() { add } else { put };
     (put, [&params, conditions, on_key].concat())
   };
+  let is_locked = has_parent || labels.is_some();
   let mut changes = vec![(sql, &all[..])];
-  if has_parent {
+  if is_locked {
     let lock = if parent.is_some() { LOCK_SESSION } else { TAKE_SESSION };
     changes.insert(0, (lock, &all[..2]));
   }
+  let named = key.with(&[]);
+  let labels = labels.as_ref().map(PackedLabels::of);
+  let label = labels.as_ref().map(|labels| labels.params(&named)).unwrap_or_default();
+  if labels.is_some() {
+    changes.push((LABEL, &label));
+  }
   let (rows, answered) = match connection.change_and_ask(&changes, questions).await {
-    Ok((answers, answered)) => (Ok(answers.into_iter().last().unwrap_or_default()), answered),
+    Ok((answers, answered)) => {
+      let stored = answers.into_iter().nth(usize::from(is_locked));
+      (Ok(stored.unwrap_or_default()), answered)
+    }
     Err(failure) => (Err(failure), Vec::new()),
   };
   let refusal = match &rows {
@@ -315,7 +386,7 @@ pub async fn put(
     Outcome::Stored
   } else if connection.is_repeat
     && matches!(refusal, Ok(Outcome::Conflict(_) | Outcome::Behind(_)))
-    && is_there(connection, key, &parts).await?
+    && is_there(connection, key).await?
   {
     // An earlier attempt, whose answer did not arrive, has stored it.
     Outcome::Stored
@@ -360,13 +431,10 @@ fn refusal(rows: &[Row], precondition: &Precondition, is_delta: bool) -> Result<
   Ok(newer.map_or(Outcome::KeyIsGone, Outcome::Behind))
 }
 
-/// Whether this very checkpoint is stored; the end of it holds its checksums.
-async fn is_there(connection: &Connection, key: &Key<'_>, parts: &Parts<'_>) -> Result<bool, Failure> {
-  let sql = where_id!("SELECT size, head, tail FROM waymark.checkpoints");
+/// Whether a checkpoint of that id is stored. Ids are as good as unique: whoever tries again has stored it, and another store may
+/// have converted it meanwhile.
+async fn is_there(connection: &Connection, key: &Key<'_>) -> Result<bool, Failure> {
+  let sql = where_id!("SELECT 1 FROM waymark.checkpoints");
   let rows = connection.query(sql, &key.with(&[])[..3]).await?;
-  let Some(row) = rows.first() else {
-    return Ok(false);
-  };
-  let (size, head, tail): (i64, &[u8], &[u8]) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-  Ok(size == parts.size && head == parts.head && tail == parts.tail)
+  Ok(!rows.is_empty())
 }

@@ -9,7 +9,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
 use super::tls::{Tls, Trust};
-use super::url::{DEFAULT_PORT, Objection, Parts, decoded, encoded, hosts};
+use super::url::{DEFAULT_PORT, Objection, Parts, check_user, database, decoded, encoded, hosts};
 use crate::error::{Error, Result};
 
 /// Where a client looks for a password that the URL does not have, as `psql` does.
@@ -93,12 +93,15 @@ impl Parts<'_> {
     if let Some(user) = self.user {
       config.user(decoded(user)?);
     }
+    if let Some(name) = config.get_user() {
+      check_user(name)?;
+    }
     match self.password {
       Some(password) => drop(config.password(decoded(password)?)),
       None => password_from_environment(&mut config),
     }
     if !self.database.is_empty() {
-      config.dbname(decoded(self.database)?);
+      config.dbname(database(self.database)?);
     }
     let tls = tls(&mode, root)?;
     config.ssl_mode(match tls.trust {

@@ -4,6 +4,7 @@
 //! be a piece of the password.
 
 use std::fmt::Write as _;
+use std::net::Ipv6Addr;
 
 pub const DEFAULT_PORT: u16 = 5432;
 
@@ -101,7 +102,37 @@ fn host_and_port(text: &str) -> Result<(String, u16), Objection> {
       .filter(|port| *port > 0)
       .ok_or("the port is not a number from 1 to 65535")?,
   };
-  Ok((decoded(host)?, port))
+  let host = decoded(host)?;
+  // In a name of a host, they mean that the rest of the URL was encoded with it: the password, too.
+  let is_address = host
+    .split('%')
+    .next()
+    .is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
+  if host.contains(['@', '=', ' ']) || (host.contains(':') && !is_address) {
+    return Err(
+      "the host has a character that no name of a host has. Encode the name and the password by themselves".into(),
+    );
+  }
+  Ok((host, port))
+}
+
+/// The name of a database, which a URL shows.
+pub fn database(text: &str) -> Result<String, Objection> {
+  // Where the ? is missing, its parameters follow, and one of them may be the password.
+  if text.contains(['=', '&', ';', ' ']) {
+    return Err(
+      "a ? is missing before its parameters, or the name of the database has a character that is not encoded".into(),
+    );
+  }
+  decoded(text)
+}
+
+/// The name of a user, which a URL shows.
+pub fn check_user(name: &str) -> Result<(), Objection> {
+  if name.contains(':') {
+    return Err("the name of the user has a colon. Write the : before the password as it is, and not as %3A".into());
+  }
+  Ok(())
 }
 
 /// A piece of a URL, without its escapes.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::checkpoints::Key;
 use super::failure::Refusal;
-use super::writer::{Operation, Writer};
+use super::writer::{Operation, Run, Writer};
 use super::{Contents, Label, Place, SqliteBackend, checkpoints, documents, keys, leases, queue, schema, sessions};
 use crate::backend::{
   Acquired, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Condition, Content, DeletedSession, Document,
@@ -215,6 +215,28 @@ impl Backend for SqliteBackend {
     let key = addition.as_ref().map(keys::Addition::look);
     let (row, precondition) = (series.clone(), new.precondition.clone());
     let entry = CheckpointEntry::new(id.clone(), new.encoding, now_ms);
+    if let Some(labels) = new.labels {
+      // On this thread: the caller's function is not sent to another.
+      let mut put = Put::KeyIsGone;
+      let labels_key = documents::Key::new(&series.session, Item::LABELS);
+      self.exclusively(&series.session, &label, &mut |connection| {
+        if let Some(refusal) = checkpoints::refusal(connection, &row, &entry, &precondition)? {
+          put = refusal;
+          return Ok(true);
+        }
+        let old = documents::read(connection, &labels_key, u64::MAX)?;
+        let old = old.map(|old| old.within(&label.name, u64::MAX)).transpose()?;
+        let document = labels(old, &checkpoints::list(connection, &row)?)?;
+        let added = addition.as_ref().map(|addition| addition.apply(connection));
+        if added.unwrap_or(Ok(true))? {
+          documents::replace(connection, &series.session, Document::Labels, &document, 0)?;
+          place.put(connection, &bytes)?;
+          put = Put::Stored { size, key };
+        }
+        Ok(true)
+      })?;
+      return Ok(put);
+    }
     let outcome = Arc::new(Mutex::new(Put::KeyIsGone));
     let told = Arc::clone(&outcome);
     self.submit(&series.session, label, true, move |connection| {
@@ -367,14 +389,17 @@ impl Backend for SqliteBackend {
     })
   }
 
-  fn quarantine(&self, session: &SessionId, item: Item<'_>) -> Result<Option<String>> {
-    let place = Place::of(session, item);
+  fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: &[u8]) -> Result<Option<String>> {
+    let (session, item) = (&series.session, series.item_of(entry));
+    let (key, judged) = (Key::of(series, entry), judged.to_vec());
     let label = self.label("move aside", session, item);
     // The name says what it was; the second part keeps two of the same name apart.
     let new_name = format!("damaged/{}.{}", item.file_name(), Uuid::new_v4().simple());
     let name = self.name(session, &new_name);
     let moved = self.submit(session, label, true, move |connection| {
-      Ok(place.set_aside(connection, &new_name)?)
+      let is_same =
+        matches!(checkpoints::read(connection, &key, u64::MAX)?, Some(Contents::Bytes(bytes)) if bytes == judged);
+      Ok(is_same && checkpoints::set_aside(connection, &key, &new_name)?)
     })?;
     Ok(moved.then_some(name))
   }
@@ -465,24 +490,28 @@ impl SqliteBackend {
     let label = self.label("write", session, item);
     let key = documents::Key::new(session, item);
     // On this thread: the caller's function is not sent to another.
+    self.exclusively(session, &label, &mut |connection| {
+      let old = documents::read(connection, &key, limit)?;
+      let old = old.map(|old| old.within(&label.name, limit)).transpose()?;
+      let Some(bytes) = change(old, connection)? else {
+        return Ok(false);
+      };
+      match bytes {
+        Some(bytes) => documents::replace(connection, session, document, &bytes, self.settings.keep_previous)?,
+        None => drop(documents::remove(connection, &key)?),
+      }
+      Ok(true)
+    })
+  }
+
+  /// Runs one operation in a transaction of its own, on this thread, if the lease of the session admits it.
+  fn exclusively(&self, session: &SessionId, label: &Label, operation: &mut Run<'_>) -> Result<()> {
     self.queue.exclusively(|writer| {
       let writer = writer.as_mut().ok_or_else(queue::not_open)?;
-      let mut run = |connection: &_| {
-        leases::admitted(connection, session, self.fences.of(session), || {
-          let old = documents::read(connection, &key, limit)?;
-          let old = old.map(|old| old.within(&label.name, limit)).transpose()?;
-          let Some(bytes) = change(old, connection)? else {
-            return Ok(false);
-          };
-          match bytes {
-            Some(bytes) => documents::replace(connection, session, document, &bytes, self.settings.keep_previous)?,
-            None => drop(documents::remove(connection, &key)?),
-          }
-          Ok(true)
-        })
-      };
+      let mut run =
+        |connection: &_| leases::admitted(connection, session, self.fences.of(session), || operation(connection));
       let mut operations = [Operation {
-        label: &label,
+        label,
         must_last: true,
         run: &mut run,
       }];

@@ -52,7 +52,13 @@ const REMOVE_OTHERS: &str = concat!(
   " AND encoding <> ?4 RETURNING key"
 );
 const REMOVE: &str = concat!(where_id!("DELETE FROM checkpoints"), " RETURNING key");
-const RETIRE: &str = concat!(where_id!("DELETE FROM checkpoints"), " AND NOT pinned RETURNING key");
+const RETIRE: &str = concat!(
+  where_id!("DELETE FROM checkpoints"),
+  " AND NOT pinned AND EXISTS (
+    SELECT 1 FROM checkpoints newer WHERE newer.session = ?2 AND newer.agent = ?3
+      AND (newer.made_at, newer.id) > (checkpoints.made_at, checkpoints.id)
+  ) RETURNING key"
+);
 const SET_PINNED: &str = concat!(
   "UPDATE checkpoints INDEXED BY sqlite_autoindex_checkpoints_1 SET pinned = ?4 ",
   "WHERE id = ?1 AND session = ?2 AND agent = ?3"
@@ -179,7 +185,7 @@ pub fn remove(connection: &Connection, key: &Key) -> Result<bool> {
   delete(connection, key, REMOVE, &key.with(&[])[..3])
 }
 
-/// The same, unless it is pinned.
+/// The same, unless it is pinned or the newest.
 pub fn retire(connection: &Connection, key: &Key) -> Result<bool> {
   delete(connection, key, RETIRE, &key.with(&[])[..3])
 }

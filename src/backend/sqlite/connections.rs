@@ -93,6 +93,9 @@ pub fn open(path: &Path, access: OpenFlags, wait: Duration) -> Result<Connection
   connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
   // A plan does not depend on what is bound to it: otherwise a statement would be planned anew each time.
   connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+  // What must be moved from the log is moved before. The last connection would remove the log, too, and a process whose locks were
+  // lost, because it opened and closed the file in another way, would take itself for the last one, or another process would.
+  connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
   // Somebody else may have put functions into the schema.
   connection.pragma_update(None, "trusted_schema", false)?;
   Ok(connection)

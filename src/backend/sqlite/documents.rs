@@ -139,15 +139,6 @@ pub fn remove(connection: &Connection, key: &Key) -> Result<bool> {
   Ok(statement.execute(params![key.session, key.name, number])? > 0)
 }
 
-pub fn set_aside(connection: &Connection, key: &Key, new_name: &str) -> Result<bool> {
-  let number = key.number(connection)?;
-  let sql = "INSERT INTO damaged (session, name, size, head, tail, middle)
-    SELECT session, ?4, size, x'', x'', bytes FROM documents WHERE session = ?1 AND name = ?2 AND number = ?3";
-  let mut statement = connection.prepare_cached(sql)?;
-  statement.execute(params![key.session, key.name, number, new_name])?;
-  remove(connection, key)
-}
-
 /// The tasks that have a result, in the order of their ids.
 pub fn results(connection: &Connection, session: &SessionId) -> Result<Vec<TaskId>> {
   // A slash is followed by a zero in the order of characters.

@@ -163,14 +163,3 @@ pub fn unused(connection: &Connection, series: &Series) -> Result<Vec<(Checkpoin
     (SELECT 1 FROM checkpoints WHERE session = ?1 AND agent = ?2 AND key = keys.id) GROUP BY id ORDER BY id";
   sizes(connection, series, sql)
 }
-
-/// Moves a key to where nobody reads it.
-pub fn set_aside(connection: &Connection, key: &Key, new_name: &str) -> Result<bool> {
-  let Some(Contents::Bytes(bytes)) = read(connection, key, u64::MAX)? else {
-    return Ok(false);
-  };
-  let sql = "INSERT INTO damaged (session, name, size, head, tail, middle) VALUES (?1, ?2, ?3, x'', x'', ?4)";
-  let mut statement = connection.prepare_cached(sql)?;
-  statement.execute(params![key.session, new_name, bytes.len(), bytes])?;
-  remove(connection, key)
-}

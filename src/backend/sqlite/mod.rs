@@ -207,14 +207,6 @@ impl Place {
       Self::Document(key) => documents::remove(connection, key),
     }
   }
-
-  fn set_aside(&self, connection: &Connection, new_name: &str) -> rusqlite::Result<bool> {
-    match self {
-      Self::Checkpoint(key) => checkpoints::set_aside(connection, key, new_name),
-      Self::Key(key) => keys::set_aside(connection, key, new_name),
-      Self::Document(key) => documents::set_aside(connection, key, new_name),
-    }
-  }
 }
 
 #[cfg(test)]

@@ -44,6 +44,8 @@ pub struct Writer {
   connection: Connection,
   path: PathBuf,
   identity: Identity,
+  /// Of the log, which stays as long as a connection uses it.
+  log: Option<Identity>,
   durability: Durability,
   /// Until when the next transactions wait for other processes.
   deadline: Instant,
@@ -79,6 +81,7 @@ impl Writer {
       connection.pragma_update(None, "checkpoint_fullfsync", durability.is_full())?;
       let mut writer = Self {
         identity: identity(path).map_err(|error| Error::io("open", path, error))?,
+        log: identity(&log_of(path)).ok(),
         connection,
         path: path.to_owned(),
         durability,
@@ -100,9 +103,10 @@ impl Writer {
     self.deadline = deadline;
   }
 
-  /// Whether another file, or none, has the name now: what is written would be lost.
+  /// Whether another file, or none, has the name of the database or of its log now: what is written would be lost.
   pub fn has_moved(&self) -> bool {
     identity(&self.path).ok() != Some(self.identity)
+      || (self.log.is_some() && identity(&log_of(&self.path)).ok() != self.log)
   }
 
   /// Runs operations in one transaction, each by itself, and makes all of them durable with one sync.
@@ -184,8 +188,7 @@ impl Writer {
 
   fn begin(&mut self, syncs: bool) -> Result<(), Refusal> {
     if self.has_moved() {
-      let message =
-        "the file was removed or replaced after it had been opened. Call initialize() to open what is there";
+      let message = "the file, or its log, was removed or replaced after it had been opened. Call initialize() to open what is there";
       return Err(Refusal::new(ErrorCode::ReadOnly, message));
     }
     // Somebody panicked in the middle of a transaction.
@@ -255,9 +258,12 @@ impl Writer {
     self.suspect(&ended);
     self.roll_back();
     ended?;
+    if self.log.is_none() {
+      self.log = identity(&log_of(&self.path)).ok();
+    }
     if self.has_moved() {
       // While it waited for its turn, say. It is in a file that nobody opens any more, or in its log.
-      let message = "the file was removed or replaced meanwhile. Call initialize() to open what is there";
+      let message = "the file, or its log, was removed or replaced meanwhile. Call initialize() to open what is there";
       return Err(Refusal::new(ErrorCode::SystemIoFailure, message));
     }
     Ok(())
@@ -292,6 +298,13 @@ impl Writer {
     self.connection.prepare_cached(sql)?.execute([])?;
     Ok(())
   }
+}
+
+/// The name that SQLite gives to the log of a database.
+fn log_of(path: &Path) -> PathBuf {
+  let mut name = path.as_os_str().to_owned();
+  name.push("-wal");
+  name.into()
 }
 
 /// Moves the last pages of the file into free ones, as many as that, and cuts it. The answer is whether there are more.

@@ -176,12 +176,12 @@ fn the_lock_of_a_lease_has_a_deadline_and_a_holder_too() {
 fn a_checkpoint_is_neither_pinned_nor_removed_while_another_process_keeps_the_names_locked() {
   let (_root, backend, s) = impatient();
   let series = Series::from(&s);
-  let ids = ["cp-1-000001", "cp-1-000002"].map(|id| CheckpointId::parse(id).unwrap());
+  let ids = ["cp-1-000001", "cp-1-000002", "cp-1-000003"].map(|id| CheckpointId::parse(id).unwrap());
   for id in &ids {
     let item = Item::Checkpoint(None, id, Encoding::Json);
     backend.write(&s, item, b"{}").unwrap();
   }
-  let entries = backend.checkpoints(&series).unwrap();
+  let entries = &backend.checkpoints(&series).unwrap()[1..];
   let lock = held(&backend.session_dir(&s).join(CHECKPOINTS).join(".names"));
   assert_busy(backend.set_pinned(&series, &ids[0], true), "pin");
   assert_busy(backend.retire(&series, &entries[1], None), "delete");
@@ -209,6 +209,7 @@ fn a_checkpoint_is_not_replaced_while_another_process_keeps_the_names_locked() {
       precondition,
       content: b"packed",
       question: None,
+      labels: None,
     };
     backend.write_checkpoint(&series, &id, new)
   };
@@ -232,6 +233,7 @@ fn a_checkpoint_is_not_replaced_while_another_process_keeps_the_names_locked() {
     precondition: &Precondition::Newest(Newest::default()),
     content: b"{}",
     question: None,
+    labels: None,
   };
   assert!(matches!(
     backend.write_checkpoint(&series, &newer, new).unwrap(),
@@ -285,6 +287,7 @@ fn a_lock_file_that_cannot_be_opened_does_not_mean_that_there_are_no_locks() {
     precondition,
     content: b"packed",
     question: None,
+    labels: None,
   };
   assert_busy(
     backend.write_checkpoint(&series, &id, new(&Precondition::Exists)),

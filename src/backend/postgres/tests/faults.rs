@@ -153,13 +153,17 @@ fn what_is_removed_while_the_connection_breaks_was_there() {
       assert!(backend.remove(&s, item).unwrap(), "{fault:?} {item}");
       assert!(proxy.is_over());
       assert_eq!(backend.read(&s, item, 9).unwrap(), None);
-      backend.write(&s, item, b"{}").unwrap();
-      proxy.set(fault.clone());
-      assert!(backend.quarantine(&s, item).unwrap().is_some(), "{fault:?} {item}");
-      assert!(proxy.is_over());
-      assert_eq!(backend.read(&s, item, 9).unwrap(), None);
     }
     write_checkpoint(&backend, &series, 1, b"{}");
+    proxy.set(fault.clone());
+    assert!(
+      backend.quarantine(&series, &entry(1), b"{}").unwrap().is_some(),
+      "{fault:?}"
+    );
+    assert!(proxy.is_over());
+    assert_eq!(backend.find(&series, &id).unwrap(), None);
+    write_checkpoint(&backend, &series, 1, b"{}");
+    write_checkpoint(&backend, &series, 2, b"{}");
     backend.set_pinned(&series, &id, true).unwrap();
     proxy.set(fault.clone());
     assert!(!backend.retire(&series, &entry(1), None).unwrap(), "it is pinned");

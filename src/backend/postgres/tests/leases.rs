@@ -38,6 +38,7 @@ fn put(backend: &PostgresBackend, series: &Series, number: u64, precondition: &P
     precondition,
     content: &b"{}",
     question: None,
+    labels: None,
   };
   backend.write_checkpoint(series, &checkpoint(number), write)
 }

@@ -149,6 +149,7 @@ fn delta(backend: &PostgresBackend, series: &Series, id: u64, key: u64, known: u
     precondition: &Precondition::None,
     content: &compose(&reference, "{}", b""),
     question: None,
+    labels: None,
   };
   backend.write_checkpoint(series, &id, write).unwrap()
 }
@@ -192,16 +193,26 @@ fn what_is_moved_aside_is_read_by_nobody_and_still_counts() {
   let Some((_schema, backend)) = backend() else { return };
   let (s, series) = (session("s"), Series::from(session("s")));
   let id = checkpoint(1);
-  for item in [series.item(&id, Encoding::Json), Item::TASK_TREE, series.key(&id)] {
-    assert_eq!(backend.quarantine(&s, item).unwrap(), None);
-    for round in 1..=2 {
-      backend.write(&s, item, &[b'x'; 9000]).unwrap();
-      let moved = backend.quarantine(&s, item).unwrap().unwrap();
-      let prefix = backend.name(&s, &format!("damaged/{}.", item.file_name()));
-      assert!(moved.starts_with(&prefix), "{moved}");
-      assert_eq!(backend.read(&s, item, u64::MAX).unwrap(), None);
-      assert_eq!(backend.usage(&s).unwrap().total_bytes % 18_000, 9000 * (round % 2));
-    }
+  let (item, entry) = (
+    series.item(&id, Encoding::Json),
+    CheckpointEntry::new(id.clone(), Encoding::Json, || 0),
+  );
+  let bytes = [b'x'; 9000];
+  assert_eq!(backend.quarantine(&series, &entry, &bytes).unwrap(), None);
+  for round in 1..=2 {
+    backend.write(&s, item, &bytes).unwrap();
+    let mut other = bytes;
+    other[5000] = b'y';
+    assert_eq!(
+      backend.quarantine(&series, &entry, &other).unwrap(),
+      None,
+      "it was replaced"
+    );
+    let moved = backend.quarantine(&series, &entry, &bytes).unwrap().unwrap();
+    let prefix = backend.name(&s, &format!("damaged/{}.", item.file_name()));
+    assert!(moved.starts_with(&prefix), "{moved}");
+    assert_eq!(backend.read(&s, item, u64::MAX).unwrap(), None);
+    assert_eq!(backend.usage(&s).unwrap().total_bytes % 18_000, 9000 * (round % 2));
   }
   assert_eq!(backend.usage(&s).unwrap().checkpoints, 0);
   backend.delete_session(&s).unwrap();
@@ -209,7 +220,7 @@ fn what_is_moved_aside_is_read_by_nobody_and_still_counts() {
 }
 
 #[test]
-fn an_earlier_version_can_be_replaced_removed_and_moved_aside() {
+fn an_earlier_version_can_be_replaced_and_removed() {
   let Some(schema) = Schema::new() else { return };
   let backend = schema.open(Settings {
     keep_previous: 3,
@@ -232,7 +243,7 @@ fn an_earlier_version_can_be_replaced_removed_and_moved_aside() {
   assert_eq!(missing.code, Code::InvalidArgument);
   assert_eq!(versions(), "54x2");
   assert!(backend.remove(&s, previous(2)).unwrap());
-  assert!(backend.quarantine(&s, previous(2)).unwrap().is_some());
+  assert!(backend.remove(&s, previous(2)).unwrap());
   assert!(!backend.remove(&s, previous(2)).unwrap());
   assert_eq!(
     (versions(), backend.versions(&s, Document::Session).unwrap()),

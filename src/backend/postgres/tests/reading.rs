@@ -174,6 +174,7 @@ fn what_is_asked_with_a_checkpoint_is_answered_as_if_it_were_asked_afterwards() 
       precondition: &after,
       content: &b"{}",
       question: Some(&question),
+      labels: None,
     };
     let put = backend.write_checkpoint(&series, &checkpoint(number), write).unwrap();
     assert!(matches!(put, Put::Stored { .. }));
@@ -192,6 +193,7 @@ fn what_is_asked_with_a_checkpoint_is_answered_as_if_it_were_asked_afterwards() 
     precondition: &Precondition::None,
     content: &b"{}",
     question: Some(&question),
+    labels: None,
   };
   backend.write_checkpoint(&series, &checkpoint(9), write).unwrap();
   let too_large = question.into_answer().unwrap().retention.unwrap_err();
@@ -209,6 +211,7 @@ fn what_does_not_stay_goes_with_the_checkpoint_that_takes_its_place() {
       precondition: &Precondition::None,
       content: &b"{}",
       question: Some(&question),
+      labels: None,
     };
     let put = backend.write_checkpoint(series, &checkpoint(number), write).unwrap();
     assert!(matches!(put, Put::Stored { .. }));
@@ -273,6 +276,7 @@ fn keep_two(backend: &PostgresBackend, series: &Series, number: u64) -> Put {
     precondition: &Precondition::None,
     content: &b"{}",
     question: Some(&question),
+    labels: None,
   };
   backend.write_checkpoint(series, &checkpoint(number), write).unwrap()
 }

@@ -109,6 +109,13 @@ fn a_url_that_cannot_be_used_is_refused_and_shows_no_part_of_the_password() {
       "\"keepalives_idle\"",
     ),
     ("POSTGRES:user:s3cret@host", "postgres://"),
+    ("postgres://user%3As3cret%40host/db", "by themselves"),
+    ("postgres://host%3As3cret/db", "by themselves"),
+    ("postgres://user%3As3cret@host/db", "%3A"),
+    ("postgres://host/db?user=user:s3cret", "%3A"),
+    ("postgres://host/db&password=s3cret", "? is missing"),
+    ("postgres://host/db;password=s3cret", "? is missing"),
+    ("postgres://host/user=me%20password=s3cret", "? is missing"),
   ] {
     let error = open(url, Settings::default())
       .map(|backend| backend.location())

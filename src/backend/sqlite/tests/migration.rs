@@ -80,6 +80,7 @@ fn a_database_of_the_first_version_keeps_its_checkpoints_and_takes_deltas() {
     precondition: &Precondition::None,
     content: &compose(&reference, "{}", b""),
     question: None,
+    labels: None,
   };
   let put = backend.write_checkpoint(&series, &key, write);
   assert!(matches!(put, Ok(Put::Stored { .. })));

@@ -185,10 +185,16 @@ fn lists_and_sums_are_answered_by_indexes_alone() {
   }
   for sql in checkpoints::BY_ID {
     let plan = plan(sql);
+    let is_looked_up = |step: &str| step.contains("(id=? AND session=? AND agent=?)");
+    let is_newer = |step: &str| step.contains("newer USING COVERING INDEX");
+    let mut searches = plan
+      .lines()
+      .filter(|step| step.contains("SEARCH") || step.contains("SCAN"));
     assert!(
-      plan.contains("(id=? AND session=? AND agent=?)") && !plan.contains("(session=?"),
+      searches.all(|step| is_looked_up(step) || is_newer(step)),
       "{sql}: {plan}"
     );
+    assert!(plan.lines().any(is_looked_up), "{sql}: {plan}");
   }
   let usage = plan(sessions::USAGE);
   assert!(
@@ -203,16 +209,26 @@ fn a_damaged_item_is_moved_to_where_nobody_reads_it_and_still_counts() {
   let (_root, backend) = backend();
   let (s, series) = (session("s"), Series::from(session("s")));
   let id = checkpoint(1);
-  for item in [series.item(&id, Encoding::Json), Item::TASK_TREE] {
-    assert_eq!(backend.quarantine(&s, item).unwrap(), None);
-    for round in 1..=2 {
-      backend.write(&s, item, &[b'x'; 9000]).unwrap();
-      let moved = backend.quarantine(&s, item).unwrap().unwrap();
-      let prefix = backend.name(&s, &format!("damaged/{}.", item.file_name()));
-      assert!(moved.starts_with(&prefix), "{moved}");
-      assert_eq!(backend.read(&s, item, u64::MAX).unwrap(), None);
-      assert_eq!(backend.usage(&s).unwrap().total_bytes % 18_000, 9000 * (round % 2));
-    }
+  let (item, entry) = (
+    series.item(&id, Encoding::Json),
+    CheckpointEntry::new(id.clone(), Encoding::Json, || 0),
+  );
+  let bytes = [b'x'; 9000];
+  assert_eq!(backend.quarantine(&series, &entry, &bytes).unwrap(), None);
+  for round in 1..=2 {
+    backend.write(&s, item, &bytes).unwrap();
+    let mut other = bytes;
+    other[5000] = b'y';
+    assert_eq!(
+      backend.quarantine(&series, &entry, &other).unwrap(),
+      None,
+      "it was replaced"
+    );
+    let moved = backend.quarantine(&series, &entry, &bytes).unwrap().unwrap();
+    let prefix = backend.name(&s, &format!("damaged/{}.", item.file_name()));
+    assert!(moved.starts_with(&prefix), "{moved}");
+    assert_eq!(backend.read(&s, item, u64::MAX).unwrap(), None);
+    assert_eq!(backend.usage(&s).unwrap().total_bytes % 18_000, 9000 * (round % 2));
   }
   assert_eq!(backend.usage(&s).unwrap().checkpoints, 0);
   backend.delete_session(&s).unwrap();

@@ -92,6 +92,7 @@ fn a_database_whose_pages_are_overwritten_is_corrupt() {
   let (root, backend) = backend();
   let (s, series) = (session("s"), Series::from(session("s")));
   write_checkpoint(&backend, &series, 1, &[b'x'; 100]);
+  backend.rest().unwrap();
   drop(backend);
   let path = file_in(&root);
   let mut bytes = fs::read(&path).unwrap();
