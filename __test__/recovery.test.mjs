@@ -126,6 +126,20 @@ describe('a damaged checkpoint', () => {
     assert.equal((await store.listCheckpoints('s')).total, 2)
     assert.equal((await store.recoverSession('s', { quarantine: true })).passedOver.length, 1)
   })
+
+  it('moves aside what is no file, too, and goes on', async () => {
+    const base = scratchDirectory()
+    const store = await openStore(base)
+    const good = await checkpointOf(store, makeSession('s'))
+    const bad = await checkpointOf(store, makeSession('s'))
+    rmSync(bad.path)
+    mkdirSync(bad.path)
+    const { checkpointId, passedOver } = await store.recoverSession('s', { quarantine: true })
+    assert.equal(checkpointId, good.checkpointId)
+    assert.equal(passedOver[0].id, bad.checkpointId)
+    assert.ok(existsSync(passedOver[0].movedTo))
+    assert.equal((await store.listCheckpoints('s')).total, 1)
+  })
 })
 
 describe('hostile documents', () => {

@@ -336,7 +336,7 @@ describe('a database whose locks this process has lost', { skip: isWindows && 'W
     const file = newFile()
     const store = await openStore(`sqlite:${file}`, { maxCheckpointsPerSession: Infinity })
     const made = [await checkpointOf(store, makeSession('s'))]
-    // Whoever closes a file gives up all locks of its process on it.
+    // A process that closes a file gives up all its locks on it.
     cpSync(join(file, '..'), join(scratchDirectory(), 'copy'), { recursive: true })
     await childOn(file, `await store.listCheckpointInfo('s')`)
     for (let number = 0; number < 5; number += 1) made.push(await checkpointOf(store, makeSession('s')))

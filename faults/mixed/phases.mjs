@@ -350,7 +350,8 @@ async function marksBesideRetention(context) {
 async function uniqueLabels(context) {
   const { random } = context
   return onNewLocation(context, async (place, actors) => {
-    actors.push(...(await startActors(place, 3, random)))
+    const limit = random.pick([Infinity, 3])
+    actors.push(...(await startActors(place, 3, random, { ...KEEP_ALL, maxCheckpointsPerSession: limit })))
     const found = []
     const rounds = 8
     for (let round = 0; round < rounds; round += 1) {
@@ -375,6 +376,9 @@ async function uniqueLabels(context) {
       if (given !== 1) found.push(`${label} was given ${given} times, with ${creators} calls of createCheckpoint`)
       const { checkpoints } = await actors[0].call('listCheckpointInfo', SESSION, { label })
       if (checkpoints.length > 1) found.push(`${checkpoints.length} checkpoints have the label ${label}`)
+      // A checkpoint that is refused its label takes the place of no other.
+      const { total } = await actors[0].call('listCheckpointInfo', SESSION)
+      if (total < Math.min(limit, 3)) found.push(`${total} checkpoints are left, with a limit of ${limit}`)
     }
     return { tried: { labels: rounds }, found }
   })

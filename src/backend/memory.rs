@@ -555,13 +555,13 @@ impl Backend for MemoryBackend {
     Ok(taken.is_some())
   }
 
-  fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: &[u8]) -> Result<Option<String>> {
+  fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: Option<&[u8]>) -> Result<Option<String>> {
     let (session, item) = (&series.session, series.item_of(entry));
     let mut sessions = self.lock_for(session)?;
     let Some(contents) = sessions.get_mut(session) else {
       return Ok(None);
     };
-    let bytes = contents.get(item).is_some_and(|bytes| bytes == judged);
+    let bytes = contents.get(item).is_some_and(|bytes| Some(&**bytes) == judged);
     let Some(bytes) = bytes.then(|| contents.take(item)).flatten() else {
       return Ok(None);
     };

@@ -540,8 +540,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
   fn set_pinned(&self, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool>;
 
   /// Moves a damaged checkpoint to `damaged/`, and gives its new name; `None` if it is missing, or does not hold the `judged` bytes any
-  /// more, which is decided in the same step.
-  fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: &[u8]) -> Result<Option<String>>;
+  /// more, which is decided in the same step. Without `judged`, it must be one of which the bytes cannot be read.
+  fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: Option<&[u8]>) -> Result<Option<String>>;
 
   /// The checkpoints of a series, each once, newest first, from their names alone.
   fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>>;

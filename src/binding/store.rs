@@ -61,7 +61,7 @@ impl CheckpointStore {
   /// Refuses new calls at once, and resolves when those under way have ended and all files and connections are closed.
   /// `initialize()` opens it again.
   ///
-  /// A database of SQLite is one file afterwards: its log is moved into it. If another store or process reads it at that
+  /// A database of SQLite is in one file afterwards: its log is moved into it, and what stays beside it is not needed. If another store or process reads it at that
   /// moment, a part of the log may stay in the file beside it (`-wal`) until the next one closes it. If the log cannot be moved,
   /// for example because the disk is full, the call rejects with `WAYMARK_IO`: the store is closed, and what is in the log is
   /// not lost.

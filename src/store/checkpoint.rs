@@ -471,7 +471,8 @@ impl Store {
     let Some(bytes) = self.backend.read(&series.session, item, self.options.max_read_bytes)? else {
       return Ok(None);
     };
-    self.decoded(series, id, encoding, bytes)
+    let label = self.labels_of(series)?.get(id).map(str::to_owned);
+    self.decoded(series, id, encoding, bytes, label)
   }
 
   /// The same from its stored bytes.
@@ -481,6 +482,7 @@ impl Store {
     id: &CheckpointId,
     encoding: Encoding,
     bytes: Vec<u8>,
+    label: Option<String>,
   ) -> Result<Option<StoredCheckpoint>> {
     let path = self.backend.name_of(&series.session, series.item(id, encoding));
     let size_bytes = bytes.len() as u64;
@@ -497,7 +499,7 @@ impl Store {
       spelling: Spelling::Unchecked,
       is_of_agent: series.agent.is_some(),
       context: None,
-      label: self.labels_of(series)?.get(id).map(str::to_owned),
+      label,
     }))
   }
 

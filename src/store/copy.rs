@@ -115,16 +115,12 @@ impl Store {
           session: session.clone(),
           agent: agent.clone(),
         };
-        for _ in 0..MAX_ATTEMPTS {
-          copied.checkpoints += u64::from(self.copy_checkpoint(&series, entry, to, &mut copied)?);
-          if listed.made_at().is_some() {
-            to.backend.set_made_at(&series, entry)?;
-          }
-          // Retention may have removed it there before it was pinned.
-          let is_gone_here = || Ok::<_, Error>(self.backend.find(&series, &entry.id)?.is_none());
-          if !entry.is_pinned || to.backend.set_pinned(&series, &entry.id, true)? || is_gone_here()? {
-            break;
-          }
+        copied.checkpoints += u64::from(self.copy_checkpoint(&series, entry, to, &mut copied)?);
+        if listed.made_at().is_some() {
+          to.backend.set_made_at(&series, entry)?;
+        }
+        if entry.is_pinned {
+          self.copy_pin(&series, entry, to)?;
         }
       } else if listed.name == ItemName::Document(Document::Labels) {
         copied.documents += u64::from(self.copy_labels(session, to, &mut copied)?);
@@ -139,6 +135,22 @@ impl Store {
     Ok(copied)
   }
 
+  /// Pins a checkpoint that was copied. Retention may have removed it there before: then it is copied again.
+  fn copy_pin(&self, series: &Series, entry: &CheckpointEntry, to: &Self) -> Result<()> {
+    for _ in 0..MAX_ATTEMPTS {
+      let is_pinned = to.backend.set_pinned(series, &entry.id, true)?;
+      if is_pinned || self.backend.find(series, &entry.id)?.is_none() {
+        return Ok(());
+      }
+      self.copy_checkpoint(series, entry, to, &mut Copied::default())?;
+    }
+    let message = format!(
+      "The checkpoint {} of {series} could not be pinned in the other store: it keeps being removed there. Copy it again",
+      entry.id
+    );
+    Err(Error::new(Code::Busy, message))
+  }
+
   /// Whether it was there and had to be copied. A delta becomes one on a key of the other store: what other checkpoints there are
   /// based on is not touched.
   fn copy_checkpoint(&self, series: &Series, entry: &CheckpointEntry, to: &Self, copied: &mut Copied) -> Result<bool> {
@@ -151,7 +163,7 @@ impl Store {
     let Some((encoding, bytes)) = self.in_its_encoding(series, &entry.id, &[entry.encoding], read)? else {
       return Ok(false);
     };
-    let source = self.judged_for_copy(series, &entry.id, encoding, &bytes);
+    let source = self.judged_for_copy(series, &entry.id, encoding, &bytes)?;
     if let Some(present) = to.present_for_copy(series, &entry.id)? {
       let is_same = encoding == present.encoding && encoding != Encoding::Delta && present.bytes == bytes;
       if is_same || stays(source.as_ref(), present.judged.as_ref()) {
@@ -168,14 +180,26 @@ impl Store {
     Ok(true)
   }
 
-  /// What a copy has to know of a checkpoint; `None` if it cannot be read.
-  fn judged_for_copy(&self, series: &Series, id: &CheckpointId, encoding: Encoding, bytes: &[u8]) -> Option<Judged> {
-    let stored = self.decoded(series, id, encoding, bytes.to_vec()).ok().flatten()?;
-    let judged = stored.check();
-    Some(Judged {
-      fits: judged.as_ref().is_ok_and(|(spelling, _)| *spelling == Spelling::Fits),
-      text: judged.map_or_else(|_| stored.compact_text().into_owned(), |(_, text)| text),
-    })
+  /// What a copy has to know of a checkpoint; `None` if it is damaged.
+  fn judged_for_copy(
+    &self,
+    series: &Series,
+    id: &CheckpointId,
+    encoding: Encoding,
+    bytes: &[u8],
+  ) -> Result<Option<Judged>> {
+    let stored = match self.decoded(series, id, encoding, bytes.to_vec(), None) {
+      Ok(stored) => stored,
+      Err(error) if is_unknown(&error) => return Err(error),
+      Err(_) => None,
+    };
+    Ok(stored.map(|stored| {
+      let judged = stored.check();
+      Judged {
+        fits: judged.as_ref().is_ok_and(|(spelling, _)| *spelling == Spelling::Fits),
+        text: judged.map_or_else(|_| stored.compact_text().into_owned(), |(_, text)| text),
+      }
+    }))
   }
 
   /// A checkpoint that a copy finds. One that cannot be read is read until it is the same twice: it may have been converted meanwhile.
@@ -191,7 +215,7 @@ impl Store {
       let Some((encoding, bytes)) = self.in_its_encoding(series, id, &Encoding::ALL, read)? else {
         return Ok(None);
       };
-      let judged = self.judged_for_copy(series, id, encoding, &bytes);
+      let judged = self.judged_for_copy(series, id, encoding, &bytes)?;
       if judged.is_some() || before.as_ref() == Some(&bytes) {
         return Ok(Some(Present {
           encoding,
@@ -244,9 +268,11 @@ impl Store {
     if self.backend.read(session, Item::LABELS, u64::MAX)?.is_none() {
       return Ok(false);
     }
-    let Ok(labels) = self.read_labels(&series) else {
+    let labels = match self.read_labels(&series) {
+      Ok(labels) => labels,
+      Err(error) if is_unknown(&error) => return Err(error),
       // They are damaged. What the other store has is better, even if it is none.
-      return Ok(false);
+      Err(_) => return Ok(false),
     };
     let existing: HashSet<_> = self
       .backend
@@ -289,6 +315,11 @@ impl Store {
     }
     Err(not_as_copied(&self.backend.name_of(session, item)))
   }
+}
+
+/// Whether an error leaves it open what is stored.
+fn is_unknown(error: &Error) -> bool {
+  matches!(error.code, Code::Io | Code::Busy | Code::OutcomeUnknown)
 }
 
 fn is_json(bytes: &[u8]) -> bool {

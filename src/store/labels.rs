@@ -1,8 +1,10 @@
 //! Labels that are given to checkpoints after they were made, and pins. The checkpoints themselves are never rewritten.
 
 use std::collections::{HashMap, HashSet};
+use std::io;
 
 use super::info::Row;
+use super::recover::is_about_us;
 use super::{Store, StoredCheckpoint, into_text, laid_out};
 use crate::backend::{CheckpointEntry, Document, Item, LabelsUpdate, Read, Series};
 use crate::error::{Code, Error, Result};
@@ -97,12 +99,12 @@ pub(super) struct LabelChange<'a> {
 }
 
 impl Store {
-  /// Labels of a session's checkpoints; those of agents keep the ones that they were made with. A document that cannot be
-  /// read must not keep anybody from the checkpoints: a verification reports it.
+  /// Labels of a session's checkpoints; those of agents keep the ones that they were made with. A document that is damaged, or may not
+  /// be read, keeps no call from the checkpoints: a verification reports it. If this process or its connection is in trouble, whether there
+  /// are labels is not known: an error.
   pub(super) fn labels_of(&self, series: &Series) -> Result<Labels> {
     match self.read_labels(series) {
-      // Whether there are any is not known.
-      Err(error) if matches!(error.code, Code::Io | Code::Busy | Code::OutcomeUnknown) => Err(error),
+      Err(error) if is_about_us(&error) && !is_denied(&error) => Err(error),
       labels => Ok(labels.unwrap_or_default()),
     }
   }
@@ -282,6 +284,12 @@ impl Store {
     rows.retain(|row| row.info.has(LABEL, label));
     Ok(rows)
   }
+}
+
+/// Whether the system does not allow it.
+fn is_denied(error: &Error) -> bool {
+  let cause = error.cause.as_ref().and_then(|cause| cause.downcast_ref::<io::Error>());
+  cause.is_some_and(|cause| cause.kind() == io::ErrorKind::PermissionDenied)
 }
 
 fn label_taken(series: &Series, label: &str, other: &CheckpointId) -> Error {

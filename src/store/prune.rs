@@ -226,7 +226,7 @@ impl Store {
       pruned.kept += entries.len() - doomed.len();
       pruned.remove(doomed);
     } else {
-      let is_in_force = || !is_set || self.rule_of(series).is_ok_and(|now| now == rule);
+      let is_in_force = || Ok(!is_set || self.rule_of(series)? == rule);
       self.remove_each(series, doomed, spare, &is_in_force, pruned, meter)?;
     }
     if !pruned.is_dry_run {
@@ -246,15 +246,20 @@ impl Store {
     series: &Series,
     doomed: Vec<PrunedCheckpoint>,
     spare: Option<IsLabelled>,
-    is_in_force: &dyn Fn() -> bool,
+    is_in_force: &dyn Fn() -> Result<bool>,
     pruned: &mut Pruned,
     meter: &mut Meter<'_>,
   ) -> Result<()> {
     let mut gone = Vec::with_capacity(doomed.len());
     for checkpoint in doomed {
       meter.check()?;
-      if !is_in_force() {
-        break;
+      match is_in_force() {
+        Ok(true) => {}
+        Ok(false) => break,
+        Err(error) => {
+          pruned.fail(Some(series), None, error);
+          break;
+        }
       }
       let freed = checkpoint.freed;
       match self.backend.retire(series, &checkpoint.entry, spare) {

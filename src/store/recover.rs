@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::error::Error as _;
 use std::{io, iter};
 
+use super::checkpoint::MAX_ATTEMPTS;
 use super::restore::Source;
 use super::{Damaged, Restored, Spelling, Store, StoredCheckpoint};
 use crate::backend::{CheckpointEntry, Series};
@@ -42,6 +43,8 @@ pub struct Recovery {
   request: RecoverRequest,
   waiting: VecDeque<CheckpointEntry>,
   pub passed_over: Vec<PassedOver>,
+  /// How often a checkpoint was read again because others took its place meanwhile.
+  repeats: u32,
 }
 
 /// How far a recovery came.
@@ -65,6 +68,7 @@ impl Store {
       request,
       waiting,
       passed_over: Vec::new(),
+      repeats: 0,
     })
   }
 
@@ -80,7 +84,7 @@ impl Store {
       Ok(text) => self.recovered(recovery, suspect, &text),
       Err(error) => {
         if let Some(entry) = recovery.waiting.pop_front() {
-          self.pass_over(&mut recovery, entry, error, Some(&suspect.text))?;
+          self.pass_over(&mut recovery, &entry, error, Some(&suspect.text))?;
         }
         self.go_on(recovery)
       }
@@ -104,7 +108,7 @@ impl Store {
         Err(error) if is_about_us(&error) => return Err(error),
         Err(error) => {
           recovery.waiting.pop_front();
-          self.pass_over(&mut recovery, entry, error, None)?;
+          self.pass_over(&mut recovery, &entry, error, None)?;
         }
       }
     }
@@ -148,51 +152,67 @@ impl Store {
   fn pass_over(
     &self,
     recovery: &mut Recovery,
-    entry: CheckpointEntry,
+    entry: &CheckpointEntry,
     error: Error,
     suspect: Option<&str>,
   ) -> Result<()> {
     let series = recovery.request.series();
     let is_damaged = matches!(error.code, Code::Corrupt | Code::ChecksumMismatch);
     let moves = recovery.request.quarantine && !recovery.request.is_dry_run;
-    let moved_to = if moves && is_damaged {
-      match self.move_aside(&series, &entry, suspect)? {
-        None => {
-          recovery.waiting.push_front(entry);
+    let mut moved_to = None;
+    if moves && is_damaged {
+      match self.move_aside(&series, entry, suspect)? {
+        Aside::Moved(name) => moved_to = Some(name),
+        Aside::Changed if recovery.repeats < MAX_ATTEMPTS => {
+          recovery.repeats += 1;
+          // In the encoding that it has now; nothing if it is gone.
+          if let Some(entry) = self.backend.find(&series, &entry.id)? {
+            recovery.waiting.push_front(entry);
+          }
           return Ok(());
         }
-        moved_to => moved_to,
+        Aside::Changed => {}
       }
-    } else {
-      None
-    };
-    let damaged = self.damaged(&series, &entry, error);
+    }
+    let damaged = self.damaged(&series, entry, error);
     recovery.passed_over.push(PassedOver { damaged, moved_to });
     Ok(())
   }
 
-  /// Moves the bytes aside that are damaged, and no others; `None` if other bytes took their place, or they are gone.
-  fn move_aside(&self, series: &Series, entry: &CheckpointEntry, suspect: Option<&str>) -> Result<Option<String>> {
-    let item = series.item_of(entry);
-    let Some(bytes) = self.backend.read(&series.session, item, u64::MAX)? else {
-      return Ok(None);
+  /// Moves the bytes aside that are damaged, and no others.
+  fn move_aside(&self, series: &Series, entry: &CheckpointEntry, suspect: Option<&str>) -> Result<Aside> {
+    let is_damage = |error: &Error| matches!(error.code, Code::Corrupt | Code::ChecksumMismatch);
+    let bytes = match self.backend.read(&series.session, series.item_of(entry), u64::MAX) {
+      Ok(None) => return Ok(Aside::Changed),
+      Ok(bytes) => bytes,
+      // It is not even the bytes of a checkpoint.
+      Err(error) if is_damage(&error) => None,
+      Err(error) => return Err(error),
     };
     // Judged again, after the bytes were read: those that are moved are these, or none.
     let is_damaged = match self.readable(series, &entry.id, entry.encoding) {
       Ok(stored) => stored.is_some_and(|stored| suspect == Some(&*stored.text)),
-      Err(error) => matches!(error.code, Code::Corrupt | Code::ChecksumMismatch),
+      Err(error) => is_damage(&error),
     };
-    if is_damaged {
-      self.backend.quarantine(series, entry, &bytes)
-    } else {
-      Ok(None)
+    if !is_damaged {
+      return Ok(Aside::Changed);
     }
+    let moved = self.backend.quarantine(series, entry, bytes.as_deref())?;
+    Ok(moved.map_or(Aside::Changed, Aside::Moved))
   }
+}
+
+/// What became of a damaged checkpoint that was to be moved aside.
+enum Aside {
+  /// It has that name now.
+  Moved(String),
+  /// Other bytes took its place, or it is gone.
+  Changed,
 }
 
 /// Whether a refusal says something about this process or its connection, not about the file: going on to an older
 /// checkpoint would throw away progress that is still there.
-fn is_about_us(error: &Error) -> bool {
+pub(super) fn is_about_us(error: &Error) -> bool {
   use io::ErrorKind as Kind;
   // Of a delta, the refusal may be about its key.
   let mut causes = iter::successors(error.source(), |&cause| cause.source());

@@ -163,7 +163,7 @@ fn write(backend: &dyn Backend, s: &SessionId, way: &str) -> Result<()> {
     }
     "set_pinned" => backend.set_pinned(&series, &entry.id, false).map(drop),
     "set_made_at" => backend.set_made_at(&series, &entry),
-    "quarantine" => backend.quarantine(&series, &entry, b"{}").map(drop),
+    "quarantine" => backend.quarantine(&series, &entry, Some(b"{}")).map(drop),
     "remove_unused_keys" => backend.remove_unused_keys(&series).map(drop),
     "retire" => backend.retire(&series, &entry, None).map(drop),
     "remove" => backend.remove(s, Item::SESSION).map(drop),

@@ -20,7 +20,7 @@ use crate::backend::{
   Acquired, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Condition, Content, DeletedSession, Document,
   Encoding, Fences, IsLabelled, Item, LabelsChange, Lease, Peeked, Put, Series, Supply, Surplus, Usage, Wanted,
 };
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
 
 pub(super) const LOGS: &str = "logs";
@@ -400,7 +400,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     Ok(was_there)
   }
 
-  fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: &[u8]) -> Result<Option<String>> {
+  fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: Option<&[u8]>) -> Result<Option<String>> {
     let (session, item) = (&series.session, series.item_of(entry));
     let place = Place::of(session, item);
     let path = self.path(session, item);
@@ -414,9 +414,17 @@ impl<D: Disk> Backend for FileBackend<D> {
     let directory = [session.as_str(), DAMAGED];
     let moved = self.in_directory(&directory, |damaged| {
       let moved = self.rename_or_remove(self.settings.timeout, session, item, &from, |held| {
-        self.refuse_if_busy(session, item, held)?;
+        if held.is_busy {
+          return Err(Error::busy("move aside", &path, io::ErrorKind::ResourceBusy.into()));
+        }
         // It may have been replaced since it was judged.
-        if contents(&from, &place.name, &path, u64::MAX)?.as_deref() != Some(judged) {
+        let is_same = match (contents(&from, &place.name, &path, u64::MAX), judged) {
+          (Ok(bytes), Some(judged)) => bytes.as_deref() == Some(judged),
+          (Err(error), None) if error.code == Code::Corrupt => true,
+          (Ok(_), None) => false,
+          (Err(error), _) => return Err(error),
+        };
+        if !is_same {
           return Ok(Happened::Nothing);
         }
         let _fence = self.fence(session)?;

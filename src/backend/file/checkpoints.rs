@@ -78,13 +78,11 @@ impl<D: Disk> FileBackend<D> {
           put = refusal;
           return Ok(Happened::Nothing);
         }
-        let labels = match (&labels_directory, new.labels) {
-          (Some((directory_of_labels, _)), Some(labels)) => {
-            let entries = self.checkpoints_in(series, directory)?;
-            Some(self.stage_labels(session, directory_of_labels, &entries, labels)?)
-          }
-          _ => None,
-        };
+        let mut staged_labels = None;
+        if let (Some((directory_of_labels, _)), Some(labels)) = (&labels_directory, new.labels) {
+          let entries = self.checkpoints_in(series, directory)?;
+          staged_labels = Some(self.stage_labels(session, directory_of_labels, &entries, labels)?);
+        }
         let _fence = self.fence(session)?;
         let mut look = None;
         if let Some((name, path, footing)) = &key {
@@ -99,7 +97,10 @@ impl<D: Disk> FileBackend<D> {
           temporary.set_modified(made_at, durability).map_err(fail)?;
         }
         // Labels first: the label of a checkpoint that does not exist means nothing.
-        if let Some(labels) = labels {
+        if let (Some(labels), Some((directory_of_labels, _))) = (staged_labels, &labels_directory) {
+          // A session that was deleted and made again has other labels.
+          self.confirm_in_place(&[session.as_str()], directory_of_labels)?;
+          self.confirm_in_place(&place.directory, directory)?;
           labels.persist(&Item::LABELS.file_name()).map_err(fail)?;
         }
         temporary.persist(&place.name).map_err(fail)?;

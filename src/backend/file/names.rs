@@ -296,14 +296,14 @@ pub fn with_lock<D: Directory, T>(directory: &D, act: impl FnOnce(bool) -> T) ->
 }
 
 /// Lists names that are not changed meanwhile: a list that meets a conversion may find neither the old name nor the new one. The
-/// lock is held for two looks at the mark, not for the list: whoever changes names sets a new mark first. Where the lock cannot be
-/// had, a second list is merged with the first.
+/// lock is held for two looks at the mark, not for the list: a change of names begins with a new mark. Where the lock cannot be taken,
+/// a second list is merged with the first.
 pub fn list_unchanged<D: Directory>(
   directory: &D,
   list: impl Fn() -> Result<Vec<CheckpointEntry>>,
   merge: impl FnOnce(Vec<CheckpointEntry>) -> Vec<CheckpointEntry>,
 ) -> Result<Vec<CheckpointEntry>> {
-  // Who only reads makes no file. Without one, no store has changed the names yet.
+  // A reader creates no lock file. Without one, no store has changed the names yet.
   let mark = || match directory.stat(MARK_FILE) {
     Ok(_) => lock(directory).and_then(|lock| directory.time_of(&lock).ok()).map(Some),
     Err(error) if is_absence(&error) => Some(None),
@@ -389,7 +389,10 @@ mod tests {
     let entry = CheckpointEntry::new(ids[1].clone(), Encoding::Json, || 0);
     mine.retire(&session().into(), &entry, None).unwrap();
     let entry = CheckpointEntry::new(ids[2].clone(), Encoding::Json, || 0);
-    theirs.quarantine(&session().into(), &entry, b"{}").unwrap().unwrap();
+    theirs
+      .quarantine(&session().into(), &entry, Some(b"{}"))
+      .unwrap()
+      .unwrap();
     assert_eq!((seen(&mine), seen(&theirs)), (vec![3, 4], vec![3, 4]));
     theirs.delete_session(&session()).unwrap();
     assert!(seen(&mine).is_empty());

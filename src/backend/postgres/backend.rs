@@ -17,7 +17,7 @@ use crate::backend::{
   Document, Encoding, Fences, IsLabelled, Item, LabelsChange, LabelsUpdate, Lease, Look, NewLabels, Page, Peek, Peeked,
   Precondition, Put, Question, Read, Series, Supply, Surplus, Usage, Wanted,
 };
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
 
 impl Backend for PostgresBackend {
@@ -288,7 +288,7 @@ impl Backend for PostgresBackend {
     })
   }
 
-  fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: &[u8]) -> Result<Option<String>> {
+  fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: Option<&[u8]>) -> Result<Option<String>> {
     let (session, item) = (&series.session, series.item_of(entry));
     let name = || self.name_of(session, item);
     // The name says what it was; the second part keeps two of the same name apart.
@@ -299,12 +299,18 @@ impl Backend for PostgresBackend {
       if stored.is_none() {
         stored = checkpoints::read(connection, &key, u64::MAX).await?;
       }
-      match &stored {
-        Some(stored) if stored.clone().within(&name(), u64::MAX)? == judged => {
-          removal::set_aside(connection, &key, fence, stored, &new_name).await
-        }
-        _ => Ok(false),
+      let Some(stored) = &stored else {
+        return Ok(false);
+      };
+      let is_same = match (stored.clone().within(&name(), u64::MAX), judged) {
+        (Ok(bytes), Some(judged)) => bytes == judged,
+        (Err(error), None) => error.code == Code::Corrupt,
+        _ => false,
+      };
+      if !is_same {
+        return Ok(false);
       }
+      removal::set_aside(connection, &key, fence, stored, &new_name).await
     })?;
     Ok(moved.then(|| self.name(session, &new_name)))
   }

@@ -233,6 +233,7 @@ const LABEL: &str = "WITH stored AS (
     SELECT 1 / (CASE WHEN (SELECT tokens[1] FROM waymark.documents WHERE session = $1 AND name = $3::text)
       IS NOT DISTINCT FROM $4::uuid THEN 1 ELSE 0 END) AS one
     FROM waymark.checkpoints WHERE session = $1 AND agent = '' AND id = $2::text
+      AND size = $9::bigint AND head = $10::bytea AND tail = $11::bytea
   )
   INSERT INTO waymark.documents AS d (session, name, number, oldest, tokens, changed_at, size, packed, bytes)
   SELECT $1, $3, 1, 1, ARRAY[$5::uuid], ARRAY[clock_timestamp()], $6::bigint, $7::boolean, $8::bytea FROM stored WHERE one = 1
@@ -267,8 +268,8 @@ impl<'a> PackedLabels<'a> {
     }
   }
 
-  /// `named` are the session, the agent and the id of the checkpoint.
-  fn params<'p>(&'p self, named: &[&'p (dyn ToSql + Sync)]) -> Vec<&'p (dyn ToSql + Sync)> {
+  /// `named` are the session, the agent and the id of the checkpoint, `parts` its bytes.
+  fn params<'p>(&'p self, named: &[&'p (dyn ToSql + Sync)], parts: &'p Parts<'_>) -> Vec<&'p (dyn ToSql + Sync)> {
     let Self { labels, payload, .. } = self;
     vec![
       named[0],
@@ -279,6 +280,9 @@ impl<'a> PackedLabels<'a> {
       &self.size,
       &payload.is_packed,
       &payload.bytes,
+      &parts.size,
+      &parts.head,
+      &parts.tail,
     ]
   }
 }
@@ -355,7 +359,10 @@ pub async fn put(
   }
   let named = key.with(&[]);
   let labels = labels.as_ref().map(PackedLabels::of);
-  let label = labels.as_ref().map(|labels| labels.params(&named)).unwrap_or_default();
+  let label = labels
+    .as_ref()
+    .map(|labels| labels.params(&named, &parts))
+    .unwrap_or_default();
   if labels.is_some() {
     changes.push((LABEL, &label));
   }
@@ -431,8 +438,8 @@ fn refusal(rows: &[Row], precondition: &Precondition, is_delta: bool) -> Result<
   Ok(newer.map_or(Outcome::KeyIsGone, Outcome::Behind))
 }
 
-/// Whether a checkpoint of that id is stored. Ids are as good as unique: whoever tries again has stored it, and another store may
-/// have converted it meanwhile.
+/// Whether a checkpoint of that id is stored. Ids are as good as unique: an earlier attempt has stored it, and another store may have
+/// converted it meanwhile.
 async fn is_there(connection: &Connection, key: &Key<'_>) -> Result<bool, Failure> {
   let sql = where_id!("SELECT 1 FROM waymark.checkpoints");
   let rows = connection.query(sql, &key.with(&[])[..3]).await?;

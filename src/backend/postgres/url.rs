@@ -108,7 +108,8 @@ fn host_and_port(text: &str) -> Result<(String, u16), Objection> {
     .split('%')
     .next()
     .is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
-  if host.contains(['@', '=', ' ']) || (host.contains(':') && !is_address) {
+  let is_name = !host.starts_with('/');
+  if is_name && (host.contains(['@', '=', ' ']) || (host.contains(':') && !is_address)) {
     return Err(
       "the host has a character that no name of a host has. Encode the name and the password by themselves".into(),
     );

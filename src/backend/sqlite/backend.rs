@@ -49,7 +49,7 @@ impl Backend for SqliteBackend {
       return Ok(());
     }
     self.queue.exclusively(|writer| {
-      // The readers go first: the last connection that is closed removes the log.
+      // The readers go first: none of them keeps the log from being moved.
       self.readers.forget();
       match writer.take().map(Writer::close) {
         Some(Err(refusal)) => Err(refusal.to_error("move the log of the closed database into", &self.location())),
@@ -389,16 +389,16 @@ impl Backend for SqliteBackend {
     })
   }
 
-  fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: &[u8]) -> Result<Option<String>> {
+  fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: Option<&[u8]>) -> Result<Option<String>> {
     let (session, item) = (&series.session, series.item_of(entry));
-    let (key, judged) = (Key::of(series, entry), judged.to_vec());
+    let (key, judged) = (Key::of(series, entry), judged.map(<[u8]>::to_vec));
     let label = self.label("move aside", session, item);
     // The name says what it was; the second part keeps two of the same name apart.
     let new_name = format!("damaged/{}.{}", item.file_name(), Uuid::new_v4().simple());
     let name = self.name(session, &new_name);
     let moved = self.submit(session, label, true, move |connection| {
       let is_same =
-        matches!(checkpoints::read(connection, &key, u64::MAX)?, Some(Contents::Bytes(bytes)) if bytes == judged);
+        matches!(checkpoints::read(connection, &key, u64::MAX)?, Some(Contents::Bytes(bytes)) if Some(&bytes) == judged.as_ref());
       Ok(is_same && checkpoints::set_aside(connection, &key, &new_name)?)
     })?;
     Ok(moved.then_some(name))

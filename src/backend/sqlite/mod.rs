@@ -34,7 +34,7 @@ const PAGES_AT_ONCE: u32 = 512;
 pub struct SqliteBackend {
   path: PathBuf,
   settings: Settings,
-  /// Closed before the writer, which can then clear the log away.
+  /// Closed before the writer: none of them keeps the log from being moved.
   readers: Readers,
   queue: Queue,
   fences: Fences,

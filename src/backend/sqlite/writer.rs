@@ -262,7 +262,7 @@ impl Writer {
       self.log = identity(&log_of(&self.path)).ok();
     }
     if self.has_moved() {
-      // While it waited for its turn, say. It is in a file that nobody opens any more, or in its log.
+      // For example while it waited for its turn: the commit is in a file without a name, or in its log.
       let message = "the file, or its log, was removed or replaced meanwhile. Call initialize() to open what is there";
       return Err(Refusal::new(ErrorCode::SystemIoFailure, message));
     }

@@ -145,15 +145,15 @@ fn what_is_moved_aside_is_kept_and_read_no_more() {
   let id = CheckpointId::parse("cp-1").unwrap();
   let item = Item::Checkpoint(None, &id, Encoding::Json);
   let (series, entry) = (Series::from(&s), CheckpointEntry::new(id.clone(), Encoding::Json, || 0));
-  assert_eq!(backend.quarantine(&series, &entry, b"one").unwrap(), None);
+  assert_eq!(backend.quarantine(&series, &entry, Some(b"one")).unwrap(), None);
   for content in [b"one", b"two"] {
     backend.write(&s, item, content).unwrap();
     assert_eq!(
-      backend.quarantine(&series, &entry, b"six").unwrap(),
+      backend.quarantine(&series, &entry, Some(b"six")).unwrap(),
       None,
       "it was replaced"
     );
-    let moved = backend.quarantine(&series, &entry, content).unwrap().unwrap();
+    let moved = backend.quarantine(&series, &entry, Some(content)).unwrap().unwrap();
     assert_eq!(fs::read(&moved).unwrap(), content);
     assert_eq!(backend.read(&s, item, u64::MAX).unwrap(), None);
   }

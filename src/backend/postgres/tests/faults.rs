@@ -157,7 +157,7 @@ fn what_is_removed_while_the_connection_breaks_was_there() {
     write_checkpoint(&backend, &series, 1, b"{}");
     proxy.set(fault.clone());
     assert!(
-      backend.quarantine(&series, &entry(1), b"{}").unwrap().is_some(),
+      backend.quarantine(&series, &entry(1), Some(b"{}")).unwrap().is_some(),
       "{fault:?}"
     );
     assert!(proxy.is_over());

@@ -198,17 +198,17 @@ fn what_is_moved_aside_is_read_by_nobody_and_still_counts() {
     CheckpointEntry::new(id.clone(), Encoding::Json, || 0),
   );
   let bytes = [b'x'; 9000];
-  assert_eq!(backend.quarantine(&series, &entry, &bytes).unwrap(), None);
+  assert_eq!(backend.quarantine(&series, &entry, Some(&bytes)).unwrap(), None);
   for round in 1..=2 {
     backend.write(&s, item, &bytes).unwrap();
     let mut other = bytes;
     other[5000] = b'y';
     assert_eq!(
-      backend.quarantine(&series, &entry, &other).unwrap(),
+      backend.quarantine(&series, &entry, Some(&other)).unwrap(),
       None,
       "it was replaced"
     );
-    let moved = backend.quarantine(&series, &entry, &bytes).unwrap().unwrap();
+    let moved = backend.quarantine(&series, &entry, Some(&bytes)).unwrap().unwrap();
     let prefix = backend.name(&s, &format!("damaged/{}.", item.file_name()));
     assert!(moved.starts_with(&prefix), "{moved}");
     assert_eq!(backend.read(&s, item, u64::MAX).unwrap(), None);

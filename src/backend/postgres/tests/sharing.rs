@@ -50,7 +50,7 @@ fn a_session_that_is_deleted_while_others_write_to_it_leaves_no_orphans_and_no_d
           backend.write_state(s, b"document", b"tree").unwrap();
           backend.set_pinned(series, &checkpoint(number), true).unwrap();
           let entry = CheckpointEntry::new(checkpoint(number), Encoding::Json, || 0);
-          backend.quarantine(series, &entry, b"{}").unwrap();
+          backend.quarantine(series, &entry, Some(b"{}")).unwrap();
           let entry = CheckpointEntry::new(checkpoint(number + 1), Encoding::Delta, || 0);
           backend.retire(series, &entry, None).unwrap();
         }
