@@ -940,7 +940,8 @@ export class StoreModel {
     const earlier = withEarlier ? record.earlierDocuments.length + record.earlierTrees.length : 0
     const present = [record.document, record.taskTree, record.retention].filter((value) => value !== null)
     const known = present.length + record.results.size + earlier
-    const deltas = this.#allCheckpoints(record).filter(({ encoding }) => encoding === 'delta')
+    const mayBeDelta = ({ encoding, possibleEncodings = [encoding] }) => possibleEncodings.includes('delta')
+    const deltas = this.#allCheckpoints(record).filter(mayBeDelta)
     return { least: known, most: known + (record.labelEntries > 0 ? 1 : 0) + deltas.length }
   }
 
