@@ -182,6 +182,8 @@ fn a_delta_whose_connection_breaks_is_stored_on_a_whole_key() {
     return;
   };
   let series = Series::from(session("victim"));
+  // The newest is not retired.
+  write_checkpoint(&backend, &series, 9999, b"{}");
   for (round, fault) in breaks(b"victim").into_iter().enumerate() {
     let first = 10 * round as u64;
     let key = checkpoint(first);
