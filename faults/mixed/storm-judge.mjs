@@ -3,7 +3,7 @@
 // A call has a beginning and an end on one clock. One that was never answered, or whose failure leaves the outcome open, may have happened at
 // any time after its beginning. A write is overtaken by every acknowledged write that began after its end.
 
-import { readdirSync } from 'node:fs'
+import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { told } from './calls.mjs'
@@ -355,7 +355,7 @@ class StormJudge {
     for (const failure of failed) this.found.push(`prune failed: ${JSON.stringify(failure)}`)
     if (this.place.backend === 'files') {
       for (const session of all) await this.sweep(session)
-      const isLeft = (path) => /\.tmp$|\.deleted-/.test(path)
+      const isLeft = (path) => /\.tmp$|\.deleted-/.test(path) && !this.isNewAndEmpty(path)
       for (const path of this.filesIn('').filter(isLeft)) this.found.push(`left over: ${path}`)
     }
     for (const session of all) await this.keysWithout(session)
@@ -368,6 +368,13 @@ class StormJudge {
     await store.saveSession(stateOf(session, 'judge').session)
     await store.saveTaskResult(session, 'judge', {})
     for (const agent of await store.listAgents(session)) await store.agent(session, agent).save(snapshotOf('judge'))
+  }
+
+  /** An empty staging directory may belong to a living writer, so it is only removed when it is older than a minute. */
+  isNewAndEmpty(path) {
+    const full = join(this.place.location, path)
+    const stat = statSync(full)
+    return stat.isDirectory() && Date.now() - stat.mtimeMs < 90_000 && readdirSync(full).length === 0
   }
 
   filesIn(session) {
