@@ -268,6 +268,18 @@ for (const [source, newSource] of Object.entries(places)) {
         assert.deepEqual(await to.sessionsInfo(), [])
       })
 
+      it('counts no labels of checkpoints that are gone', async () => {
+        const from = await openStore(newSource(), { maxCheckpointsPerSession: 1 })
+        const to = await openStore(newTarget())
+        const labelled = await checkpointOf(from, makeSession('s'))
+        await from.labelCheckpoint('s', labelled.checkpointId, 'blue')
+        // Retention removes the labelled checkpoint and leaves its label behind.
+        const newest = await checkpointOf(from, makeSession('s'))
+        await from.deleteCheckpoint('s', newest.checkpointId)
+        assert.deepEqual(await from.copyTo(to), NOTHING)
+        await assert.rejects(from.copyTo(to, { sessionId: 's' }), { code: 'WAYMARK_NOT_FOUND' })
+      })
+
       it('can be made twice at the same time, and while the source is written to', async () => {
         const [from, to] = await filledPair()
         const writing = Array.from({ length: 20 }, () => checkpointOf(from, makeSession('busy')))

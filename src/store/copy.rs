@@ -281,7 +281,11 @@ impl Store {
       .map(|entry| entry.id)
       .collect();
     let labels = labels.only(&existing);
-    if labels.is_empty() || !to.merge_labels(session, &labels)? {
+    // Only labels of deleted checkpoints: there is nothing to copy, and nothing that both stores have.
+    if labels.is_empty() {
+      return Ok(false);
+    }
+    if !to.merge_labels(session, &labels)? {
       copied.unchanged += 1;
       return Ok(false);
     }
