@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 use std::time::Instant;
 
-use waymark::format::gzip;
+use waymark::codec::gzip;
 
 fn main() -> io::Result<()> {
   let path = std::env::args().nth(1).ok_or_else(|| io::Error::other("which file?"))?;

@@ -1,25 +1,23 @@
 //! Waymark: durable checkpoints for orchestrators of AI agents.
 //!
-//! The rooms, from the caller inwards:
+//! The layers, from the caller inwards; each uses only those below it (a test enforces that):
 //!
-//! - `binding`: the only room that knows JavaScript (feature `node`);
-//! - [`store`]: what a checkpoint store does, in order; no JavaScript, no file system;
-//! - [`format`]: bytes to meaning and back: compose, verify, indent, compress;
-//! - [`backend`]: where bytes live, behind one small trait;
-//! - [`outside`]: files of the user's that are no part of a store;
-//! - [`id`], [`error`], [`clock`] and [`control`]: the words that all rooms share.
+//! - `api`: the only layer that knows JavaScript (feature `node`);
+//! - [`store`]: what a checkpoint store does, operation by operation; no JavaScript, no system calls;
+//! - [`checkpoint`]: the checkpoint document: compose, verify, summarize, compare;
+//! - [`backend`]: where bytes are stored, behind one trait: files, SQLite, PostgreSQL, memory;
+//! - [`json`]: JSON as text;
+//! - [`codec`]: compression, deltas, the export file;
+//! - [`types`]: ids, errors, time, progress.
 
-pub mod backend;
 #[cfg(feature = "node")]
-pub mod binding;
-pub mod clock;
-pub mod control;
-pub mod error;
-pub mod format;
-pub mod id;
-pub mod outside;
+pub mod api;
+pub mod backend;
+pub mod checkpoint;
+pub mod codec;
+pub mod json;
 pub mod store;
-mod weakened;
+pub mod types;
 
-pub use error::{Code, Error, Result};
 pub use store::{Options, Store};
+pub use types::error::{Code, Error, Result};

@@ -12,14 +12,14 @@ use std::sync::Arc;
 use serde_json::Value;
 use waymark::Options;
 use waymark::backend::{Backend, Encoding, Item, MemoryBackend, Series};
-use waymark::control::Control;
-use waymark::format::compose::Parts;
-use waymark::format::delta::{self, Reference, Tip};
-use waymark::format::reset::Resets;
-use waymark::format::scan::validate;
-use waymark::format::{gzip, zstd};
-use waymark::id::{CheckpointId, SessionId, TaskId};
+use waymark::checkpoint::compose::Parts;
+use waymark::checkpoint::reset::Resets;
+use waymark::codec::delta::{self, Reference, Tip};
+use waymark::codec::{gzip, zstd};
+use waymark::json::scan::validate;
 use waymark::store::{Filter, InfoRequest, OpenStore, RecoverRequest, RestoreRequest, Spelling, Store};
+use waymark::types::id::{CheckpointId, SessionId, TaskId};
+use waymark::types::progress::Control;
 
 fn parts() -> Parts {
   Parts {

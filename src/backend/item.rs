@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
+use crate::types::id::{AgentId, CheckpointId, SessionId, TaskId};
 
 /// How the bytes of a checkpoint spell its JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -9,9 +9,9 @@ use std::mem;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::clock::now_us;
-use crate::error::{Code, Error, LostLease, Result};
-use crate::id::SessionId;
+use crate::types::error::{Code, Error, LostLease, Result};
+use crate::types::id::SessionId;
+use crate::types::time::now_us;
 
 /// A record with this number, or a greater one, is damaged: numbers are microseconds since 1970, which reach it in the year 2255.
 /// JavaScript counts exactly up to here.

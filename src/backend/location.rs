@@ -5,8 +5,8 @@ use std::path::{PathBuf, is_separator};
 use std::sync::Arc;
 
 use super::{Backend, FileBackend, MemoryBackend, PostgresBackend, Settings, SqliteBackend, postgres};
-use crate::error::{Error, Result};
-use crate::outside::absolute;
+use crate::backend::user_files::absolute;
+use crate::types::error::{Error, Result};
 
 /// What a location may be, for messages. They never quote the location: it may hold a password.
 const FORMS: &str = "a directory, \"sqlite:\" and the path of a file, \"postgres://user:password@host:port/database\" or \
@@ -177,7 +177,7 @@ mod tests {
   use std::env;
 
   use super::*;
-  use crate::error::Code;
+  use crate::types::error::Code;
 
   fn location(text: &str) -> String {
     open(text, Settings::default()).unwrap().location()

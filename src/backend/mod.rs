@@ -8,11 +8,11 @@ use std::slice;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::error::{Error, Result};
-use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
+use crate::types::error::{Error, Result};
+use crate::types::id::{AgentId, CheckpointId, SessionId, TaskId};
 
 #[cfg(test)]
-mod contract;
+mod conformance;
 pub mod file;
 mod item;
 mod lease;
@@ -20,6 +20,7 @@ mod location;
 mod memory;
 mod postgres;
 mod sqlite;
+pub mod user_files;
 
 pub use file::{Durability, FileBackend};
 pub use item::{CheckpointEntry, Document, Encoding, Item, ItemName, Series, time_in_id};
@@ -435,7 +436,7 @@ pub type IsLabelled = fn(&[u8], &CheckpointId) -> bool;
 
 /// A place to keep sessions. Every call blocks until the place has answered, and may come from any thread.
 ///
-/// Where a session is owned, every write to it is refused with [`Code::LeaseLost`](crate::error::Code) unless it comes under the
+/// Where a session is owned, every write to it is refused with [`Code::LeaseLost`](crate::types::error::Code) unless it comes under the
 /// number of that lease: as one step with the write, so that nobody can take the session over in between.
 pub trait Backend: Send + Sync + fmt::Debug {
   /// The name of the whole place, as `getBaseDir()` gives it.

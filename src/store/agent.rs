@@ -5,11 +5,11 @@ use std::cmp::Ordering;
 use super::info::{Filter, InfoPage, Row, to_json};
 use super::{CheckpointList, Created, Damaged, Iteration, Store, Ticket};
 use crate::backend::{CheckpointEntry, Encoding, Item, Series};
-use crate::clock::now_ms;
-use crate::error::{Code, Error, Result};
-use crate::format::agent::AgentState;
-use crate::format::compose::NewCheckpoint;
-use crate::id::{AgentId, CheckpointId, SessionId};
+use crate::checkpoint::agent::AgentState;
+use crate::checkpoint::compose::NewCheckpoint;
+use crate::types::error::{Code, Error, Result};
+use crate::types::id::{AgentId, CheckpointId, SessionId};
+use crate::types::time::now_ms;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Order {

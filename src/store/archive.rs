@@ -4,19 +4,19 @@ use std::collections::{HashMap, HashSet};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
-use super::checkpoint::packed;
 use super::fork::exists;
-use super::items::Listed;
 use super::{Store, laid_out};
 use crate::backend::{Arrival, Document, Encoding, ItemName, Series, time_in_id};
-use crate::control::{Control, Phase, Progress};
-use crate::error::{Code, Error, Result};
-use crate::format::archive::{Entry, Head, ReadError, Reader, Totals, Writer};
-use crate::format::delta::Reference;
-use crate::format::layout::compact;
-use crate::format::object::{Edit, edit, quoted};
-use crate::format::zstd::Aside;
-use crate::id::{AgentId, CheckpointId, SessionId};
+use crate::codec::archive::{Entry, Head, ReadError, Reader, Totals, Writer};
+use crate::codec::delta::Reference;
+use crate::codec::zstd::Aside;
+use crate::json::edit::{Edit, edit, quoted};
+use crate::json::layout::compact;
+use crate::store::create::packed;
+use crate::store::session_items::Listed;
+use crate::types::error::{Code, Error, Result};
+use crate::types::id::{AgentId, CheckpointId, SessionId};
+use crate::types::progress::{Control, Phase, Progress};
 
 /// What to do about a session that is there already.
 const HINT: &str = "Give the import another id with `as`, or delete it first";

@@ -2,14 +2,14 @@
 
 use std::io;
 
-use super::checkpoint::Attempt;
 use super::info::kind_of;
 use super::{Damaged, Spelling, Store, StoredCheckpoint};
 use crate::backend::{CheckpointEntry, Encoding, Precondition, Series};
-use crate::control::{Control, Meter, Phase};
-use crate::error::{Code, Error, Result};
-use crate::format::info::Info;
-use crate::id::SessionId;
+use crate::checkpoint::summary::Info;
+use crate::store::create::Attempt;
+use crate::types::error::{Code, Error, Result};
+use crate::types::id::SessionId;
+use crate::types::progress::{Control, Meter, Phase};
 
 /// What became of the checkpoints of a session.
 #[derive(Debug)]

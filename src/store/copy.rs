@@ -3,16 +3,16 @@
 
 use std::collections::HashSet;
 
-use super::checkpoint::{Attempt, MAX_ATTEMPTS};
 use super::{Spelling, Store};
 use crate::backend::{
   CheckpointEntry, CheckpointWrite, Document, Encoding, Item, ItemName, Precondition, Series, Usage,
 };
-use crate::control::{Control, Meter, Phase};
-use crate::error::{Code, Error, Result};
-use crate::format::scan::validate;
-use crate::format::zstd::Aside;
-use crate::id::{CheckpointId, SessionId};
+use crate::codec::zstd::Aside;
+use crate::json::scan::validate;
+use crate::store::create::{Attempt, MAX_ATTEMPTS};
+use crate::types::error::{Code, Error, Result};
+use crate::types::id::{CheckpointId, SessionId};
+use crate::types::progress::{Control, Meter, Phase};
 
 /// What became of the items of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::Store;
-use super::checkpoint::{Attempt, Terms};
 use crate::backend::{CheckpointWrite, Encoding, Footing, Look, Put, Seen, Series};
-use crate::error::{Error, Result};
-use crate::format::delta::{self, Reference, Tip, most_work};
-use crate::format::zstd::FrameError;
-use crate::id::{CheckpointId, SessionId};
-use crate::weakened;
+use crate::codec::delta::{self, Reference, Tip, most_work};
+use crate::codec::zstd::FrameError;
+use crate::store::create::{Attempt, Terms};
+use crate::types::error::{Error, Result};
+use crate::types::fault_injection;
+use crate::types::id::{CheckpointId, SessionId};
 
 /// When the differences from one tip together are so many times the last of them, the tip moves on.
 const WORTH_MOVING: u64 = 2;
@@ -342,7 +342,7 @@ impl Store {
       return Ok(Put::KeyIsGone);
     }
     let (tip, frame) = Tip::first(new.text.to_vec());
-    let name = if weakened::by("key-reuse") {
+    let name = if fault_injection::is_enabled("key-reuse") {
       new.id.clone()
     } else {
       key_name()?
@@ -497,7 +497,7 @@ fn try_locked(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
 #[cfg(test)]
 mod tests {
   use super::*;
-  use crate::format::delta::Way;
+  use crate::codec::delta::Way;
 
   const NO_LIMIT: u64 = u64::MAX;
 
@@ -673,7 +673,7 @@ mod tests {
   fn a_session_is_forgotten_with_all_its_rows() {
     let deltas = Deltas::new(1000);
     let agent = Series {
-      agent: Some(crate::id::AgentId::parse("a").unwrap()),
+      agent: Some(crate::types::id::AgentId::parse("a").unwrap()),
       ..series(1)
     };
     for series in [&series(1), &agent, &series(2)] {

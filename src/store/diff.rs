@@ -1,9 +1,9 @@
 //! What changed between two checkpoints, wherever and however they are stored.
 
 use super::{Spelling, Store, StoredCheckpoint};
-use crate::error::Result;
-use crate::format::diff::{Side, diff};
-use crate::id::{CheckpointId, SessionId};
+use crate::checkpoint::diff::{Side, diff};
+use crate::types::error::Result;
+use crate::types::id::{CheckpointId, SessionId};
 
 #[derive(Debug)]
 pub struct Difference {

@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::checkpoint::Encoded;
 use super::info::Row;
 use super::labels::not_found;
 use super::{LaidOut, Spelling, Stamp, Store, StoredCheckpoint};
 use crate::backend::{Content, Encoding, Item, Series, supply_of};
-use crate::error::{Code, Error, Result};
-use crate::format::compose::{NewCheckpoint, Parts};
-use crate::format::object::{Edit, ObjectWriter, edit, quoted};
-use crate::format::reset::{Resets, reset_tasks};
-use crate::format::scan::{SyntaxError, find, members, text_of};
-use crate::id::{CheckpointId, SessionId};
+use crate::checkpoint::compose::{NewCheckpoint, Parts};
+use crate::checkpoint::reset::{Resets, reset_tasks};
+use crate::json::edit::{Edit, ObjectWriter, edit, quoted};
+use crate::json::scan::{SyntaxError, find, members, text_of};
+use crate::store::create::Encoded;
+use crate::types::error::{Code, Error, Result};
+use crate::types::id::{CheckpointId, SessionId};
 
 /// The member of a session that says where it was forked from: `{sessionId, checkpointId}`.
 pub(super) const FORKED_FROM: &str = "forkedFrom";

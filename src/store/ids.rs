@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 use crate::backend::{CheckpointEntry, Series, time_in_id};
-use crate::clock::now_ms;
-use crate::error::Result;
-use crate::id::CheckpointId;
+use crate::types::error::Result;
+use crate::types::id::CheckpointId;
+use crate::types::time::now_ms;
 
 /// How many different tails of six base-36 digits there are.
 const TAILS: u64 = 36u64.pow(6);
@@ -247,7 +247,7 @@ fn base36(mut number: u64) -> String {
 mod tests {
   use super::*;
   use crate::backend::Encoding;
-  use crate::id::SessionId;
+  use crate::types::id::SessionId;
 
   fn series() -> Series {
     SessionId::parse("s").unwrap().into()

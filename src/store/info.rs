@@ -6,12 +6,12 @@ use std::slice;
 use super::labels::Labels;
 use super::{Damaged, Store, StoredCheckpoint};
 use crate::backend::{CheckpointEntry, Encoding, Item, Page, Peeked, Series};
-use crate::error::{Error, Result};
-use crate::format::checkpoint::{Kind, LABEL};
-use crate::format::gzip;
-use crate::format::info::{HEAD_BYTES, Info, TAIL_BYTES};
-use crate::format::object::{ObjectWriter, quoted};
-use crate::format::zstd::Aside;
+use crate::checkpoint::document::{Kind, LABEL};
+use crate::checkpoint::summary::{HEAD_BYTES, Info, TAIL_BYTES};
+use crate::codec::gzip;
+use crate::codec::zstd::Aside;
+use crate::json::edit::{ObjectWriter, quoted};
+use crate::types::error::{Error, Result};
 
 /// How many checkpoints are looked at together.
 pub(super) const BATCH: usize = 64;

@@ -7,13 +7,13 @@ use super::info::Row;
 use super::recover::is_about_us;
 use super::{Store, StoredCheckpoint, into_text, laid_out};
 use crate::backend::{CheckpointEntry, Document, Item, LabelsUpdate, Read, Series};
-use crate::error::{Code, Error, Result};
-use crate::format::checkpoint::LABEL;
-use crate::format::info::Info;
-use crate::format::object::{ObjectWriter, escaped};
-use crate::format::scan::{members, text_of, unescape};
-use crate::id::{CheckpointId, SessionId};
-use crate::weakened;
+use crate::checkpoint::document::LABEL;
+use crate::checkpoint::summary::Info;
+use crate::json::edit::{ObjectWriter, escaped};
+use crate::json::scan::{members, text_of, unescape};
+use crate::types::error::{Code, Error, Result};
+use crate::types::fault_injection;
+use crate::types::id::{CheckpointId, SessionId};
 
 /// JSON by the ids of checkpoints: a string, or `null` for one that lost the label that it was made with.
 #[derive(Debug, Default)]
@@ -149,7 +149,7 @@ impl Store {
       .map(|label| self.made_with_label(&series, &label.text))
       .transpose()?;
     let limit = self.options.max_read_bytes;
-    let read_before = if weakened::by("label-lock") {
+    let read_before = if fault_injection::is_enabled("label-lock") {
       Some(self.backend.checkpoints(&series)?)
     } else {
       None

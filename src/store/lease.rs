@@ -6,8 +6,8 @@ use std::{mem, slice};
 
 use super::{Store, Summary};
 use crate::backend::{Acquired, Claim, Document, Lease, Read, refusal};
-use crate::error::{Code, LostLease, Result};
-use crate::id::SessionId;
+use crate::types::error::{Code, LostLease, Result};
+use crate::types::id::SessionId;
 
 /// A write that was refused because the lease of its store is lost.
 #[derive(Debug)]

@@ -6,12 +6,12 @@ use std::slice;
 use super::info::Row;
 use super::{Damaged, Spelling, Store, StoredCheckpoint, laid_out};
 use crate::backend::{CheckpointEntry, Document, Series};
-use crate::error::{Code, Error, Result};
-use crate::format::layout::compact;
-use crate::format::object::{Edit, ObjectWriter, edit, quoted};
-use crate::format::scan::{find, members, text_of};
-use crate::id::SessionId;
-use crate::weakened;
+use crate::json::edit::{Edit, ObjectWriter, edit, quoted};
+use crate::json::layout::compact;
+use crate::json::scan::{find, members, text_of};
+use crate::types::error::{Code, Error, Result};
+use crate::types::fault_injection;
+use crate::types::id::SessionId;
 
 /// The parts of a session's life in which an orchestrator works on it.
 const RUNNING: [&str; 4] = ["initializing", "active", "resuming", "completing"];
@@ -160,7 +160,7 @@ impl Store {
     if expiry == Expiry::Delete {
       let deleted = self.backend.delete_session_if(session, limit, &mut |document| {
         ended = document.and_then(|bytes| Life::to_end(bytes, now, expiry));
-        Ok(ended.is_some() || weakened::by("expiry-once"))
+        Ok(ended.is_some() || fault_injection::is_enabled("expiry-once"))
       })?;
       if deleted.is_some() {
         self.forget(session);

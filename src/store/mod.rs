@@ -5,60 +5,58 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::backend::{Backend, Content, Encoding, Item, Settings};
-use crate::error::{Code, Error, Result};
-use crate::format::layout::Layout;
-use crate::id::SessionId;
+use crate::json::layout::Layout;
+use crate::types::error::{Code, Error, Result};
+use crate::types::id::SessionId;
 
 mod agent;
 mod archive;
-mod checkpoint;
 mod convert;
 mod copy;
+mod create;
 mod delta;
 mod diff;
-mod facts;
 mod fork;
-mod gate;
 mod ids;
 mod info;
-mod items;
 mod labels;
 mod lease;
 mod lifecycle;
+mod open_close;
 mod overview;
-mod prune;
 mod recover;
 mod restore;
-mod result;
 mod retention;
 mod session;
+mod session_items;
+mod task_result;
 mod verify;
 
 pub use agent::{AgentPage, AgentRequest, Order};
 pub use archive::{Archive, Archived};
-pub use checkpoint::{CheckpointList, CreateOptions, Created, Damaged, StoredCheckpoint};
 pub use convert::Converted;
 pub use copy::Copied;
+pub use create::{CheckpointList, CreateOptions, Created, Damaged, StoredCheckpoint};
 pub use diff::Difference;
 pub use fork::{ForkOutcome, ForkRequest, Forked};
-pub use gate::{Closing, OpenStore, Opening};
 pub use ids::{Stamp, Ticket};
 pub use info::{Filter, InfoPage, InfoRequest, Iteration};
 pub use labels::{Label, LabelRequest};
 pub use lease::LeaseRefusal;
 pub use lifecycle::{Candidate, Expired, Expiry, Recoverable, Summary};
+pub use open_close::{Closing, OpenStore, Opening};
 pub use overview::AllRequest;
-pub use prune::{PruneFailure, PruneRequest, Pruned, PrunedCheckpoint};
 pub use recover::{PassedOver, RecoverOutcome, RecoverRequest, Recovery};
 pub use restore::{Respelling, RestoreOutcome, RestoreRequest, Restored};
 pub use retention::Retention;
+pub use retention::prune::{PruneFailure, PruneRequest, Pruned, PrunedCheckpoint};
 pub use session::{SavedSession, Seen, revision};
 pub use verify::{FileReport, SessionReport, Spelling, check_length};
 
 use delta::Deltas;
-use facts::Memory;
-use gate::Gate;
 use ids::IdSource;
+use open_close::Gate;
+use retention::metadata::Memory;
 
 /// What a store may be told when it is made.
 #[derive(Debug, Clone, Copy)]

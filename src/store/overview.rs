@@ -8,12 +8,12 @@ use std::thread;
 use super::info::{BATCH, Filter, InfoPage, Row};
 use super::{Damaged, Store, into_text};
 use crate::backend::{CheckpointEntry, Document, Lease, Peeked, Read, Series, Usage};
-use crate::clock::now_ms;
-use crate::error::{Error, Result};
-use crate::format::info::{HEAD_BYTES, TAIL_BYTES};
-use crate::format::object::{ObjectWriter, quoted, text_literal};
-use crate::format::scan::{Member, find, members};
-use crate::id::SessionId;
+use crate::checkpoint::summary::{HEAD_BYTES, TAIL_BYTES};
+use crate::json::edit::{ObjectWriter, quoted, text_literal};
+use crate::json::scan::{Member, find, members};
+use crate::types::error::{Error, Result};
+use crate::types::id::SessionId;
+use crate::types::time::now_ms;
 
 /// The counters of a session that its line shows, and what they are called there.
 const TASK_COUNTS: [(&str, &str); 5] = [

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::error::Error as _;
 use std::{io, iter};
 
-use super::checkpoint::MAX_ATTEMPTS;
 use super::restore::Source;
 use super::{Damaged, Restored, Spelling, Store, StoredCheckpoint};
 use crate::backend::{CheckpointEntry, Series};
-use crate::error::{Code, Error, Result, system_code};
-use crate::format::reset::Resets;
-use crate::id::{CheckpointId, SessionId};
+use crate::checkpoint::reset::Resets;
+use crate::store::create::MAX_ATTEMPTS;
+use crate::types::error::{Code, Error, Result, system_code};
+use crate::types::id::{CheckpointId, SessionId};
 
 #[derive(Debug, Clone)]
 pub struct RecoverRequest {

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 
 use super::{LaidOut, Store, StoredCheckpoint, check_length};
 use crate::backend::{Content, Encoding, Series};
-use crate::error::{Code, Error, Result};
-use crate::format::checkpoint::{AGENT_COUNT, Document, TASK_COUNT};
-use crate::format::object::{Edit, ObjectWriter, edit, quoted};
-use crate::format::reset::{Resets, reset_tasks};
-use crate::format::scan::{SyntaxError, find, members, unescape};
-use crate::id::{CheckpointId, SessionId};
+use crate::checkpoint::document::{AGENT_COUNT, Document, TASK_COUNT};
+use crate::checkpoint::reset::{Resets, reset_tasks};
+use crate::json::edit::{Edit, ObjectWriter, edit, quoted};
+use crate::json::scan::{SyntaxError, find, members, unescape};
+use crate::types::error::{Code, Error, Result};
+use crate::types::id::{CheckpointId, SessionId};
 
 #[derive(Debug, Clone)]
 pub struct RestoreRequest {

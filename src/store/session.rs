@@ -5,11 +5,11 @@ use sha2::{Digest, Sha256};
 use super::verify::check_shape;
 use super::{LaidOut, Loaded, Saved, Store, laid_out};
 use crate::backend::{Document, Item, Usage};
-use crate::error::{Error, Result};
-use crate::format::checkpoint::hex;
-use crate::format::compose::object as require_object;
-use crate::format::scan::validate;
-use crate::id::SessionId;
+use crate::checkpoint::compose::object as require_object;
+use crate::checkpoint::document::hex;
+use crate::json::scan::validate;
+use crate::types::error::{Error, Result};
+use crate::types::id::SessionId;
 
 /// The revision that a caller has last seen; `None` if there was no session yet.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,10 +2,10 @@ use std::sync::Arc;
 
 use super::*;
 use crate::backend::{Encoding, MemoryBackend, Series};
-use crate::error::Code;
-use crate::format::compose::Parts;
-use crate::format::layout::MAX_TEXT_UNITS;
-use crate::id::CheckpointId;
+use crate::checkpoint::compose::Parts;
+use crate::json::layout::MAX_TEXT_UNITS;
+use crate::types::error::Code;
+use crate::types::id::CheckpointId;
 
 fn parts() -> Parts {
   Parts {
@@ -51,7 +51,7 @@ fn request(id: &CheckpointId) -> RestoreRequest {
     checkpoint: id.clone(),
     asked_for: id.to_string(),
     validate_checksum: true,
-    resets: crate::format::reset::Resets::default(),
+    resets: crate::checkpoint::reset::Resets::default(),
     include_state: false,
   }
 }
@@ -150,7 +150,7 @@ fn a_restore_hands_back_what_it_wrote() {
   );
   let tree = store.load_task_tree(&session(), 0).unwrap().unwrap();
   assert_eq!(
-    crate::format::layout::compact(&tree.text),
+    crate::json::layout::compact(&tree.text),
     r#"{"a":{"status":"pending","retryCount":0}}"#
   );
 }
@@ -168,7 +168,7 @@ fn damage_writes_nothing() {
   let RestoreOutcome::NeedsRespelling(respelling) = store.restore(request(&id)).unwrap() else {
     panic!("a changed status cannot fit the checksum");
   };
-  let respelt = crate::format::layout::compact(&respelling.stored.text);
+  let respelt = crate::json::layout::compact(&respelling.stored.text);
   let error = store.restore_respelled(&respelling, &respelt).unwrap_err();
   assert_eq!(error.code, Code::ChecksumMismatch);
 
@@ -271,7 +271,7 @@ fn a_state_that_no_engine_could_read_back_is_refused_in_every_encoding() {
 fn documents_and_results_that_no_engine_could_read_back_are_refused() {
   let store = opened(10);
   let long = format!("{{\"id\":\"s\",\"text\":\"{}\"}}", "x".repeat(MAX_TEXT_UNITS));
-  let task = crate::id::TaskId::parse("t").unwrap();
+  let task = crate::types::id::TaskId::parse("t").unwrap();
   let seen = Seen(None);
   for refused in [
     store.save_session(&session(), &long, None).map(drop),
@@ -286,8 +286,8 @@ fn documents_and_results_that_no_engine_could_read_back_are_refused() {
 
 #[test]
 fn a_state_of_an_agent_is_refused_likewise_but_its_bytes_may_be_longer() {
-  use crate::format::agent::AgentState;
-  let agent = Some(crate::id::AgentId::parse("a").unwrap());
+  use crate::checkpoint::agent::AgentState;
+  let agent = Some(crate::types::id::AgentId::parse("a").unwrap());
   let series = Series {
     session: session(),
     agent,
@@ -327,12 +327,12 @@ fn with_too_large(encoding: Encoding) -> (OpenStore, CheckpointId, CheckpointId)
     head: r#"{"trigger":"auto","session":{"id":"s","status":"active","checkpointIds":[]}}"#.to_owned(),
     ..parts_of("x", MAX_TEXT_UNITS)
   };
-  let composed = crate::format::compose::NewCheckpoint::compose(&id, 42, &parts).unwrap();
+  let composed = crate::checkpoint::compose::NewCheckpoint::compose(&id, 42, &parts).unwrap();
   let (text, info) = composed.compact_of_any_length().unwrap();
   let bytes = match encoding {
     Encoding::Json => text.into_bytes(),
-    Encoding::Gzip => crate::format::gzip::compress(text.as_bytes(), &info.to_note()),
-    Encoding::Zstd | Encoding::Delta => crate::format::zstd::whole(text.as_bytes()),
+    Encoding::Gzip => crate::codec::gzip::compress(text.as_bytes(), &info.to_note()),
+    Encoding::Zstd | Encoding::Delta => crate::codec::zstd::whole(text.as_bytes()),
   };
   let item = Item::Checkpoint(None, &id, encoding);
   store.backend.write(&session(), item, &bytes).unwrap();
@@ -345,7 +345,7 @@ fn a_stored_checkpoint_that_no_engine_can_hold_is_reported_and_passed_over() {
     let (store, fits, too_large) = with_too_large(encoding);
     let request = RecoverRequest {
       session: session(),
-      resets: crate::format::reset::Resets::default(),
+      resets: crate::checkpoint::reset::Resets::default(),
       include_state: false,
       quarantine: true,
       is_dry_run: false,

@@ -4,14 +4,14 @@ use super::labels::{self, not_found};
 use super::retention;
 use super::{Store, StoredCheckpoint};
 use crate::backend::{CheckpointEntry, Document as DocumentKind, Encoding, Item, Series, time_in_id};
-use crate::control::{Control, Meter, Phase};
-use crate::error::{Code, Error, Result, shortened};
-use crate::format::agent::split_context;
-use crate::format::checkpoint::Document;
-use crate::format::layout::{MAX_TEXT_UNITS, excess_units};
-use crate::format::scan::{find, members, text_of, unescape, validate};
-use crate::id::{AgentId, CheckpointId, SessionId};
+use crate::checkpoint::agent::split_context;
+use crate::checkpoint::document::Document;
+use crate::json::layout::{MAX_TEXT_UNITS, excess_units};
+use crate::json::scan::{find, members, text_of, unescape, validate};
 use crate::store::Damaged;
+use crate::types::error::{Code, Error, Result, shortened};
+use crate::types::id::{AgentId, CheckpointId, SessionId};
+use crate::types::progress::{Control, Meter, Phase};
 
 /// What the checksums of a checkpoint say about its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,16 +6,16 @@ use std::sync::{Arc, LazyLock};
 
 use waymark::backend::file::FileBackend;
 use waymark::backend::{Acquired, Claim, Encoding, Lease, MemoryBackend, Parent, Series, Settings};
-use waymark::control::Control;
-use waymark::format::agent::AgentState;
-use waymark::format::compose::Parts;
-use waymark::format::layout::compact;
-use waymark::format::reset::Resets;
-use waymark::id::{AgentId, CheckpointId, SessionId, TaskId};
+use waymark::checkpoint::agent::AgentState;
+use waymark::checkpoint::compose::Parts;
+use waymark::checkpoint::reset::Resets;
+use waymark::json::layout::compact;
 use waymark::store::{
   Archive, CreateOptions, Expiry, ForkRequest, Label, LabelRequest, Loaded, OpenStore, PruneRequest, RecoverOutcome,
   RecoverRequest, RestoreRequest, Retention, Seen, Spelling, Store, revision,
 };
+use waymark::types::id::{AgentId, CheckpointId, SessionId, TaskId};
+use waymark::types::progress::Control;
 use waymark::{Error, Options};
 
 use super::disk::{FaultyDisk, Plan};

@@ -5,23 +5,23 @@ use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
+use super::create_session::Founded;
 use super::disk::{Directory, Disk, Kind};
 use super::durable::{Temporary, absent_is_fine, sync_names};
-use super::founding::Founded;
 use super::leases::Decision;
-use super::names::Held;
+use super::listing_cache::Held;
 use super::walk::{remove_tree, tree_size};
 use super::{
-  FileBackend, Happened, Place, below, contents, directories, each_once, encodings_of, exists, founding, is_absence,
-  keys, modified, names, pending, pin_of, removed, unpin, versions,
+  FileBackend, Happened, Place, below, contents, create_session, directories, each_once, encodings_of, exists,
+  is_absence, keys, listing_cache, modified, pin_of, tombstones, two_file_commit, unpin, versions,
 };
 use crate::backend::item::{AGENTS, CHECKPOINTS, RESULTS};
 use crate::backend::{
   Acquired, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Condition, Content, DeletedSession, Document,
   Encoding, Fences, IsLabelled, Item, LabelsChange, Lease, Peeked, Put, Series, Supply, Surplus, Usage, Wanted,
 };
-use crate::error::{Code, Error, Result};
-use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
+use crate::types::error::{Code, Error, Result};
+use crate::types::id::{AgentId, CheckpointId, SessionId, TaskId};
 
 pub(super) const LOGS: &str = "logs";
 pub(super) const DAMAGED: &str = "damaged";
@@ -41,7 +41,7 @@ impl<D: Disk> Backend for FileBackend<D> {
       self.in_directory(&[], |_| Ok(()))?;
     }
     match self.open(&[])? {
-      Some(base) => removed::finish(&base).map_err(|error| Error::io("list", &self.base, error)),
+      Some(base) => tombstones::finish(&base).map_err(|error| Error::io("list", &self.base, error)),
       None if self.settings.must_exist => Err(Error::no_store(&self.location())),
       None => Ok(()),
     }
@@ -119,7 +119,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     // From here on, every writer holds the lock of the lease for its last step. A writer that came before that, and changes
     // the document, holds the session's own lock.
     self.make_leases()?;
-    let lock = pending::lock(&directory, &path, self.settings)?;
+    let lock = two_file_commit::lock(&directory, &path, self.settings)?;
     let decided = self.fence_if(session, || {
       // Another process may have deleted the session, and made it again.
       let is_in_place = self.disk.is_in_place(&[session.as_str()], &directory);
@@ -143,7 +143,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     let durability = self.settings.durability;
     self.look_at_lease(session)?;
     self.in_directory(&[], |base| {
-      let Founded::Made(newest) = founding::found(base, session.as_str(), &path, supply, durability, || {
+      let Founded::Made(newest) = create_session::found(base, session.as_str(), &path, supply, durability, || {
         self.fence(session)
       })?
       else {
@@ -178,7 +178,7 @@ impl<D: Disk> Backend for FileBackend<D> {
       let temporary = Temporary::write(directory, &place.name, content, durability).map_err(fail)?;
       let size = temporary.size;
       let lock = match item {
-        Item::Document(_) | Item::Previous(..) => Some(pending::lock(directory, &path, self.settings)?),
+        Item::Document(_) | Item::Previous(..) => Some(two_file_commit::lock(directory, &path, self.settings)?),
         Item::Checkpoint(..) | Item::Key(..) | Item::TaskResult(_) => None,
       };
       let fence = self.fence(session)?;
@@ -237,7 +237,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     ];
     self.look_at_lease(session)?;
     self.in_directory(&[session.as_str()], |directory| {
-      pending::write_together(directory, &path, &documents, self.settings, || self.fence(session))?;
+      two_file_commit::write_together(directory, &path, &documents, self.settings, || self.fence(session))?;
       self.confirm_in_place(&[session.as_str()], directory)
     })
   }
@@ -256,7 +256,7 @@ impl<D: Disk> Backend for FileBackend<D> {
       let Some(directory) = self.open(&below(session, series.folders()))? else {
         return Ok((None, Vec::new()));
       };
-      let lock = names::hold(&directory, self.settings.timeout);
+      let lock = listing_cache::hold(&directory, self.settings.timeout);
       let lock = lock.map_err(|error| Error::busy("label a checkpoint of", &self.shown(&[session.as_str()]), error))?;
       let entries = self.checkpoints_in(&series, &directory)?;
       Ok((lock, entries))
@@ -273,9 +273,9 @@ impl<D: Disk> Backend for FileBackend<D> {
       return Ok(None);
     };
     match item {
-      Item::Document(_) => pending::read(&directory, &place.name, &path, limit, self.settings),
+      Item::Document(_) => two_file_commit::read(&directory, &place.name, &path, limit, self.settings),
       Item::Previous(..) => {
-        pending::finish_abandoned(&directory, &path, self.settings)?;
+        two_file_commit::finish_abandoned(&directory, &path, self.settings)?;
         contents(&directory, &place.name, &path, limit)
       }
       Item::Checkpoint(..) | Item::Key(..) | Item::TaskResult(_) => contents(&directory, &place.name, &path, limit),
@@ -303,7 +303,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     let Some(directory) = self.open(&[session.as_str()])? else {
       return Ok(0);
     };
-    pending::finish_abandoned(&directory, &path, self.settings)?;
+    two_file_commit::finish_abandoned(&directory, &path, self.settings)?;
     let is_there = |back| exists(&directory, &Item::Previous(document, back).file_name());
     let mut versions = 0;
     while is_there(versions + 1).map_err(|error| Error::io("read", &path, error))? {
@@ -337,7 +337,12 @@ impl<D: Disk> Backend for FileBackend<D> {
       let labels = self.read(&series.session, Item::LABELS, u64::MAX)?;
       Ok(!labels.is_some_and(|labels| is_labelled(&labels, &entry.id)))
     };
-    let directory = self.unlink(names::LONGEST_WAIT, &series.session, series.item_of(entry), is_free)?;
+    let directory = self.unlink(
+      listing_cache::LONGEST_WAIT,
+      &series.session,
+      series.item_of(entry),
+      is_free,
+    )?;
     Ok(directory.is_some())
   }
 
@@ -392,7 +397,7 @@ impl<D: Disk> Backend for FileBackend<D> {
         absent_is_fine(directory.remove_file(&pin))
       };
       changed.map_err(fail)?;
-      Ok((true, Some(names::Change::IsPinned(id.clone(), is_pinned))))
+      Ok((true, Some(listing_cache::Change::IsPinned(id.clone(), is_pinned))))
     })?;
     if was_there {
       sync_names(&directory, &path, self.settings.durability)?;
@@ -447,7 +452,9 @@ impl<D: Disk> Backend for FileBackend<D> {
 
   fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>> {
     match self.open(&below(&series.session, series.folders()))? {
-      Some(directory) => names::list_unchanged(&directory, || self.checkpoints_in(series, &directory), each_once),
+      Some(directory) => {
+        listing_cache::list_unchanged(&directory, || self.checkpoints_in(series, &directory), each_once)
+      }
       None => Ok(Vec::new()),
     }
   }
@@ -457,7 +464,7 @@ impl<D: Disk> Backend for FileBackend<D> {
       return Ok(None);
     };
     // Under the lock: a conversion takes one name away after it has given the other.
-    names::with_lock(&directory, |is_locked| {
+    listing_cache::with_lock(&directory, |is_locked| {
       let item = series.item(id, Encoding::Json);
       let encodings = match encodings_of(&directory, item) {
         // Without the lock, the name may have come where it was looked for already, and have gone where it was not.
@@ -604,7 +611,7 @@ impl<D: Disk> FileBackend<D> {
     let path = self.base.join(session.as_str());
     let fail = |error| Error::io("delete", &path, error);
     // One rename makes the whole session go at once, for every reader and after every crash.
-    let doomed = removed::new_name();
+    let doomed = tombstones::new_name();
     absent_is_fine(base.rename(session.as_str(), base, &doomed)).map_err(fail)?;
     drop(fence);
     self.directories.forget(session.as_str());
@@ -640,8 +647,8 @@ fn holds_document<D: Directory>(base: &D, session: &str) -> io::Result<bool> {
   };
   match session.stat(&name) {
     Ok(stat) if stat.kind == Kind::File => Ok(true),
-    Ok(_) => pending::holds(&session, &name).or_else(is_there),
-    Err(error) if is_absence(&error) => pending::holds(&session, &name).or_else(is_there),
+    Ok(_) => two_file_commit::holds(&session, &name).or_else(is_there),
+    Err(error) if is_absence(&error) => two_file_commit::holds(&session, &name).or_else(is_there),
     Err(error) => Err(error),
   }
 }
@@ -675,7 +682,7 @@ impl<D: Disk> FileBackend<D> {
       return Ok(());
     }
     self.in_directory(&[session.as_str()], |directory| {
-      let _lock = pending::lock(directory, &path, self.settings)?;
+      let _lock = two_file_commit::lock(directory, &path, self.settings)?;
       let held = guard()?;
       let Some(content) = change(contents(directory, &name, &path, limit)?, &held)? else {
         return Ok(());

@@ -5,14 +5,14 @@ use std::time::{Duration, SystemTime};
 
 use super::disk::{Directory, Disk};
 use super::durable::{Temporary, sync_names};
-use super::names::{Held, LONGEST_WAIT};
-use super::{FileBackend, Happened, Place, contents, directories, encodings_of, keys, modified, pending};
+use super::listing_cache::{Held, LONGEST_WAIT};
+use super::{FileBackend, Happened, Place, contents, directories, encodings_of, keys, modified, two_file_commit};
 use crate::backend::{
   CheckpointEntry, CheckpointWrite, Content, Durability, Encoding, Footing, Item, KeyMerge, Look, NewLabels, Newest,
   Parent, Precondition, Put, Series, time_in_id,
 };
-use crate::error::{Code, Error, Result};
-use crate::id::{CheckpointId, SessionId};
+use crate::types::error::{Code, Error, Result};
+use crate::types::id::{CheckpointId, SessionId};
 
 /// A directory, and the lock on it, where the file system has locks.
 type LockedDirectory<D> = (D, Option<<D as Directory>::Lock>);
@@ -155,7 +155,7 @@ impl<D: Disk> FileBackend<D> {
     let directory = directories::open(&self.disk, &[session.as_str()]);
     // One that is missing was deleted meanwhile: the error makes `in_directory` begin again.
     let directory = directory.map_err(|error| Error::io("open", &path, error))?;
-    let lock = pending::lock(&directory, &path, self.settings)?;
+    let lock = two_file_commit::lock(&directory, &path, self.settings)?;
     Ok((directory, lock))
   }
 

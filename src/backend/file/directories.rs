@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::cleanup;
 use super::disk::{Directory, Disk};
 use super::durable::Durability;
-use super::leftovers;
 
 /// Which directories below the base this process has seen to, as their names joined by `/`.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Directories {
         if durability.is_full() {
           directory.sync()?;
         }
-        leftovers::sweep(&below);
+        cleanup::sweep(&below);
         self.known().insert(upper.join("/"));
       }
       directory = below;

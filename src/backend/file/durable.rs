@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::disk::Directory;
 use super::is_absence;
 use crate::backend::Content;
-use crate::error::{Error, Result};
+use crate::types::error::{Error, Result};
 
 /// How much must have reached the disk before a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

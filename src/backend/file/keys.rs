@@ -8,13 +8,13 @@ use std::io;
 
 use super::disk::{Contents, Directory, Disk, Kind};
 use super::durable::{self, Durability, absent_is_fine};
-use super::names::Held;
+use super::listing_cache::Held;
 use super::{FileBackend, checkpoints_among, is_absence};
 use crate::backend::item::key_of_file;
 use crate::backend::{Encoding, Footing, Item, KeyMerge, Look, Series};
-use crate::format::delta::{REFERENCE_BYTES, Reference};
-use crate::format::zstd;
-use crate::id::{CheckpointId, SessionId};
+use crate::codec::delta::{REFERENCE_BYTES, Reference};
+use crate::codec::zstd;
+use crate::types::id::{CheckpointId, SessionId};
 
 impl<D: Disk> FileBackend<D> {
   /// The key that an item stands on, if it may be the last one to do so. One that cannot be read can be removed all the same.

@@ -13,7 +13,7 @@ use super::durable::{ATTEMPTS, Durability, absent_is_fine, temporary_name};
 use super::is_absence;
 use crate::backend::item::CHECKPOINTS;
 use crate::backend::{CheckpointEntry, Item};
-use crate::id::SessionId;
+use crate::types::id::SessionId;
 
 pub const LATEST: &str = "latest";
 

@@ -13,11 +13,11 @@ use super::durable::{Temporary, absent_is_fine, sync_names};
 use super::{FileBackend, contents, exists, locks};
 use crate::backend::lease::{self, Record};
 use crate::backend::{Acquired, Claim, Lease};
-use crate::clock::now_ms;
-use crate::error::{Code, Error, Result};
-use crate::format::object::{ObjectWriter, text_literal};
-use crate::format::scan::{find, members, text_of};
-use crate::id::SessionId;
+use crate::json::edit::{ObjectWriter, text_literal};
+use crate::json::scan::{find, members, text_of};
+use crate::types::error::{Code, Error, Result};
+use crate::types::id::SessionId;
+use crate::types::time::now_ms;
 
 /// Not a name that a session can have.
 const LEASES: &str = ".leases";

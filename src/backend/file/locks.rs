@@ -12,10 +12,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::disk::{Contents, Directory};
-use crate::error::{Code, Error, Result};
-use crate::format::object::{ObjectWriter, text_literal};
-use crate::format::scan::{find, members, text_of};
-use crate::weakened;
+use crate::json::edit::{ObjectWriter, text_literal};
+use crate::json::scan::{find, members, text_of};
+use crate::types::error::{Code, Error, Result};
+use crate::types::fault_injection;
 
 /// Pauses grow slowly, so that a lock that many want is not left free for long, nor taken by newcomers only.
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
@@ -35,7 +35,7 @@ pub fn wait<D: Directory>(directory: &D, name: &str, timeout: Duration) -> io::R
       answer => return answer,
     }
     let left = timeout.saturating_sub(began.elapsed());
-    if left.is_zero() && !weakened::by("no-deadline") {
+    if left.is_zero() && !fault_injection::is_enabled("no-deadline") {
       return Ok(None);
     }
     thread::sleep(pause.min(left));

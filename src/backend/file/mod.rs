@@ -6,25 +6,25 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{CheckpointEntry, Encoding, Fences, Item, Series, Settings};
-use crate::error::{Error, Result};
-use crate::id::{CheckpointId, SessionId};
+use crate::types::error::{Error, Result};
+use crate::types::id::{CheckpointId, SessionId};
 
 mod backend;
 mod checkpoints;
+mod cleanup;
+mod create_session;
 mod directories;
 pub mod disk;
 mod durable;
-mod founding;
 mod keys;
 mod latest;
 mod leases;
-mod leftovers;
+mod listing_cache;
 mod locks;
-mod names;
-mod pending;
 #[cfg(any(test, not(unix)))]
 mod portable;
-mod removed;
+mod tombstones;
+mod two_file_commit;
 #[cfg(unix)]
 mod unix;
 mod versions;
@@ -35,7 +35,7 @@ use disk::{Contents, Directory, Disk, Entry, Kind};
 use durable::ATTEMPTS;
 pub use durable::Durability;
 use latest::Latest;
-use names::{Change, Held, Names};
+use listing_cache::{Change, Held, Names};
 #[cfg(not(unix))]
 pub use portable::SystemDisk;
 #[cfg(unix)]

@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use super::disk::{Contents, Directory, Disk, Entry, Kind, Stat, not_that_file, peek_bounds};
 use super::locks;
 use crate::backend::Peek;
-use crate::clock::millis_since_epoch;
+use crate::types::time::millis_since_epoch;
 
 #[derive(Debug)]
 pub struct SystemDisk {

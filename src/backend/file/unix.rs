@@ -15,7 +15,7 @@ use rustix::fs::{
 use super::disk::{Contents, Directory, Disk, Entry, Kind, Stat, not_that_file, peek_bounds};
 use super::{is_absence, locks};
 use crate::backend::Peek;
-use crate::weakened;
+use crate::types::fault_injection;
 
 const OPEN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const NO_LINK: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
@@ -165,7 +165,7 @@ impl Directory for UnixDirectory {
   }
 
   fn write(&self, file: &mut LockedFile, bytes: &[u8]) -> io::Result<()> {
-    if weakened::by("short-write") {
+    if fault_injection::is_enabled("short-write") {
       return file.file.write(bytes).map(drop);
     }
     file.file.write_all(bytes)
@@ -178,7 +178,7 @@ impl Directory for UnixDirectory {
   }
 
   fn sync_file(&self, file: &LockedFile) -> io::Result<()> {
-    if weakened::by("file-sync") {
+    if fault_injection::is_enabled("file-sync") {
       return Ok(());
     }
     // On macOS the standard library asks for F_FULLFSYNC, which reaches the platter.
@@ -186,7 +186,7 @@ impl Directory for UnixDirectory {
   }
 
   fn sync(&self) -> io::Result<()> {
-    if weakened::by("directory-sync") {
+    if fault_injection::is_enabled("directory-sync") {
       return Ok(());
     }
     self.handle.sync_all()

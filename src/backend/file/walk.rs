@@ -5,7 +5,7 @@ use std::io;
 use super::disk::{Directory, Kind};
 use super::durable::{ATTEMPTS, absent_is_fine};
 use super::is_absence;
-use super::pending::LOCK;
+use super::two_file_commit::LOCK;
 
 /// Removes a directory and all below it. A writer that was on its way in may still leave a file there: that goes too.
 pub fn remove_tree<D: Directory>(parent: &D, name: &str) -> io::Result<()> {

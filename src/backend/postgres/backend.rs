@@ -10,15 +10,16 @@ use super::lists::SurplusQuery;
 use super::replacing::{self, Replacement};
 use super::storing::{self, LabelsWith, Outcome, Storing};
 use super::{
-  PostgresBackend, checkpoints, clearing, documents, founding, keys, leases, lists, payload, removal, schema, sessions,
+  PostgresBackend, checkpoints, clearing, create_session, documents, keys, leases, lists, payload, removal, schema,
+  sessions,
 };
 use crate::backend::{
   Acquired, Answer, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Condition, Content, DeletedSession,
   Document, Encoding, Fences, IsLabelled, Item, LabelsChange, LabelsUpdate, Lease, Look, NewLabels, Page, Peek, Peeked,
   Precondition, Put, Question, Read, Series, Supply, Surplus, Usage, Wanted,
 };
-use crate::error::{Code, Error, Result};
-use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
+use crate::types::error::{Code, Error, Result};
+use crate::types::id::{AgentId, CheckpointId, SessionId, TaskId};
 
 impl Backend for PostgresBackend {
   fn location(&self) -> String {
@@ -98,7 +99,7 @@ impl Backend for PostgresBackend {
   }
 
   fn found(&self, session: &SessionId, supply: &mut Supply<'_>) -> Result<bool> {
-    founding::found(self, session, supply)
+    create_session::found(self, session, supply)
   }
 
   fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64> {

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::PostgresBackend;
 use super::connection::Connection;
 use super::failure::{Failure, Outlook, Refusal};
-use crate::error::{Code, Error, Result};
+use crate::types::error::{Code, Error, Result};
 
 /// The pause before the second attempt; each is twice as long as the one before it, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);

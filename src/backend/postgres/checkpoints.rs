@@ -9,10 +9,10 @@ use super::leases;
 use super::payload::{Payload, to_signed, to_unsigned};
 use super::sql::LOCK_SESSION;
 use crate::backend::{CheckpointEntry, Encoding, Series, time_in_id};
-use crate::clock::now_ms;
-use crate::format::delta::Reference;
-use crate::format::info::{HEAD_BYTES, TAIL_BYTES};
-use crate::id::{AgentId, CheckpointId, SessionId};
+use crate::checkpoint::summary::{HEAD_BYTES, TAIL_BYTES};
+use crate::codec::delta::Reference;
+use crate::types::id::{AgentId, CheckpointId, SessionId};
+use crate::types::time::now_ms;
 
 /// What names one checkpoint.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,7 @@
 //! What reading a row gave.
 
 use super::payload::unpacked;
-use crate::error::{Error, Result};
+use crate::types::error::{Error, Result};
 
 /// Bytes as they are stored.
 #[derive(Clone)]

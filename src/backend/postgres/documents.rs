@@ -10,7 +10,7 @@ use super::payload::{to_signed, to_unsigned};
 use super::sessions::ids;
 use crate::backend::item::RESULTS;
 use crate::backend::{Document, Item};
-use crate::id::{SessionId, TaskId};
+use crate::types::id::{SessionId, TaskId};
 
 /// What names one document.
 #[derive(Debug, Clone)]

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio_postgres::error::{DbError, SqlState};
 
-use super::states::meaning;
-use crate::error::{Code, Error, Named, system_code};
+use super::sqlstate::meaning;
+use crate::types::error::{Code, Error, Named, system_code};
 
 /// Why an attempt failed.
 #[derive(Debug)]

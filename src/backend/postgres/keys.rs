@@ -7,7 +7,7 @@ use super::failure::Failure;
 use super::leases;
 use super::payload::{to_signed, to_unsigned};
 use crate::backend::Series;
-use crate::id::{AgentId, CheckpointId, SessionId};
+use crate::types::id::{AgentId, CheckpointId, SessionId};
 
 /// What names one key.
 #[derive(Debug, Clone, Copy)]

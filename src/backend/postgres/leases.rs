@@ -9,7 +9,7 @@ use super::payload::{to_signed, to_unsigned};
 use super::sql::answered;
 use crate::backend::lease::{self, NUMBER_LIMIT, Record};
 use crate::backend::{Acquired, Claim, Lease};
-use crate::id::SessionId;
+use crate::types::id::SessionId;
 
 /// What a row says of a lease.
 struct Standing {

@@ -11,7 +11,7 @@ use super::failure::Failure;
 use super::payload::{to_signed, to_unsigned};
 use super::sessions::ids;
 use crate::backend::{CheckpointEntry, Page, Peek, Series, Surplus, Wanted};
-use crate::id::{AgentId, CheckpointId, SessionId};
+use crate::types::id::{AgentId, CheckpointId, SessionId};
 
 /// The checkpoints of a series, newest first.
 macro_rules! list {

@@ -18,8 +18,8 @@ use std::path::Path;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 
 use super::{Content, Fences, Item, Settings};
-use crate::error::{Code, Error, Result};
-use crate::id::SessionId;
+use crate::types::error::{Code, Error, Result};
+use crate::types::id::SessionId;
 
 #[macro_use]
 mod sql;
@@ -31,9 +31,9 @@ mod clearing;
 mod connect;
 mod connection;
 mod contents;
+mod create_session;
 mod documents;
 mod failure;
-mod founding;
 mod keys;
 mod leases;
 mod lists;
@@ -42,7 +42,7 @@ mod removal;
 mod replacing;
 mod schema;
 mod sessions;
-mod states;
+mod sqlstate;
 mod storing;
 mod target;
 mod tls;

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::error::{Error, Result};
-use crate::format::zstd::{self, FrameError};
+use crate::codec::zstd::{self, FrameError};
+use crate::types::error::{Error, Result};
 
 /// What is shorter than this has little to gain.
 const WORTH_PACKING: usize = 256;

@@ -9,8 +9,8 @@ use super::leases;
 use super::payload::{Payload, to_signed};
 use super::sql::LOCK_SESSION;
 use crate::backend::{Document, Item};
-use crate::error::Error;
-use crate::id::{CheckpointId, SessionId};
+use crate::types::error::Error;
+use crate::types::id::{CheckpointId, SessionId};
 
 /// What is to become of documents of one session, as one step.
 pub struct Replacement<'a> {

@@ -6,7 +6,7 @@ use tokio_postgres::error::SqlState;
 use super::PostgresBackend;
 use super::connection::Connection;
 use super::failure::{Failure, Refusal};
-use crate::error::{Code, Error, Result};
+use crate::types::error::{Code, Error, Result};
 
 /// A new meaning of a table or a column is a new number.
 pub const VERSION: i32 = 3;

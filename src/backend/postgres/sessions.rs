@@ -11,7 +11,7 @@ use super::lists;
 use super::payload::to_unsigned;
 use super::sql::LOCK_SESSION;
 use crate::backend::{Item, Usage};
-use crate::id::SessionId;
+use crate::types::id::SessionId;
 
 pub async fn add(connection: &Connection, session: &SessionId, fence: Option<i64>) -> Result<(), Failure> {
   let sql = with_place!("done AS (SELECT 1) ", answer!("done"));
@@ -80,7 +80,7 @@ pub async fn remove_if(
   session: &SessionId,
   fence: Option<i64>,
   limit: u64,
-  decide: &mut impl FnMut(Option<Contents>) -> crate::error::Result<bool>,
+  decide: &mut impl FnMut(Option<Contents>) -> crate::types::error::Result<bool>,
   is_sent: &mut bool,
 ) -> Result<Removed, Failure> {
   let (id, document) = (session.as_str(), documents::Key::new(session, Item::SESSION));
@@ -171,7 +171,7 @@ pub async fn usage(connection: &Connection, sessions: &[&str]) -> Result<Vec<Usa
 }
 
 /// The ids in the first column. What is no id was put there by somebody else.
-pub fn ids<T>(rows: &[Row], parse: impl Fn(&str) -> crate::error::Result<T>) -> Result<Vec<T>, Failure> {
+pub fn ids<T>(rows: &[Row], parse: impl Fn(&str) -> crate::types::error::Result<T>) -> Result<Vec<T>, Failure> {
   let mut ids = Vec::with_capacity(rows.len());
   for row in rows {
     ids.extend(parse(row.try_get(0)?).ok());

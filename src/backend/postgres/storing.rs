@@ -12,7 +12,7 @@ use super::payload::{Payload, to_signed};
 use super::sql::LOCK_SESSION;
 use super::{leases, lists};
 use crate::backend::{CheckpointEntry, Footing, Item, Newest, Parent, Precondition};
-use crate::id::CheckpointId;
+use crate::types::id::CheckpointId;
 
 /// Stores a checkpoint on the parameters 1 to 12, if `$ground` has a row, in place of the same in any encoding, whose place in the
 /// order stays. One that has to become the newest, by `$13`, replaces none: another store has chosen the same id.

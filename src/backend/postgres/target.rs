@@ -10,7 +10,7 @@ use tokio_postgres::config::{Host, SslMode};
 
 use super::tls::{Tls, Trust};
 use super::url::{DEFAULT_PORT, Objection, Parts, check_user, database, decoded, encoded, hosts};
-use crate::error::{Error, Result};
+use crate::types::error::{Error, Result};
 
 /// Where a client looks for a password that the URL does not have, as `psql` does.
 const PASSWORD_VARIABLE: &str = "PGPASSWORD";

@@ -14,10 +14,10 @@ use crate::backend::{
   Acquired, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Condition, Content, DeletedSession, Document,
   Encoding, Fences, IsLabelled, Item, LabelsChange, Lease, Peeked, Put, Series, Supply, Surplus, Usage, Wanted,
 };
-use crate::clock::now_ms;
-use crate::error::{Error, Result};
-use crate::id::{AgentId, CheckpointId, SessionId, TaskId};
-use crate::weakened;
+use crate::types::error::{Error, Result};
+use crate::types::fault_injection;
+use crate::types::id::{AgentId, CheckpointId, SessionId, TaskId};
+use crate::types::time::now_ms;
 
 impl Backend for SqliteBackend {
   fn location(&self) -> String {
@@ -45,7 +45,7 @@ impl Backend for SqliteBackend {
   }
 
   fn rest(&self) -> Result<()> {
-    if weakened::by("wal-left") {
+    if fault_injection::is_enabled("wal-left") {
       return Ok(());
     }
     self.queue.exclusively(|writer| {

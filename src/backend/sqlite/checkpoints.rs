@@ -6,10 +6,10 @@ use super::contents::Contents;
 use super::keys;
 use super::sessions::{self, ids};
 use crate::backend::{CheckpointEntry, Encoding, Parent, Peek, Precondition, Put, Series, Surplus, Wanted, time_in_id};
-use crate::clock::now_ms;
-use crate::format::delta::Reference;
-use crate::format::info::{HEAD_BYTES, TAIL_BYTES};
-use crate::id::{AgentId, CheckpointId, SessionId};
+use crate::checkpoint::summary::{HEAD_BYTES, TAIL_BYTES};
+use crate::codec::delta::Reference;
+use crate::types::id::{AgentId, CheckpointId, SessionId};
+use crate::types::time::now_ms;
 
 /// What names one checkpoint, in words of its own: an operation may run on another thread.
 #[derive(Debug, Clone)]

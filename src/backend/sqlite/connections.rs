@@ -14,7 +14,7 @@ use super::failure::Failure;
 use crate::backend::Durability;
 use crate::backend::file::SystemDisk;
 use crate::backend::file::disk::{Directory, Disk};
-use crate::error::{Code, Error, Result};
+use crate::types::error::{Code, Error, Result};
 
 /// How many idle readers stay open: no more calls than this run at once, as a rule.
 const IDLE_READERS: usize = 8;

@@ -1,6 +1,6 @@
 //! What reading a row gave.
 
-use crate::error::{Error, Result};
+use crate::types::error::{Error, Result};
 
 pub enum Contents {
   Bytes(Vec<u8>),

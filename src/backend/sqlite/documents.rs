@@ -6,7 +6,7 @@ use super::contents::Contents;
 use super::sessions::{self, ids};
 use crate::backend::item::RESULTS;
 use crate::backend::{Document, Item};
-use crate::id::{SessionId, TaskId};
+use crate::types::id::{SessionId, TaskId};
 
 /// Earlier versions of a document have the numbers above, later ones greater: none is moved when another comes.
 const CURRENT: i64 = 0;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rusqlite::ErrorCode;
 
-use crate::error::{Code, Error, Named};
+use crate::types::error::{Code, Error, Named};
 
 /// Why an operation on the database failed.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use super::checkpoints::agent_text;
 use super::contents::Contents;
 use super::sessions;
 use crate::backend::{Footing, KeyMerge, Look, Series};
-use crate::id::{AgentId, CheckpointId, SessionId};
+use crate::types::id::{AgentId, CheckpointId, SessionId};
 
 /// What names one key, in words of its own: an operation may run on another thread.
 #[derive(Debug, Clone)]

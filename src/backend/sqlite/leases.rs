@@ -5,8 +5,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::failure::Failure;
 use crate::backend::lease::{self, Record};
 use crate::backend::{Acquired, Claim, Lease};
-use crate::clock::now_ms;
-use crate::id::SessionId;
+use crate::types::id::SessionId;
+use crate::types::time::now_ms;
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use super::{Arrival, Content, Fences, Item, Settings};
-use crate::error::{Error, Result};
-use crate::id::SessionId;
+use crate::types::error::{Error, Result};
+use crate::types::id::SessionId;
 
 mod backend;
 mod checkpoints;

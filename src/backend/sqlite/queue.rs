@@ -11,7 +11,7 @@ use rusqlite::Connection;
 
 use super::failure::Failure;
 use super::writer::{Label, Operation, Writer};
-use crate::error::{Code, Error, Result};
+use crate::types::error::{Code, Error, Result};
 
 pub struct Queue {
   /// How long each caller waits for other processes. The time in the queue counts, so that many callers behind one lock do

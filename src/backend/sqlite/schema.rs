@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 
 use super::failure::{Failure, Refusal};
-use crate::error::{Code, Error, Result};
+use crate::types::error::{Code, Error, Result};
 
 /// Marks the file as ours: «wymk». It is a number in the header of every database.
 pub const APPLICATION_ID: i32 = 0x7779_6d6b;

@@ -4,7 +4,7 @@ use rusqlite::{Connection, Result, params};
 
 use super::checkpoints;
 use crate::backend::Usage;
-use crate::id::SessionId;
+use crate::types::id::SessionId;
 
 pub fn add(connection: &Connection, session: &str) -> Result<bool> {
   let sql = "INSERT INTO sessions (id) VALUES (?1) ON CONFLICT DO NOTHING";
@@ -75,7 +75,7 @@ pub fn ids<T>(
   connection: &Connection,
   sql: &str,
   params: impl rusqlite::Params,
-  parse: impl Fn(&str) -> crate::error::Result<T>,
+  parse: impl Fn(&str) -> crate::types::error::Result<T>,
 ) -> Result<Vec<T>> {
   let mut statement = connection.prepare_cached(sql)?;
   let mut rows = statement.query(params)?;

@@ -9,7 +9,7 @@ use super::connections::{self, Identity, identity, patiently};
 use super::failure::{Failure, Refusal};
 use super::schema;
 use crate::backend::Durability;
-use crate::error::{Error, Result};
+use crate::types::error::{Error, Result};
 
 /// When the log has this many pages, whoever made it so long moves them into the database.
 const LOG_PAGES: i64 = 4000;

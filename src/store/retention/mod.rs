@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use crate::backend::{CheckpointEntry, Wanted};
-use crate::id::CheckpointId;
+use crate::types::id::CheckpointId;
 
+pub(super) mod metadata;
+pub(super) mod prune;
 mod spelling;
 
 pub(super) use spelling::parse;

@@ -1,9 +1,9 @@
 //! How a retention is spelt: in the session's document of that name, and in answers.
 
 use super::Retention;
-use crate::error::{Error, Result, shortened};
-use crate::format::object::ObjectWriter;
-use crate::format::scan::members;
+use crate::json::edit::ObjectWriter;
+use crate::json::scan::members;
+use crate::types::error::{Error, Result, shortened};
 
 impl Retention {
   /// The greatest number that JavaScript can count to.

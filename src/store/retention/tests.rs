@@ -2,7 +2,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::*;
 use crate::backend::{Encoding, Surplus};
-use crate::id::CheckpointId;
+use crate::types::id::CheckpointId;
 
 const MINUTE: u64 = 60 * 1000;
 /// A midnight.

@@ -10,8 +10,8 @@ use super::durable::{is_temporary, temporary_name};
 use super::backend::{DAMAGED, LOGS};
 use super::*;
 use crate::backend::item::CHECKPOINTS;
-use crate::backend::{Backend, Encoding, contract};
-use crate::id::TaskId;
+use crate::backend::{Backend, Encoding, conformance};
+use crate::types::id::TaskId;
 
 mod hostile;
 mod steps;
@@ -48,7 +48,7 @@ impl FileBackend {
 fn passes_the_contract() {
   for durability in [Durability::Full, Durability::Relaxed] {
     let root = tempfile::tempdir().unwrap();
-    contract::run(|keep_previous| {
+    conformance::run(|keep_previous| {
       let base = root.path().join(Uuid::new_v4().to_string()).join("not yet there");
       let settings = Settings {
         durability,
@@ -63,7 +63,7 @@ fn passes_the_contract() {
 #[test]
 fn the_disk_for_other_systems_passes_the_contract_too() {
   let root = tempfile::tempdir().unwrap();
-  contract::run(|keep_previous| {
+  conformance::run(|keep_previous| {
     let base = root.path().join(Uuid::new_v4().to_string()).join("not yet there");
     let disk = portable::SystemDisk::new(base.clone());
     let settings = Settings {
@@ -79,7 +79,7 @@ fn a_damaged_record_of_a_lease_is_reported_and_one_from_the_future_ends() {
   let (_root, backend) = backend();
   let leases = backend.base.join(".leases");
   fs::create_dir_all(&leases).unwrap();
-  contract::stored_leases(&backend, &|lease| {
+  conformance::stored_leases(&backend, &|lease| {
     let began_at = lease.began_at.map(|began_at| format!(",\"beganAt\":{began_at}"));
     let record = format!(
       "{{\"number\":{},\"owner\":\"a\",\"expiresAt\":{}{}}}",
@@ -214,7 +214,7 @@ fn a_failed_write_names_the_file_keeps_the_old_one_and_removes_its_temporary() {
 #[test]
 fn an_interrupted_removal_is_finished_by_initialize_and_foreign_files_stay() {
   let (_root, backend) = backend();
-  let doomed = backend.base.join(removed::new_name());
+  let doomed = backend.base.join(tombstones::new_name());
   fs::create_dir_all(doomed.join("checkpoints")).unwrap();
   fs::create_dir_all(backend.base.join(".deleted-photos")).unwrap();
   fs::write(backend.base.join("stray.txt"), b"mine").unwrap();

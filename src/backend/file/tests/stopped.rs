@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::backend::{CheckpointWrite, Claim, Document, Newest, Precondition, Put};
-use crate::error::Code;
+use crate::types::error::Code;
 
 const TIMEOUT: Duration = Duration::from_millis(50);
 

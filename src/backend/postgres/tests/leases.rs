@@ -186,7 +186,7 @@ fn a_row_that_is_there_for_its_lease_alone_is_no_session() {
 #[test]
 fn a_damaged_record_of_a_lease_is_reported_and_one_from_the_future_ends() {
   let Some((schema, backend)) = backend() else { return };
-  contract::stored_leases(&backend, &|lease| {
+  conformance::stored_leases(&backend, &|lease| {
     let number = i64::try_from(lease.number).unwrap_or(i64::MAX);
     let began_at = lease
       .began_at

@@ -9,11 +9,11 @@ use uuid::Uuid;
 use super::*;
 use crate::backend::{
   Backend, CheckpointEntry, CheckpointWrite, Document, Durability, Encoding, Footing, Newest, Parent, Precondition,
-  Put, Series, contract,
+  Put, Series, conformance,
 };
-use crate::error::system_code;
-use crate::format::delta::{Reference, compose};
-use crate::id::{CheckpointId, TaskId};
+use crate::codec::delta::{Reference, compose};
+use crate::types::error::system_code;
+use crate::types::id::{CheckpointId, TaskId};
 
 mod faults;
 mod leases;
@@ -161,7 +161,7 @@ fn passes_the_contract() {
   }
   for durability in [Durability::Full, Durability::Relaxed] {
     let schemas = RefCell::new(Vec::new());
-    contract::run(|keep_previous| {
+    conformance::run(|keep_previous| {
       let schema = Schema::new().unwrap();
       let settings = Settings {
         durability,

@@ -4,7 +4,7 @@ use std::slice;
 
 use super::*;
 use crate::backend::{Peek, Question, Wanted};
-use crate::id::AgentId;
+use crate::types::id::AgentId;
 
 #[test]
 fn a_peek_gives_both_ends_however_long_it_is_and_however_much_is_asked_for() {

@@ -4,7 +4,7 @@ use std::thread;
 
 use super::*;
 use crate::backend::Put;
-use crate::format::delta::Reference;
+use crate::codec::delta::Reference;
 
 fn rows(backend: &PostgresBackend, sql: &str) -> Vec<i64> {
   let rows = backend.ask("look", &|| sql.to_owned(), async |connection| {

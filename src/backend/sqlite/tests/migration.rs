@@ -2,7 +2,7 @@ use rusqlite::{Connection, params};
 
 use super::*;
 use crate::backend::{Acquired, CheckpointWrite, Claim, Footing, Precondition, Put};
-use crate::format::delta::{Reference, compose};
+use crate::codec::delta::{Reference, compose};
 
 /// The tables as the first version made them.
 const FIRST: &str = "
@@ -121,7 +121,7 @@ fn one_whose_tables_are_not_what_its_version_says_is_left_as_it_is() {
 fn a_damaged_record_of_a_lease_is_reported_and_one_from_the_future_ends() {
   let (directory, backend) = backend();
   let connection = Connection::open(file_in(&directory)).unwrap();
-  contract::stored_leases(&backend, &|lease| {
+  conformance::stored_leases(&backend, &|lease| {
     let number = i64::try_from(lease.number).unwrap_or(i64::MAX);
     let sql = "INSERT INTO leases (session, number, owner, expires_at, began_at) VALUES (?1, ?2, 'a', ?3, ?4)";
     let parameters = params![lease.session, number, lease.expires_at, lease.began_at];

@@ -4,9 +4,9 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::*;
-use crate::backend::{Backend, CheckpointEntry, Document, Durability, Encoding, Peek, Series, Wanted, contract};
-use crate::error::Code;
-use crate::id::{CheckpointId, TaskId};
+use crate::backend::{Backend, CheckpointEntry, Document, Durability, Encoding, Peek, Series, Wanted, conformance};
+use crate::types::error::Code;
+use crate::types::id::{CheckpointId, TaskId};
 
 mod groups;
 mod migration;
@@ -56,7 +56,7 @@ fn write_checkpoint(backend: &SqliteBackend, series: &Series, number: u64, bytes
 fn passes_the_contract() {
   for durability in [Durability::Full, Durability::Relaxed] {
     let root = tempfile::tempdir().unwrap();
-    contract::run(|keep_previous| {
+    conformance::run(|keep_previous| {
       let path = root.path().join(Uuid::new_v4().to_string()).join("not yet there.db");
       let settings = Settings {
         durability,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rusqlite::TransactionBehavior;
 
 use super::*;
-use crate::error::system_code;
+use crate::types::error::system_code;
 
 /// A file with some content, and what opening it as a store says.
 fn refusal(content: impl FnOnce(&Path)) -> (TempDir, Error) {

@@ -1,0 +1,155 @@
+//! Stored checkpoints as the engine reads them, and what is said of whether they are whole.
+
+use napi::ValueType;
+use napi::bindgen_prelude::{JsObjectValue, JsValue, Uint8Array, Utf16String};
+
+use super::{damage_report, damage_reports, number};
+use crate::api::convert::engine::{Engine, Value};
+use crate::api::convert::error::not_serializable;
+use crate::api::convert::text::{Readable, Text};
+use crate::checkpoint::agent::CONTEXT;
+use crate::checkpoint::document::LABEL;
+use crate::store::{Damaged, Difference, SessionReport, Spelling, StoredCheckpoint, check_length};
+use crate::types::error::{Error, Result};
+
+/// A stored checkpoint, judged and parsed.
+pub fn checkpoint(engine: Engine<'_>, stored: &mut StoredCheckpoint, wide: Option<Utf16String>) -> Result<Value> {
+  if stored.spelling == Spelling::Suspect {
+    let text = respell(engine, stored)?;
+    stored.check_respelled(&text)?;
+    stored.take_over(text)?;
+    return parse_checkpoint(engine, stored, None);
+  }
+  parse_checkpoint(engine, stored, wide)
+}
+
+/// A checkpoint that says which damaged ones are newer, if there are any.
+pub fn with_passed_over(engine: Engine<'_>, checkpoint: Value, passed_over: Vec<Damaged>) -> Result<Value> {
+  if !passed_over.is_empty() {
+    let reports = damage_reports(engine, passed_over)?;
+    checkpoint
+      .coerce_to_object()?
+      .set_named_property("passedOver", reports)?;
+  }
+  Ok(checkpoint)
+}
+
+/// The engine's reading of a stored text, which may be at hand in wide form too.
+pub(super) fn parse(engine: Engine<'_>, text: &str, wide: Option<Utf16String>, path: &str) -> Result<Value> {
+  check_length(text, path)?;
+  let parsed = match wide {
+    Some(wide) => engine.parse_wide(wide),
+    None => engine.parse(text),
+  };
+  parsed.map_err(|error| Error::corrupt(path, &error.reason).because(error))
+}
+
+/// A checkpoint as the engine spells it, compact.
+pub fn respell(engine: Engine<'_>, stored: &StoredCheckpoint) -> Result<String> {
+  let value = parse(engine, &stored.text, None, &stored.path)?;
+  let text = engine
+    .stringify(value)
+    .map_err(|error| not_serializable(&stored.path, error))?;
+  Ok(text.map(Text::into_string).unwrap_or_default())
+}
+
+/// The last word on a checkpoint whose checksums do not fit as it is spelt.
+pub fn judge(engine: Engine<'_>, stored: &StoredCheckpoint, spelling: Spelling) -> Result<()> {
+  match spelling {
+    Spelling::Suspect => stored.check_respelled(&respell(engine, stored)?),
+    Spelling::Fits | Spelling::Unchecked => Ok(()),
+  }
+}
+
+/// The last word, and the checkpoint itself if it is whole.
+pub(super) fn judged(engine: Engine<'_>, stored: StoredCheckpoint) -> Result<StoredCheckpoint, Damaged> {
+  match judge(engine, &stored, stored.spelling) {
+    Ok(()) => Ok(stored),
+    Err(error) => Err(stored.into_damaged(error)),
+  }
+}
+
+/// The engine's reading of a stored checkpoint, whatever its checksums say.
+pub fn parse_checkpoint(engine: Engine<'_>, stored: &StoredCheckpoint, wide: Option<Utf16String>) -> Result<Value> {
+  let value = parse(engine, &stored.text, wide, &stored.path)?;
+  if !matches!(value.get_type(), Ok(ValueType::Object)) {
+    return Err(Error::corrupt(&stored.path, "it holds no checkpoint"));
+  }
+  let mut checkpoint = value.coerce_to_object()?;
+  checkpoint.set_named_property("sizeBytes", number(stored.size_bytes))?;
+  match stored.label.as_deref() {
+    None => {}
+    Some("null") => drop(checkpoint.delete_named_property(LABEL)?),
+    Some(literal) => checkpoint.set_named_property(LABEL, engine.parse(literal)?)?,
+  }
+  if let Some(bytes) = &stored.context {
+    checkpoint.set_named_property(CONTEXT, Uint8Array::from(bytes.as_slice()))?;
+  }
+  Ok(value)
+}
+
+/// What a verification says of one checkpoint.
+pub fn verdict(engine: Engine<'_>, checkpoint: Result<StoredCheckpoint, Damaged>) -> Result<Value> {
+  match checkpoint.and_then(|stored| judged(engine, stored)) {
+    Ok(stored) => {
+      let mut report = engine.object()?;
+      report.set_named_property("id", stored.id.as_str())?;
+      report.set_named_property("path", stored.path)?;
+      report.set_named_property("sizeBytes", number(stored.size_bytes))?;
+      report.set_named_property("whole", true)?;
+      Ok(report.to_unknown())
+    }
+    Err(damage) => {
+      let mut report = damage_report(engine, damage)?;
+      report.set_named_property("whole", false)?;
+      Ok(report.to_unknown())
+    }
+  }
+}
+
+pub fn session_report(engine: Engine<'_>, report: SessionReport) -> Result<Value> {
+  let mut is_whole = true;
+  let mut checkpoints = Vec::new();
+  for checkpoint in report.checkpoints {
+    let verdict = verdict(engine, checkpoint)?.coerce_to_object()?;
+    is_whole &= verdict.get_named_property::<bool>("whole")?;
+    checkpoints.push(verdict);
+  }
+  let mut agents = Vec::new();
+  for (agent, of_agent) in report.agents {
+    for checkpoint in of_agent {
+      let mut verdict = verdict(engine, checkpoint)?.coerce_to_object()?;
+      is_whole &= verdict.get_named_property::<bool>("whole")?;
+      verdict.set_named_property("agentId", agent.as_str())?;
+      agents.push(verdict);
+    }
+  }
+  let mut files = Vec::new();
+  for file in report.files {
+    let mut entry = engine.object()?;
+    entry.set_named_property("path", file.path)?;
+    entry.set_named_property("whole", file.damage.is_none())?;
+    if let Some(damage) = file.damage {
+      is_whole = false;
+      entry.set_named_property("error", damage.message)?;
+      entry.set_named_property("code", damage.code.as_str())?;
+    }
+    files.push(entry);
+  }
+  let mut result = engine.object()?;
+  result.set_named_property("sessionId", String::from(report.session))?;
+  result.set_named_property("whole", is_whole)?;
+  result.set_named_property("checkpoints", checkpoints)?;
+  result.set_named_property("agentCheckpoints", agents)?;
+  result.set_named_property("files", files)?;
+  Ok(result.to_unknown())
+}
+
+/// A `CheckpointDiff`.
+pub fn difference(engine: Engine<'_>, difference: Readable<Difference>) -> Result<Value> {
+  let Readable { stored, wide } = difference;
+  for suspect in &stored.suspects {
+    judge(engine, suspect, suspect.spelling)?;
+  }
+  parse(engine, &stored.text, wide, "The difference")
+}

@@ -1,0 +1,32 @@
+//! The method that tells two checkpoints apart.
+
+use napi::Env;
+use napi_derive::napi;
+
+use crate::api::convert::engine::Value;
+use crate::api::convert::results::{self, Failure};
+use crate::api::convert::text::Readable;
+use crate::api::runtime::promise::Promise;
+use crate::api::store::CheckpointStore;
+
+#[napi]
+impl CheckpointStore {
+  /// Says what changed from checkpoint `a` to checkpoint `b`: tasks, agents, context and session.
+  ///
+  /// They may be of different sessions, and one compressed, the other not. Values that mean the same are the same,
+  /// whatever the order of their keys. A string names a checkpoint as `session/checkpoint`. Rejects with
+  /// `WAYMARK_NOT_FOUND` if one of them does not exist, and as `getCheckpoint()` does if one is damaged.
+  #[napi(
+    ts_args_type = "a: CheckpointReference | string, b: CheckpointReference | string",
+    ts_return_type = "Promise<CheckpointDiff>"
+  )]
+  pub fn diff_checkpoints<'env>(&self, env: &'env Env, a: Value, b: Value) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::Rejects,
+      |arguments| Ok((arguments.reference(a, "a")?, arguments.reference(b, "b")?)),
+      |store, (a, b)| Ok(Readable::new(store.diff(&a, &b)?, |difference| &difference.text)),
+      results::difference,
+    )
+  }
+}

@@ -1,0 +1,158 @@
+//! Names, pins, forks: the methods that say what becomes of checkpoints.
+
+use std::sync::Arc;
+
+use napi::Env;
+use napi_derive::napi;
+
+use crate::api::convert::engine::Value;
+use crate::api::convert::results::{self, Failure};
+use crate::api::runtime::call::hop;
+use crate::api::runtime::event_loop;
+use crate::api::runtime::promise::Promise;
+use crate::api::store::CheckpointStore;
+use crate::store::ForkOutcome;
+
+#[napi]
+impl CheckpointStore {
+  /// Gives a checkpoint a label, another one, or with `null` none. The checkpoint itself is not rewritten.
+  ///
+  /// With `unique`, a label that another checkpoint of the session has is refused with `WAYMARK_EXISTS`.
+  #[napi(
+    ts_args_type = "sessionId: string, checkpointId: string, label: string | null, options?: LabelOptions",
+    ts_return_type = "Promise<CheckpointResult>"
+  )]
+  pub fn label_checkpoint<'env>(
+    &self,
+    env: &'env Env,
+    session_id: Value,
+    checkpoint_id: Value,
+    label: Value,
+    options: Value,
+  ) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::IsReported,
+      |arguments| arguments.label_request(session_id, checkpoint_id, label, options),
+      |store, request| store.label_checkpoint(&request),
+      results::done,
+    )
+  }
+
+  /// The newest checkpoint of a session that has a label, or `null`.
+  #[napi(
+    ts_args_type = "sessionId: string, label: string",
+    ts_return_type = "Promise<Checkpoint | null>"
+  )]
+  pub fn get_checkpoint_by_label<'env>(
+    &self,
+    env: &'env Env,
+    session_id: Value,
+    label: Value,
+  ) -> napi::Result<Promise<'env>> {
+    self.call_with(
+      env,
+      Failure::Rejects,
+      |arguments| Ok((arguments.session_id(session_id)?, arguments.label(label, "label")?)),
+      |store, (session, label)| {
+        let found = store.checkpoint_with_label(&session, &label)?;
+        Ok(found.map(event_loop::readable))
+      },
+      event_loop::checkpoint,
+    )
+  }
+
+  /// Keeps retention from a checkpoint: it stays until it is unpinned or deleted, and does not count towards the limit.
+  #[napi(
+    ts_args_type = "sessionId: string, checkpointId: string",
+    ts_return_type = "Promise<CheckpointResult>"
+  )]
+  pub fn pin_checkpoint<'env>(
+    &self,
+    env: &'env Env,
+    session_id: Value,
+    checkpoint_id: Value,
+  ) -> napi::Result<Promise<'env>> {
+    self.set_pinned(env, session_id, checkpoint_id, true)
+  }
+
+  /// Lets retention have a checkpoint again: it goes with the next one that is made, if it is beyond the limit.
+  #[napi(
+    ts_args_type = "sessionId: string, checkpointId: string",
+    ts_return_type = "Promise<CheckpointResult>"
+  )]
+  pub fn unpin_checkpoint<'env>(
+    &self,
+    env: &'env Env,
+    session_id: Value,
+    checkpoint_id: Value,
+  ) -> napi::Result<Promise<'env>> {
+    self.set_pinned(env, session_id, checkpoint_id, false)
+  }
+
+  /// Starts a new session from a checkpoint of another: what if it had gone on otherwise?
+  ///
+  /// The new session has the state, the agents and the context of that checkpoint, a first checkpoint of its own, and a
+  /// `forkedFrom`. The source is left as it is. A session that exists is refused with `WAYMARK_EXISTS`.
+  #[napi(ts_args_type = "options: ForkOptions", ts_return_type = "Promise<ForkResult>")]
+  pub fn fork_session<'env>(&self, env: &'env Env, options: Value) -> napi::Result<Promise<'env>> {
+    let inner = Arc::clone(&self.inner);
+    let failure = Failure::IsReportedWithCounts;
+    self.call_with(
+      env,
+      failure,
+      move |arguments| {
+        let request = arguments.fork(options)?;
+        Ok((request, inner.stamp()))
+      },
+      |store, (request, stamp)| {
+        let outcome = store.fork(&request, stamp)?;
+        Ok((request, stamp, outcome))
+      },
+      move |engine, store, (request, stamp, outcome)| match outcome {
+        ForkOutcome::Forked(forked) => results::forked(engine, forked),
+        ForkOutcome::NeedsRespelling(stored) => {
+          let text = results::respell(engine, &stored)?;
+          let again = hop(
+            engine.env(),
+            store,
+            failure,
+            move |store| store.fork_respelled(&request, stamp, &stored, &text),
+            |engine, _, forked| results::forked(engine, forked),
+          )?;
+          Ok(engine.value(again)?)
+        }
+      },
+    )
+  }
+
+  /// The checkpoints of a session as a tree: each names its parent, its children, and the sessions that were forked from it.
+  ///
+  /// The tree is a flat list, newest first, because a chain of thousands is nothing to descend into.
+  #[napi(ts_args_type = "sessionId: string", ts_return_type = "Promise<SessionHistory>")]
+  pub fn history<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::Rejects,
+      |arguments| arguments.session_id(session_id),
+      |store, session| store.history(&session),
+      |engine, text| results::json(engine, &text),
+    )
+  }
+
+  fn set_pinned<'env>(
+    &self,
+    env: &'env Env,
+    session_id: Value,
+    checkpoint_id: Value,
+    is_pinned: bool,
+  ) -> napi::Result<Promise<'env>> {
+    self.call(
+      env,
+      Failure::IsReported,
+      |arguments| arguments.names(session_id, checkpoint_id),
+      move |store, (session, checkpoint)| store.pin_checkpoint(&session, &checkpoint, is_pinned),
+      results::done,
+    )
+  }
+}

@@ -1,0 +1,35 @@
+//! The JavaScript surface (napi), and the only layer that knows JavaScript values. A method reads its arguments on the
+//! JavaScript thread, works off it, and converts the result back on it. Belongs here: reading arguments, converting results.
+//! Does not belong here: any decision about storage. One file per subject, named as in `store/`.
+
+// The class, in the order in which its declarations read best.
+mod store;
+
+mod agent;
+
+mod list;
+
+mod diff;
+
+mod overview;
+
+mod verify;
+
+mod labels;
+
+mod retention;
+
+mod convert_encoding;
+
+mod archive;
+
+mod lease;
+
+mod convert;
+mod runtime;
+
+pub use agent::AgentCheckpoints;
+pub use lease::{acquire_lease, acquire_next_lease, on_lease_lost, release_lease, renew_lease, store_number};
+pub use list::CheckpointIterator;
+pub use runtime::progress::{new_control, progress_of, stop_work};
+pub use store::CheckpointStore;

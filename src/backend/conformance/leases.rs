@@ -1,0 +1,323 @@
+//! One owner for each session.
+
+use std::thread;
+use std::time::Duration;
+
+use super::{Factory, checkpoint, opened, session};
+use crate::backend::{
+  Acquired, Backend, CheckpointEntry, CheckpointWrite, Claim, Document, Encoding, Item, Lease, Precondition, Series,
+  supply_of,
+};
+use crate::types::error::{Code, Result};
+use crate::types::id::SessionId;
+use crate::types::time::now_ms;
+
+const LONG: u64 = 60_000;
+
+fn claim(owner: &str, ttl_ms: u64) -> Claim<'_> {
+  Claim {
+    owner,
+    ttl_ms,
+    is_forced: false,
+  }
+}
+
+fn taken(backend: &dyn Backend, session: &SessionId, claim: Claim<'_>) -> Lease {
+  match backend.acquire(session, claim).unwrap() {
+    Acquired::Taken(lease) => lease,
+    Acquired::Held(lease) => panic!("{lease:?} is in the way"),
+  }
+}
+
+pub fn one_has_a_session_until_it_is_given_back(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  let s = session("s");
+  assert!(backend.leases().unwrap().is_empty());
+  let first = taken(&*backend, &s, claim("a", LONG));
+  assert_eq!(first.owner, "a");
+  assert!((1..=LONG).contains(&first.remaining_ms), "{first:?}");
+  let Acquired::Held(held) = backend.acquire(&s, claim("b", LONG)).unwrap() else {
+    panic!("two own it");
+  };
+  assert_eq!((held.number, held.owner.as_str()), (first.number, "a"));
+  let listed = backend.leases().unwrap();
+  assert_eq!(listed.len(), 1);
+  assert_eq!((&listed[0].0, listed[0].1.number), (&s, first.number));
+  let renewed = backend.renew(&s, first.number, 2 * LONG).unwrap().unwrap();
+  assert!(
+    renewed.number == first.number && renewed.remaining_ms > LONG,
+    "{renewed:?}"
+  );
+  assert!(backend.release(&s, first.number).unwrap());
+  assert!(!backend.release(&s, first.number).unwrap());
+  assert_eq!(backend.renew(&s, first.number, LONG).unwrap(), None);
+  assert!(backend.leases().unwrap().is_empty());
+  let second = taken(&*backend, &s, claim("b", LONG));
+  assert!(second.number > first.number);
+  let forced = Claim {
+    is_forced: true,
+    ..claim("c", LONG)
+  };
+  let third = taken(&*backend, &s, forced);
+  assert!(third.number > second.number);
+  assert_eq!(backend.renew(&s, second.number, LONG).unwrap(), None);
+  assert!(!backend.release(&s, second.number).unwrap());
+}
+
+pub fn a_lease_that_is_past_its_time_can_be_taken_and_until_then_renewed(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  let s = session("s");
+  let first = taken(&*backend, &s, claim("a", 1));
+  thread::sleep(Duration::from_millis(5));
+  assert!(backend.leases().unwrap().is_empty());
+  assert!(backend.renew(&s, first.number, 1).unwrap().is_some());
+  thread::sleep(Duration::from_millis(5));
+  let second = taken(&*backend, &s, claim("b", LONG));
+  assert!(second.number > first.number);
+  assert_eq!(backend.renew(&s, first.number, LONG).unwrap(), None);
+}
+
+pub fn a_write_without_a_lease_ends_one_that_is_past_its_time(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  // What makes a session that is there already changes nothing.
+  for way in WRITES.into_iter().filter(|way| *way != "create_session") {
+    let s = session(way);
+    fill(&*backend, &s);
+    let lapsed = taken(&*backend, &s, claim("a", 1));
+    thread::sleep(Duration::from_millis(5));
+    write(&*backend, &s, way).unwrap();
+    assert_eq!(backend.renew(&s, lapsed.number, LONG).unwrap(), None, "{way}");
+    assert!(taken(&*backend, &s, claim("b", LONG)).number > lapsed.number, "{way}");
+  }
+}
+
+pub fn what_changes_nothing_ends_no_lease(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  let s = session("s");
+  fill(&*backend, &s);
+  let lapsed = taken(&*backend, &s, claim("a", 1));
+  thread::sleep(Duration::from_millis(5));
+  backend
+    .update(&s, Document::Session, u64::MAX, &mut |_| Ok(None))
+    .unwrap();
+  let deleted = backend.delete_session_if(&s, u64::MAX, &mut |_| Ok(false));
+  assert!(deleted.unwrap().is_none());
+  backend.checkpoints(&Series::from(&s)).unwrap();
+  assert!(backend.renew(&s, lapsed.number, LONG).unwrap().is_some());
+}
+
+pub fn of_many_who_want_a_session_one_gets_it(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  let s = session("s");
+  for _ in 0..5 {
+    let taken = thread::scope(|scope| {
+      let acquire = || backend.acquire(&s, claim("anybody", LONG)).unwrap();
+      let all: Vec<_> = (0..8).map(|_| scope.spawn(acquire)).collect();
+      let all = all.into_iter().map(|one| one.join().unwrap());
+      let taken = all.filter_map(|acquired| match acquired {
+        Acquired::Taken(lease) => Some(lease.number),
+        Acquired::Held(_) => None,
+      });
+      taken.collect::<Vec<_>>()
+    });
+    assert_eq!(taken.len(), 1);
+    assert!(backend.release(&s, taken[0]).unwrap());
+  }
+}
+
+/// The ways to change a session.
+const WRITES: [&str; 13] = [
+  "create_session",
+  "write",
+  "write_state",
+  "update",
+  "write_checkpoint",
+  "set_pinned",
+  "set_made_at",
+  "quarantine",
+  "remove_unused_keys",
+  "retire",
+  "remove",
+  "delete_session_if",
+  "delete_session",
+];
+
+fn write(backend: &dyn Backend, s: &SessionId, way: &str) -> Result<()> {
+  let series = Series::from(s);
+  let entry = CheckpointEntry::new(checkpoint("foreign"), Encoding::Json, || 5);
+  match way {
+    "create_session" => backend.create_session(s),
+    "write" => backend.write(s, Item::SESSION, b"{}").map(drop),
+    "write_state" => backend.write_state(s, b"{}", b"{}"),
+    "update" => backend.update(s, Document::Labels, u64::MAX, &mut |_| Ok(Some(b"{}".to_vec()))),
+    "write_checkpoint" => {
+      let write = CheckpointWrite {
+        encoding: Encoding::Json,
+        footing: None,
+        precondition: &Precondition::None,
+        content: &b"{}",
+        question: None,
+        labels: None,
+      };
+      backend.write_checkpoint(&series, &entry.id, write).map(drop)
+    }
+    "set_pinned" => backend.set_pinned(&series, &entry.id, false).map(drop),
+    "set_made_at" => backend.set_made_at(&series, &entry),
+    "quarantine" => backend.quarantine(&series, &entry, Some(b"{}")).map(drop),
+    "remove_unused_keys" => backend.remove_unused_keys(&series).map(drop),
+    "retire" => backend.retire(&series, &entry, None).map(drop),
+    "remove" => backend.remove(s, Item::SESSION).map(drop),
+    "delete_session_if" => backend.delete_session_if(s, u64::MAX, &mut |_| Ok(true)).map(drop),
+    _ => backend.delete_session(s).map(drop),
+  }
+}
+
+/// Something for each of them to change.
+fn fill(backend: &dyn Backend, s: &SessionId) {
+  for way in ["write_state", "write_checkpoint"] {
+    write(backend, s, way).unwrap();
+  }
+  backend.write(s, Item::Key(None, &checkpoint("unused")), b"{}").unwrap();
+  // The newest is not retired.
+  let newest = checkpoint("cp-zzzzzzzz-000000");
+  backend
+    .write(s, Item::Checkpoint(None, &newest, Encoding::Json), b"{}")
+    .unwrap();
+}
+
+pub fn whoever_does_not_own_a_session_cannot_write_to_it(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  let (s, fences) = (session("s"), backend.fences());
+  let all_are = |refused: Option<Code>, why: &str| {
+    for way in WRITES {
+      let outcome = write(&*backend, &s, way);
+      assert_eq!(outcome.err().map(|error| error.code), refused, "{way}: {why}");
+    }
+  };
+  all_are(None, "nobody has a lease");
+  let first = taken(&*backend, &s, claim("a", LONG));
+  fences.set(&s, first.number);
+  fill(&*backend, &s);
+  fences.remove(&s, first.number);
+  all_are(Some(Code::LeaseLost), "somebody else has one");
+  fences.set(&s, first.number);
+  all_are(None, "the lease is in force");
+  fill(&*backend, &s);
+  assert!(backend.release(&s, first.number).unwrap());
+  let second = taken(&*backend, &s, claim("b", LONG));
+  all_are(Some(Code::LeaseLost), "there is a newer one");
+  assert!(backend.release(&s, second.number).unwrap());
+  all_are(Some(Code::LeaseLost), "there was a newer one");
+  fences.remove(&s, first.number);
+  all_are(None, "nobody has a lease any more");
+
+  // Readers, and writers of other sessions, have nothing to do with it.
+  let third = taken(&*backend, &s, claim("c", LONG));
+  assert!(backend.checkpoints(&Series::from(&s)).is_ok() && backend.usage(&s).is_ok());
+  backend.write(&session("other"), Item::SESSION, b"{}").unwrap();
+  fences.set(&s, third.number);
+  fill(&*backend, &s);
+  backend.delete_session(&s).unwrap();
+  assert!(
+    backend.renew(&s, third.number, LONG).unwrap().is_some(),
+    "its owner may make it again"
+  );
+  assert!(backend.release(&s, third.number).unwrap());
+  let error = write(&*backend, &s, "write").unwrap_err();
+  assert_eq!(error.code, Code::LeaseLost, "nothing is left of it");
+}
+
+pub fn a_session_that_is_owned_is_founded_by_its_owner(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  let s = session("s");
+  let found = || backend.found(&s, &mut supply_of(&[(Item::SESSION, &b"{}")]));
+  let lease = taken(&*backend, &s, claim("a", LONG));
+  assert!(backend.places().unwrap().is_empty(), "nothing of it is there yet");
+  assert_eq!(found().unwrap_err().code, Code::LeaseLost);
+  assert!(backend.places().unwrap().is_empty());
+  backend.fences().set(&s, lease.number);
+  assert!(found().unwrap());
+}
+
+/// A record that is put into a backend by other means than the backend.
+pub struct StoredLease<'a> {
+  pub session: &'a str,
+  pub number: i128,
+  pub expires_at: u64,
+  /// `None` in a record of an earlier version.
+  pub began_at: Option<u64>,
+}
+
+/// What a backend that keeps records does with those that it did not write. `store` puts one into it, with any owner.
+pub fn stored_leases(backend: &dyn Backend, store: &dyn Fn(StoredLease<'_>)) {
+  const HOUR: u64 = 3_600_000;
+  let now = now_ms();
+  let greatest = [
+    i128::from(u64::MAX),
+    i128::from(i64::MAX),
+    i128::from(i64::MAX) - 1,
+    1 << 53,
+  ];
+  for (index, number) in greatest.into_iter().enumerate() {
+    for (expires_at, held) in [(now + HOUR, "held"), (0, "over")] {
+      let id = format!("greatest-{index}-{held}");
+      let s = session(&id);
+      store(StoredLease {
+        session: &id,
+        number,
+        expires_at,
+        began_at: Some(now),
+      });
+      for is_forced in [false, true] {
+        let claim = Claim {
+          is_forced,
+          ..claim("b", LONG)
+        };
+        let error = backend.acquire(&s, claim).unwrap_err();
+        assert_eq!(error.code, Code::Corrupt, "{number}: {error}");
+        assert!(error.message.contains("no process works on that session"), "{error}");
+      }
+    }
+  }
+  assert!(backend.leases().unwrap().is_empty(), "damaged records hide no others");
+
+  // The clock was set back by an hour after these leases began. Their owners are dead.
+  let ahead = |id: &str, ttl_ms| {
+    store(StoredLease {
+      session: id,
+      number: i128::from(now) * 1000,
+      expires_at: now + HOUR + ttl_ms,
+      began_at: Some(now + HOUR),
+    });
+    session(id)
+  };
+  let long = ahead("ahead", LONG);
+  let held = backend.acquire(&long, claim("b", LONG)).unwrap();
+  assert!(
+    matches!(&held, Acquired::Held(lease) if lease.remaining_ms <= LONG),
+    "{held:?}"
+  );
+  assert_eq!(write(backend, &long, "write").unwrap_err().code, Code::LeaseLost);
+  let (first, second) = (ahead("ahead-first", 5), ahead("ahead-second", 5));
+  let held = |s: &SessionId| backend.leases().unwrap().iter().any(|(of, _)| of == s);
+  // Now they are seen.
+  backend.leases().unwrap();
+  thread::sleep(Duration::from_millis(10));
+  assert!(!held(&first) && !held(&second) && held(&long));
+  write(backend, &first, "write").unwrap();
+  taken(backend, &first, claim("b", LONG));
+  taken(backend, &second, claim("b", LONG));
+
+  store(StoredLease {
+    session: "earlier",
+    number: 5,
+    expires_at: now + HOUR,
+    began_at: None,
+  });
+  let held = backend.acquire(&session("earlier"), claim("b", LONG)).unwrap();
+  assert!(
+    matches!(&held, Acquired::Held(lease) if lease.remaining_ms > HOUR / 2),
+    "{held:?}"
+  );
+  assert!(backend.renew(&session("earlier"), 5, LONG).unwrap().is_some());
+}

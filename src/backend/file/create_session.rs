@@ -1,0 +1,212 @@
+//! A whole session as one step: it is made under a name that nobody looks at, synced, and renamed into its place.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use super::disk::{Directory, Entry, Kind};
+use super::durable::{self, Durability, absent_is_fine, fill};
+use super::listing_cache::MARK_FILE;
+use super::tombstones::new_staging_name;
+use super::two_file_commit::LOCK;
+use super::walk::remove_tree;
+use super::{is_absence, pin_of};
+use crate::backend::{Arrival, CheckpointEntry, Item, Supply};
+use crate::types::error::{Error, Result};
+
+/// What came of it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Founded {
+  /// It was made. The newest checkpoint of the session itself is known, if it has any.
+  Made(Option<CheckpointEntry>),
+  /// There is something of it already.
+  IsTaken,
+}
+
+/// Makes a session; `path` is what it is called in errors. What `fence` gives is held while it gets its name.
+pub fn found<D: Directory>(
+  base: &D,
+  session: &str,
+  path: &Path,
+  supply: &mut Supply<'_>,
+  durability: Durability,
+  fence: impl Fn() -> Result<Option<D::Lock>>,
+) -> Result<Founded> {
+  let staging = new_staging_name();
+  let fail = |error| Error::io("write", path, error);
+  let mut stage = || {
+    let mut staged = Staged::new(base, &staging, durability).map_err(fail)?;
+    supply(&mut |arrival| staged.take_in(&arrival).map_err(fail))?;
+    staged.sync().map_err(fail)?;
+    let _fence = fence()?;
+    let is_in_place = move_into_place(base, &staging, session).map_err(fail)?;
+    Ok(if is_in_place {
+      Founded::Made(staged.newest)
+    } else {
+      Founded::IsTaken
+    })
+  };
+  let founded = stage();
+  if !matches!(founded, Ok(Founded::Made(_))) {
+    // If even this fails there is nothing better to do: the name marks it as a left-over.
+    let _ = remove_tree(base, &staging);
+  }
+  founded
+}
+
+/// A session under a name that nobody looks at.
+struct Staged<D> {
+  session: D,
+  /// The folder that the last item went into: most go where the one before them went.
+  folder: Option<(String, D)>,
+  /// All folders below the session, as their names joined by `/`.
+  folders: BTreeSet<String>,
+  durability: Durability,
+  newest: Option<CheckpointEntry>,
+}
+
+impl<D: Directory> Staged<D> {
+  fn new(base: &D, name: &str, durability: Durability) -> io::Result<Self> {
+    base.make_directory(name)?;
+    Ok(Self {
+      session: base.open_directory(name)?,
+      folder: None,
+      folders: BTreeSet::new(),
+      durability,
+      newest: None,
+    })
+  }
+
+  fn take_in(&mut self, arrival: &Arrival<'_>) -> io::Result<()> {
+    self.enter(&arrival.item.folders())?;
+    let directory = self.folder.as_ref().map_or(&self.session, |(_, folder)| folder);
+    let name = arrival.item.file_name();
+    let mut file = directory.create(&name)?;
+    fill(directory, &mut file, arrival.content, self.durability)?;
+    durable::sync(directory, &file, self.durability)?;
+    // Its writer held it.
+    drop(file);
+    let Item::Checkpoint(agent, id, encoding) = arrival.item else {
+      return Ok(());
+    };
+    if arrival.is_pinned {
+      match directory.create(&pin_of(id)) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        created => drop(created?),
+      }
+    }
+    if let Some(made_at) = arrival.made_at {
+      let time = SystemTime::UNIX_EPOCH + Duration::from_millis(made_at);
+      directory.set_modified(&name, time)?;
+    }
+    if agent.is_none() {
+      let entry = CheckpointEntry::new(id.clone(), encoding, || super::modified(directory, &name));
+      let is_newer = |newest: &CheckpointEntry| entry.newest_first(newest).is_lt();
+      if self.newest.as_ref().is_none_or(is_newer) {
+        self.newest = Some(entry);
+      }
+    }
+    Ok(())
+  }
+
+  /// Opens the folder for the next item, making what is missing.
+  fn enter(&mut self, folders: &[&str]) -> io::Result<()> {
+    let path = folders.join("/");
+    if self.folder.as_ref().map_or("", |(current, _)| current) == path {
+      return Ok(());
+    }
+    self.folder = None;
+    for depth in 1..=folders.len() {
+      let parent = self.folder.as_ref().map_or(&self.session, |(_, parent)| parent);
+      let upper = folders[..depth].join("/");
+      if !self.folders.contains(&upper) {
+        parent.make_directory(folders[depth - 1])?;
+        self.folders.insert(upper.clone());
+      }
+      let below = parent.open_directory(folders[depth - 1])?;
+      self.folder = Some((upper, below));
+    }
+    Ok(())
+  }
+
+  /// Makes all names durable: each directory once, from below.
+  fn sync(&self) -> io::Result<()> {
+    if !self.durability.is_full() {
+      return Ok(());
+    }
+    for path in self.folders.iter().rev() {
+      let mut folder: Option<D> = None;
+      for name in path.split('/') {
+        folder = Some(folder.as_ref().unwrap_or(&self.session).open_directory(name)?);
+      }
+      folder.as_ref().unwrap_or(&self.session).sync()?;
+    }
+    self.session.sync()
+  }
+}
+
+fn move_into_place<D: Directory>(base: &D, staging: &str, session: &str) -> io::Result<bool> {
+  for _ in 0..2 {
+    match base.rename(staging, base, session) {
+      Ok(()) => return Ok(true),
+      Err(error) if is_taken(&error) => {}
+      Err(error) => return Err(error),
+    }
+    // Directories that somebody made ahead of time are nothing that could be lost.
+    if !remove_if_hollow(base, session)? {
+      return Ok(false);
+    }
+  }
+  Ok(false)
+}
+
+fn is_taken(error: &io::Error) -> bool {
+  use io::ErrorKind as Kind;
+  matches!(
+    error.kind(),
+    Kind::DirectoryNotEmpty | Kind::AlreadyExists | Kind::NotADirectory | Kind::PermissionDenied
+  )
+}
+
+/// Files that hold nothing.
+const LOCK_FILES: [&str; 2] = [LOCK, MARK_FILE];
+
+/// Removes a directory if it holds nothing but directories and lock files that are free. A file that is added meanwhile stays.
+fn remove_if_hollow<D: Directory>(parent: &D, name: &str) -> io::Result<bool> {
+  let directory = match parent.open_directory(name) {
+    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+    // A file, or a link.
+    Err(error) if is_absence(&error) => return Ok(false),
+    directory => directory?,
+  };
+  // Held until the directory is gone, or found to be in use again: a writer that finds no lock file makes a new one.
+  let mut locks = Vec::new();
+  let mut entries = directory.entries()?;
+  let is_lock_file = |entry: &Entry| entry.kind == Kind::File && LOCK_FILES.contains(&entry.name.as_str());
+  // The locks of a session that is in use stay: they go last, when nothing else is left.
+  entries.sort_by_key(|entry| (is_lock_file(entry), entry.kind == Kind::Directory));
+  for entry in entries {
+    let is_removed = match entry.kind {
+      Kind::Directory => remove_if_hollow(&directory, &entry.name)?,
+      Kind::File if is_lock_file(&entry) => match directory.try_lock(&entry.name) {
+        Ok(Some(lock)) => {
+          locks.push(lock);
+          absent_is_fine(directory.remove_file(&entry.name))?;
+          true
+        }
+        Ok(None) => false,
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
+        Err(error) => return Err(error),
+      },
+      Kind::File | Kind::Other => false,
+    };
+    if !is_removed {
+      return Ok(false);
+    }
+  }
+  match parent.remove_directory(name) {
+    Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(false),
+    removed => removed.map(|()| true),
+  }
+}

@@ -1,0 +1,8 @@
+//! The vocabulary of all layers: ids, errors, time, progress. Belongs here: plain types without I/O. Does not belong here:
+//! anything that knows a document, a backend or JavaScript. Uses no other layer.
+
+pub mod error;
+pub mod fault_injection;
+pub mod id;
+pub mod progress;
+pub mod time;
