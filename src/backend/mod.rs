@@ -68,7 +68,7 @@ impl From<Durability> for Settings {
 
 /// Which checkpoints retention wants to hear of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum RetentionScope {
   /// Those beyond so many of the newest; pinned ones are neither counted nor among them.
   Beyond(usize),
   /// All of them, pinned ones too.
@@ -77,7 +77,7 @@ pub enum Wanted {
 
 /// What retention needs to know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Surplus {
+pub struct RetentionList {
   pub newest: Option<CheckpointEntry>,
   /// Those that were wanted, oldest last.
   pub entries: Vec<CheckpointEntry>,
@@ -85,16 +85,16 @@ pub struct Surplus {
   pub warning: Option<String>,
 }
 
-impl Surplus {
+impl RetentionList {
   /// `entries` come newest first.
-  pub fn of<'a>(entries: impl Iterator<Item = &'a CheckpointEntry>, wanted: Wanted) -> Self {
+  pub fn of<'a>(entries: impl Iterator<Item = &'a CheckpointEntry>, wanted: RetentionScope) -> Self {
     let mut entries = entries.peekable();
     let newest = entries.peek().copied().cloned();
     Self {
       newest,
       entries: match wanted {
-        Wanted::Beyond(keep) => entries.filter(|entry| !entry.is_pinned).skip(keep).cloned().collect(),
-        Wanted::All => entries.cloned().collect(),
+        RetentionScope::Beyond(keep) => entries.filter(|entry| !entry.is_pinned).skip(keep).cloned().collect(),
+        RetentionScope::All => entries.cloned().collect(),
       },
       warning: None,
     }
@@ -115,23 +115,23 @@ impl<T: AsRef<[u8]>> Content for T {
 
 /// What a delta needs to be there: so many bytes of a key, and those that are added to them.
 #[derive(Debug, Clone, Copy)]
-pub struct Footing<'a> {
+pub struct BaseRef<'a> {
   pub key: &'a CheckpointId,
   /// 0 for a key that is made now.
   pub known: u64,
   pub added: &'a [u8],
   /// How the key looked when something was last stored on it.
-  pub seen: Option<Seen>,
+  pub seen: Option<BaseFingerprint>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Seen {
-  pub look: Look,
+pub struct BaseFingerprint {
+  pub look: FileStamp,
   /// The last bytes of what is known.
   pub checksum: u32,
 }
 
-impl Footing<'_> {
+impl BaseRef<'_> {
   fn bytes(&self) -> u64 {
     self.known + self.added.len() as u64
   }
@@ -161,7 +161,7 @@ impl KeyMerge {
 
 /// What can be seen of a key without reading it. Its maker makes it longer; all other changes are damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct FileStamp {
   pub size: u64,
   /// In milliseconds; 0 where nobody can tell.
   pub modified: u64,
@@ -172,11 +172,11 @@ pub struct Look {
 pub struct CheckpointWrite<'a> {
   pub encoding: Encoding,
   /// Of a delta, and of no other.
-  pub footing: Option<Footing<'a>>,
+  pub footing: Option<BaseRef<'a>>,
   pub precondition: &'a Precondition,
   pub content: &'a dyn Content,
   /// What will be asked once it is stored.
-  pub question: Option<&'a Question>,
+  pub question: Option<&'a RetentionQuery>,
   /// How the labels of its session become others in the same step.
   pub labels: Option<&'a NewLabels<'a>>,
 }
@@ -194,27 +194,27 @@ impl fmt::Debug for CheckpointWrite<'_> {
 /// What retention asks as soon as a checkpoint is stored. A place to which the way is long may answer it with the same
 /// journey; elsewhere it is asked for by itself.
 #[derive(Debug)]
-pub struct Question {
-  pub wanted: Wanted,
+pub struct RetentionQuery {
+  pub wanted: RetentionScope,
   /// Whether all that is wanted goes, if the session has no retention of its own: a place may remove it in the same step.
   pub may_retire: bool,
   /// The most bytes that the retention of the session may have.
   pub limit: u64,
-  answer: Mutex<Option<Answer>>,
+  answer: Mutex<Option<RetentionAnswer>>,
 }
 
 /// What was so when the checkpoint had just been stored.
 #[derive(Debug)]
-pub struct Answer {
+pub struct RetentionAnswer {
   /// The document that says which checkpoints of the session stay.
-  pub retention: Read,
+  pub retention: ReadResult,
   /// What was wanted, if it is known.
-  pub surplus: Option<Surplus>,
+  pub surplus: Option<RetentionList>,
 }
 
-impl Question {
+impl RetentionQuery {
   #[must_use]
-  pub fn new(wanted: Wanted, may_retire: bool, limit: u64) -> Self {
+  pub fn new(wanted: RetentionScope, may_retire: bool, limit: u64) -> Self {
     Self {
       wanted,
       may_retire,
@@ -226,17 +226,17 @@ impl Question {
   /// How many stay with the new one, where that is all there is to know.
   fn keep(&self) -> Option<usize> {
     match self.wanted {
-      Wanted::Beyond(keep) if self.may_retire && u32::try_from(keep).is_ok() => Some(keep),
+      RetentionScope::Beyond(keep) if self.may_retire && u32::try_from(keep).is_ok() => Some(keep),
       _ => None,
     }
   }
 
-  fn answer(&self, answer: Answer) {
+  fn answer(&self, answer: RetentionAnswer) {
     *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
   }
 
   #[must_use]
-  pub fn into_answer(self) -> Option<Answer> {
+  pub fn into_answer(self) -> Option<RetentionAnswer> {
     self.answer.into_inner().unwrap_or_else(PoisonError::into_inner)
   }
 }
@@ -286,24 +286,24 @@ impl Newest {
     &self,
     new: &CheckpointEntry,
     entries: &mut dyn Iterator<Item = E>,
-  ) -> Option<Put> {
+  ) -> Option<PutOutcome> {
     let mut entries = entries.peekable();
     let newest = entries.peek().map(|newest| &newest.borrow().id);
     if !self.parent.accepts(newest) {
-      return Some(Put::Conflict(newest.cloned()));
+      return Some(PutOutcome::Conflict(newest.cloned()));
     }
     // A checkpoint of the same id is another one: two processes may choose the same id.
     let mut newer = entries.take_while(|entry| entry.borrow().is_newer_than(new) || entry.borrow().id == new.id);
     let foreign = newer.find(|entry| !self.later.contains(&entry.borrow().id));
-    foreign.map(|newer| Put::Behind(newer.borrow().clone()))
+    foreign.map(|newer| PutOutcome::Behind(newer.borrow().clone()))
   }
 }
 
 /// What became of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Put {
+pub enum PutOutcome {
   /// It is stored, in so many bytes; a delta on a key that looks like that.
-  Stored { size: u64, key: Option<Look> },
+  Stored { size: u64, key: Option<FileStamp> },
   /// Nothing is stored: this is the newest, and not the expected parent.
   Conflict(Option<CheckpointId>),
   /// Nothing is stored: this one, of another writer, is newer.
@@ -337,10 +337,10 @@ impl Peek {
 }
 
 /// What reading one of several gave.
-pub type Read = Result<Option<Vec<u8>>>;
+pub type ReadResult = Result<Option<Vec<u8>>>;
 
 /// What looking at one of several gave.
-pub type Peeked = Result<Option<Peek>>;
+pub type PeekResult = Result<Option<Peek>>;
 
 /// What a session takes up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -365,7 +365,7 @@ pub struct Page {
 
 /// One thing on its way into a session that is being made.
 #[derive(Clone, Copy)]
-pub struct Arrival<'a> {
+pub struct NewItem<'a> {
   pub item: Item<'a>,
   pub content: &'a dyn Content,
   /// Of a checkpoint: whether retention leaves it alone.
@@ -374,24 +374,24 @@ pub struct Arrival<'a> {
   pub made_at: Option<u64>,
 }
 
-impl fmt::Debug for Arrival<'_> {
+impl fmt::Debug for NewItem<'_> {
   fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(formatter, "{} on its way", self.item)
   }
 }
 
 /// Takes one thing after the other.
-pub type Receive<'a> = dyn FnMut(Arrival<'_>) -> Result<()> + 'a;
+pub type ItemSink<'a> = dyn FnMut(NewItem<'_>) -> Result<()> + 'a;
 
 /// Hands over everything that a new session is to hold, one thing at a time. What comes twice is an error. It may be asked
 /// again, from the beginning, if a step has to be repeated, and must not call the place.
-pub type Supply<'a> = dyn FnMut(&mut Receive<'_>) -> Result<()> + 'a;
+pub type ItemSource<'a> = dyn FnMut(&mut ItemSink<'_>) -> Result<()> + 'a;
 
 /// The supply of what is at hand.
-pub fn supply_of<'a>(items: &'a [(Item<'a>, &'a dyn Content)]) -> impl FnMut(&mut Receive<'_>) -> Result<()> + 'a {
+pub fn supply_of<'a>(items: &'a [(Item<'a>, &'a dyn Content)]) -> impl FnMut(&mut ItemSink<'_>) -> Result<()> + 'a {
   |receive| {
     items.iter().try_for_each(|&(item, content)| {
-      receive(Arrival {
+      receive(NewItem {
         item,
         content,
         is_pinned: false,
@@ -481,7 +481,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
   /// Makes a session that holds what `supply` hands over, as one step: it is there when all of it is, and not at all if
   /// `supply` fails. The answer is whether it did: a session that holds anything already is left as it is.
-  fn found(&self, session: &SessionId, supply: &mut Supply<'_>) -> Result<bool>;
+  fn found(&self, session: &SessionId, supply: &mut ItemSource<'_>) -> Result<bool>;
 
   /// Replaces one item, making the session if need be: readers see the old bytes or the new ones, whole. When it
   /// returns, they are as durable as the place can make them. The answer is how many they are.
@@ -489,7 +489,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
   /// Stores a checkpoint, and what a delta adds to its key, as durable as [`Backend::write`] would. It takes the place of the
   /// same checkpoint in any other encoding. Only the store that made a key may add to it.
-  fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<Put>;
+  fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<PutOutcome>;
 
   /// The keys of a series, in the order of their ids, and how many bytes each has.
   fn keys(&self, series: &Series) -> Result<Vec<(CheckpointId, u64)>>;
@@ -513,7 +513,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
   /// The first `head` and the last `tail` bytes of each of these checkpoints, as far as it has them; `None` for one that is
   /// missing.
-  fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<Peeked>>;
+  fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<PeekResult>>;
 
   /// How many earlier versions of a document there are.
   fn versions(&self, session: &SessionId, document: Document) -> Result<u32>;
@@ -563,8 +563,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
   /// The newest checkpoint of a series, and those that are wanted. A place may answer from memory, so that it takes no
   /// longer the more there are; what others did to it without telling is then noticed a little later.
-  fn surplus(&self, series: &Series, wanted: Wanted) -> Result<Surplus> {
-    Ok(Surplus::of(self.checkpoints(series)?.iter(), wanted))
+  fn surplus(&self, series: &Series, wanted: RetentionScope) -> Result<RetentionList> {
+    Ok(RetentionList::of(self.checkpoints(series)?.iter(), wanted))
   }
 
   /// Lets whatever points to the newest checkpoint of a series point there, if the place has such a thing: for checkpoints
@@ -583,7 +583,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
   /// [`Backend::read`] for a document of each of these sessions. Like the next two, for a place that can answer many questions
   /// at once.
-  fn read_each(&self, sessions: &[SessionId], document: Document, limit: u64) -> Result<Vec<Read>> {
+  fn read_each(&self, sessions: &[SessionId], document: Document, limit: u64) -> Result<Vec<ReadResult>> {
     let read = |session| self.read(session, Item::Document(document), limit);
     Ok(sessions.iter().map(read).collect())
   }
@@ -600,12 +600,12 @@ pub trait Backend: Send + Sync + fmt::Debug {
   }
 
   /// [`Backend::peek`] for checkpoints of several series.
-  fn peek_each(&self, of: &[(Series, CheckpointEntry)], head: usize, tail: usize) -> Result<Vec<Peeked>> {
+  fn peek_each(&self, of: &[(Series, CheckpointEntry)], head: usize, tail: usize) -> Result<Vec<PeekResult>> {
     let mut by_series: HashMap<&Series, Vec<usize>> = HashMap::new();
     for (at, (series, _)) in of.iter().enumerate() {
       by_series.entry(series).or_default().push(at);
     }
-    let mut all: Vec<Peeked> = of.iter().map(|_| Ok(None)).collect();
+    let mut all: Vec<PeekResult> = of.iter().map(|_| Ok(None)).collect();
     for (series, places) in by_series {
       let entries: Vec<_> = places.iter().map(|at| of[*at].1.clone()).collect();
       match self.peek(series, &entries, head, tail) {

@@ -109,9 +109,9 @@ impl Store {
       .transpose()?;
     let (mut rows, damaged) = self.alive(series)?;
     let total = rows.len() + damaged.len();
-    rows.sort_by(|one, other| Place::of(one).compare(&Place::of(other), *order));
+    rows.sort_by(|one, other| PageCursor::of(one).compare(&PageCursor::of(other), *order));
     if let Some(after) = after {
-      let start = rows.partition_point(|row| Place::of(row).compare(&after, *order).is_le());
+      let start = rows.partition_point(|row| PageCursor::of(row).compare(&after, *order).is_le());
       rows.drain(..start);
     }
     let limit = if *limit == 0 { usize::MAX } else { *limit };
@@ -120,7 +120,7 @@ impl Store {
     let cursor = rows
       .last()
       .filter(|_| !is_last)
-      .map(|row| Place::of(row).cursor(*order));
+      .map(|row| PageCursor::of(row).cursor(*order));
     Ok(AgentPage {
       rows,
       cursor,
@@ -193,12 +193,12 @@ impl Store {
 }
 
 /// Where a checkpoint stands in a list.
-struct Place {
+struct PageCursor {
   iteration: f64,
   entry: CheckpointEntry,
 }
 
-impl Place {
+impl PageCursor {
   fn of(row: &Row) -> Self {
     Self {
       iteration: row.info.number("iteration").unwrap_or(0.0),
@@ -226,7 +226,7 @@ impl Place {
   }
 }
 
-fn parse_cursor(order: Order, text: &str) -> Result<Place> {
+fn parse_cursor(order: Order, text: &str) -> Result<PageCursor> {
   let place = text.split_once('/').and_then(|(iteration, rest)| {
     let (time, name) = rest.split_once('/')?;
     let made_at = time.parse().ok()?;
@@ -236,7 +236,7 @@ fn parse_cursor(order: Order, text: &str) -> Result<Place> {
       Order::Iteration => iteration.parse().ok()?,
     };
     let entry = CheckpointEntry::of_file(name, || made_at)?;
-    Some(Place {
+    Some(PageCursor {
       iteration,
       entry: CheckpointEntry { made_at, ..entry },
     })

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::fork::exists;
 use super::{Store, laid_out};
-use crate::backend::{Arrival, Document, Encoding, ItemName, Series, time_in_id};
+use crate::backend::{Document, Encoding, ItemName, NewItem, Series, time_in_id};
 use crate::codec::archive::{Entry, Head, ReadError, Reader, Totals, Writer};
 use crate::codec::delta::Reference;
 use crate::codec::zstd::Aside;
@@ -179,7 +179,7 @@ impl Store {
           }
           _ => None,
         };
-        receive(Arrival {
+        receive(NewItem {
           item: name.item(),
           content: &renamed.as_deref().unwrap_or(bytes),
           is_pinned: entry.is_pinned,

@@ -6,7 +6,7 @@ use super::info::kind_of;
 use super::{Damaged, Spelling, Store, StoredCheckpoint};
 use crate::backend::{CheckpointEntry, Encoding, Precondition, Series};
 use crate::checkpoint::summary::Info;
-use crate::store::create::Attempt;
+use crate::store::create::SaveOutcome;
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::SessionId;
 use crate::types::progress::{Control, Meter, Phase};
@@ -98,9 +98,9 @@ impl Store {
     let note = info.to_note();
     let save = |encoding| self.save_as(series, &entry.id, &text, &note, encoding, &Precondition::Exists);
     let saved = match save(encoding)? {
-      Attempt::Stored(saved) => saved,
-      Attempt::NoDelta => return Err(no_delta(&stored.path)),
-      Attempt::Missing | Attempt::Behind(_) => return Ok(None),
+      SaveOutcome::Stored(saved) => saved,
+      SaveOutcome::NoDelta => return Err(no_delta(&stored.path)),
+      SaveOutcome::Missing | SaveOutcome::Behind(_) => return Ok(None),
     };
     let back = self.read_checkpoint(series, &entry.id, encoding);
     // Absent: it was deleted, or converted again.

@@ -9,7 +9,7 @@ use crate::backend::{
 };
 use crate::codec::zstd::Aside;
 use crate::json::scan::validate;
-use crate::store::create::{Attempt, MAX_ATTEMPTS};
+use crate::store::create::{MAX_ATTEMPTS, SaveOutcome};
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::{CheckpointId, SessionId};
 use crate::types::progress::{Control, Meter, Phase};
@@ -230,7 +230,7 @@ impl Store {
   /// Stores a checkpoint of another store as a delta, or whole where there can be none, and says how many bytes it has.
   fn take_delta(&self, series: &Series, id: &CheckpointId, text: &str, note: &str) -> Result<u64> {
     for encoding in [Encoding::Delta, Encoding::Zstd] {
-      if let Attempt::Stored(saved) = self.save_as(series, id, text, note, encoding, &Precondition::None)? {
+      if let SaveOutcome::Stored(saved) = self.save_as(series, id, text, note, encoding, &Precondition::None)? {
         let read = |encoding| self.read_checkpoint(series, id, encoding);
         let back = self.in_its_encoding(series, id, &[encoding], read)?;
         return match back {

@@ -8,8 +8,8 @@ use std::slice;
 use super::labels::LabelChange;
 use super::{Label, LaidOut, Saved, Spelling, Stamp, Store, Ticket, into_text, not_composed};
 use crate::backend::{
-  CheckpointEntry, CheckpointWrite, Content, Encoding, NewLabels, Newest, Parent, Precondition, Put, Question, Series,
-  time_in_id,
+  CheckpointEntry, CheckpointWrite, Content, Encoding, NewLabels, Newest, Parent, Precondition, PutOutcome,
+  RetentionQuery, Series, time_in_id,
 };
 use crate::checkpoint::compose::{NewCheckpoint, Parts};
 use crate::codec::gzip::{self, InflateError};
@@ -42,14 +42,14 @@ impl<E: Into<Option<Encoding>>> From<E> for CreateOptions {
 
 /// What goes with a checkpoint to where it is stored.
 #[derive(Clone, Copy)]
-pub(super) struct Terms<'a> {
+pub(super) struct PutTerms<'a> {
   pub precondition: &'a Precondition,
   /// What will be asked once it is stored.
-  pub question: Option<&'a Question>,
+  pub question: Option<&'a RetentionQuery>,
   pub labels: Option<&'a NewLabels<'a>>,
 }
 
-impl fmt::Debug for Terms<'_> {
+impl fmt::Debug for PutTerms<'_> {
   fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(formatter, "if {:?}", self.precondition)
   }
@@ -130,18 +130,18 @@ pub struct CheckpointList {
 }
 
 /// A new checkpoint on its way to where it is stored.
-pub(super) struct Encoded<'a> {
+pub(super) struct CheckpointContent<'a> {
   pub checkpoint: NewCheckpoint<'a>,
   pub encoding: Encoding,
 }
 
-impl Content for Encoded<'_> {
+impl Content for CheckpointContent<'_> {
   fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
     if self.encoding == Encoding::Json {
       return self.checkpoint.write_laid_out(out);
     }
     let (text, info) = self.checkpoint.compact()?;
-    Packed {
+    ComposedContent {
       text: &text,
       note: &info.to_note(),
       encoding: self.encoding,
@@ -156,7 +156,7 @@ fn conflict(series: &Series, newest: Option<CheckpointId>) -> Error {
 }
 
 /// What came of the attempt to store a checkpoint.
-pub(super) enum Attempt {
+pub(super) enum SaveOutcome {
   Stored(Saved),
   /// Another writer has stored this one, which is newer.
   Behind(CheckpointEntry),
@@ -167,7 +167,7 @@ pub(super) enum Attempt {
 }
 
 /// A checkpoint that is composed already.
-struct Packed<'a> {
+struct ComposedContent<'a> {
   /// Compact JSON.
   text: &'a str,
   /// What a list shows of it.
@@ -175,7 +175,7 @@ struct Packed<'a> {
   encoding: Encoding,
 }
 
-impl Content for Packed<'_> {
+impl Content for ComposedContent<'_> {
   fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
     match self.encoding {
       Encoding::Json => LaidOut(self.text).write_to(out),
@@ -227,7 +227,7 @@ impl Store {
     ticket: &Ticket,
     compose: impl Fn(&CheckpointId) -> Result<NewCheckpoint<'a>>,
     options: &CreateOptions,
-    question: Option<&Question>,
+    question: Option<&RetentionQuery>,
   ) -> Result<(CheckpointId, Saved)> {
     let series = ticket.series();
     let encoding = self.encoding_or(options.encoding);
@@ -251,15 +251,15 @@ impl Store {
         };
         self.labels_after(&change, old, entries)?.document()
       };
-      let terms = Terms {
+      let terms = PutTerms {
         precondition: &precondition,
         question,
         labels: unique.map(|_| &with_label as &NewLabels<'_>),
       };
-      match self.save(series, &id, &Encoded { checkpoint, encoding }, terms)? {
-        Attempt::Stored(saved) => return Ok((id, saved)),
-        Attempt::Behind(newest) => ticket.move_beyond(&newest, attempt),
-        Attempt::Missing | Attempt::NoDelta => break,
+      match self.save(series, &id, &CheckpointContent { checkpoint, encoding }, terms)? {
+        SaveOutcome::Stored(saved) => return Ok((id, saved)),
+        SaveOutcome::Behind(newest) => ticket.move_beyond(&newest, attempt),
+        SaveOutcome::Missing | SaveOutcome::NoDelta => break,
       }
     }
     Err(Error::new(
@@ -272,7 +272,13 @@ impl Store {
   }
 
   /// Applies retention, and says what became of the checkpoint.
-  pub(super) fn created(&self, series: &Series, id: CheckpointId, saved: Saved, question: Option<Question>) -> Created {
+  pub(super) fn created(
+    &self,
+    series: &Series,
+    id: CheckpointId,
+    saved: Saved,
+    question: Option<RetentionQuery>,
+  ) -> Created {
     let warnings = self.apply_retention(series, &id, Some(saved.size_bytes), question);
     Created {
       id,
@@ -287,7 +293,13 @@ impl Store {
     encoding.into().unwrap_or(self.options.encoding)
   }
 
-  fn save(&self, series: &Series, id: &CheckpointId, encoded: &Encoded<'_>, terms: Terms<'_>) -> Result<Attempt> {
+  fn save(
+    &self,
+    series: &Series,
+    id: &CheckpointId,
+    encoded: &CheckpointContent<'_>,
+    terms: PutTerms<'_>,
+  ) -> Result<SaveOutcome> {
     if encoded.encoding != Encoding::Delta {
       return self.write_whole(series, id, encoded.encoding, encoded, terms);
     }
@@ -295,10 +307,10 @@ impl Store {
     let (text, info) = composed.map_err(not_composed)?;
     let note = info.to_note();
     match self.write_delta(series, id, &text, &note, terms)? {
-      Attempt::NoDelta => {}
+      SaveOutcome::NoDelta => {}
       attempt => return Ok(attempt),
     }
-    let packed = Packed {
+    let packed = ComposedContent {
       text: &text,
       note: &note,
       encoding: Encoding::Zstd,
@@ -315,8 +327,8 @@ impl Store {
     note: &str,
     encoding: Encoding,
     precondition: &Precondition,
-  ) -> Result<Attempt> {
-    let terms = Terms {
+  ) -> Result<SaveOutcome> {
+    let terms = PutTerms {
       precondition,
       question: None,
       labels: None,
@@ -324,7 +336,7 @@ impl Store {
     if encoding == Encoding::Delta {
       return self.write_delta(series, id, text, note, terms);
     }
-    let packed = Packed { text, note, encoding };
+    let packed = ComposedContent { text, note, encoding };
     self.write_whole(series, id, encoding, &packed, terms)
   }
 
@@ -335,8 +347,8 @@ impl Store {
     id: &CheckpointId,
     encoding: Encoding,
     content: &dyn Content,
-    terms: Terms<'_>,
-  ) -> Result<Attempt> {
+    terms: PutTerms<'_>,
+  ) -> Result<SaveOutcome> {
     let write = CheckpointWrite {
       encoding,
       footing: None,
@@ -349,16 +361,22 @@ impl Store {
     self.attempt(series, id, encoding, put)
   }
 
-  pub(super) fn attempt(&self, series: &Series, id: &CheckpointId, encoding: Encoding, put: Put) -> Result<Attempt> {
+  pub(super) fn attempt(
+    &self,
+    series: &Series,
+    id: &CheckpointId,
+    encoding: Encoding,
+    put: PutOutcome,
+  ) -> Result<SaveOutcome> {
     Ok(match put {
-      Put::Stored { size, .. } => Attempt::Stored(Saved {
+      PutOutcome::Stored { size, .. } => SaveOutcome::Stored(Saved {
         path: self.backend.name_of(&series.session, series.item(id, encoding)),
         size_bytes: size,
       }),
-      Put::Conflict(newest) => return Err(conflict(series, newest)),
-      Put::Behind(newest) => Attempt::Behind(newest),
-      Put::Missing => Attempt::Missing,
-      Put::KeyIsGone | Put::Unguarded => Attempt::NoDelta,
+      PutOutcome::Conflict(newest) => return Err(conflict(series, newest)),
+      PutOutcome::Behind(newest) => SaveOutcome::Behind(newest),
+      PutOutcome::Missing => SaveOutcome::Missing,
+      PutOutcome::KeyIsGone | PutOutcome::Unguarded => SaveOutcome::NoDelta,
     })
   }
 

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::Store;
-use crate::backend::{CheckpointWrite, Encoding, Footing, Look, Put, Seen, Series};
+use crate::backend::{BaseFingerprint, BaseRef, CheckpointWrite, Encoding, FileStamp, PutOutcome, Series};
 use crate::codec::delta::{self, Reference, Tip, most_work};
 use crate::codec::zstd::FrameError;
-use crate::store::create::{Attempt, Terms};
+use crate::store::create::{PutTerms, SaveOutcome};
 use crate::types::error::{Error, Result};
 use crate::types::fault_injection;
 use crate::types::id::{CheckpointId, SessionId};
@@ -29,13 +29,13 @@ const MAX_TEXTS: usize = 128;
 
 /// What the next deltas of a series stand on.
 #[derive(Debug)]
-struct Known {
+struct CachedBase {
   key: CheckpointId,
   tip: Tip,
   /// The bytes of the differences from this tip.
   since: AtomicU64,
   /// How the key looked when something was last stored on it.
-  seen: Mutex<Option<Look>>,
+  seen: Mutex<Option<FileStamp>>,
   /// Who made a key may add to it.
   is_ours: bool,
 }
@@ -48,8 +48,8 @@ enum Step {
   NewKey,
 }
 
-impl Known {
-  fn new(key: CheckpointId, tip: Tip, seen: Option<Look>, is_ours: bool) -> Arc<Self> {
+impl CachedBase {
+  fn new(key: CheckpointId, tip: Tip, seen: Option<FileStamp>, is_ours: bool) -> Arc<Self> {
     Arc::new(Self {
       key,
       tip,
@@ -59,13 +59,13 @@ impl Known {
     })
   }
 
-  fn seen(&self) -> Option<Seen> {
+  fn seen(&self) -> Option<BaseFingerprint> {
     let checksum = self.tip.way.checksum;
-    locked(&self.seen).map(|look| Seen { look, checksum })
+    locked(&self.seen).map(|look| BaseFingerprint { look, checksum })
   }
 
   /// Of those who look at the same time, the one who saw most is right: keys only become longer.
-  fn see(&self, look: Look) {
+  fn see(&self, look: FileStamp) {
     let mut seen = locked(&self.seen);
     if seen.is_none_or(|seen| seen.size <= look.size) {
       *seen = Some(look);
@@ -99,9 +99,9 @@ impl Known {
 #[derive(Debug, Default)]
 struct Row {
   /// What the next delta stands on.
-  next: Mutex<Option<Arc<Known>>>,
+  next: Mutex<Option<Arc<CachedBase>>>,
   /// What the last one that was read stands on, if it is something else.
-  read: Mutex<Option<Arc<Known>>>,
+  read: Mutex<Option<Arc<CachedBase>>>,
   /// Held by whoever makes a key or moves its tip.
   making: Mutex<()>,
   used_at: AtomicU64,
@@ -124,16 +124,16 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Row {
-  fn next(&self) -> Option<Arc<Known>> {
+  fn next(&self) -> Option<Arc<CachedBase>> {
     locked(&self.next).clone()
   }
 
   /// Whether deltas still stand on that.
-  fn is_at(&self, known: &Arc<Known>) -> bool {
+  fn is_at(&self, known: &Arc<CachedBase>) -> bool {
     locked(&self.next).as_ref().is_some_and(|next| Arc::ptr_eq(next, known))
   }
 
-  fn forget(&self, known: &Arc<Known>) {
+  fn forget(&self, known: &Arc<CachedBase>) {
     let mut next = locked(&self.next);
     if next.as_ref().is_some_and(|next| Arc::ptr_eq(next, known)) {
       *next = None;
@@ -141,7 +141,8 @@ impl Row {
   }
 
   fn bytes(&self) -> u64 {
-    let of = |known: &Mutex<Option<Arc<Known>>>| locked(known).as_ref().map_or(0, |known| known.tip.text.len() as u64);
+    let of =
+      |known: &Mutex<Option<Arc<CachedBase>>>| locked(known).as_ref().map_or(0, |known| known.tip.text.len() as u64);
     of(&self.next) + of(&self.read)
   }
 }
@@ -223,8 +224,8 @@ impl Store {
     id: &CheckpointId,
     text: &str,
     note: &str,
-    terms: Terms<'_>,
-  ) -> Result<Attempt> {
+    terms: PutTerms<'_>,
+  ) -> Result<SaveOutcome> {
     let row = self.deltas.row(series);
     let new = NewDelta {
       series,
@@ -239,7 +240,7 @@ impl Store {
         Some(known) => self.write_on(&new, &row, &known)?,
         None => self.write_on_new_key(&new, &row, None)?,
       };
-      if put != Put::KeyIsGone {
+      if put != PutOutcome::KeyIsGone {
         return self.attempt(series, id, Encoding::Delta, put);
       }
     }
@@ -254,7 +255,7 @@ impl Store {
   }
 
   /// What the next delta of a series stands on. The first time, that is what the newest one stands on that is there.
-  fn next_known(&self, series: &Series, row: &Row) -> Option<Arc<Known>> {
+  fn next_known(&self, series: &Series, row: &Row) -> Option<Arc<CachedBase>> {
     if let Some(known) = row.next() {
       return Some(known);
     }
@@ -276,14 +277,14 @@ impl Store {
       .ok()??;
     let reference = Reference::of(&bytes)?;
     let tip = self.read_key(series, &reference).ok()??;
-    let known = Known::new(reference.key, tip, None, false);
+    let known = CachedBase::new(reference.key, tip, None, false);
     *locked(&row.next) = Some(Arc::clone(&known));
     self.deltas.make_room();
     Some(known)
   }
 
   /// Stores a text as the difference from what is known.
-  fn write_on(&self, new: &NewDelta<'_>, row: &Row, known: &Arc<Known>) -> Result<Put> {
+  fn write_on(&self, new: &NewDelta<'_>, row: &Row, known: &Arc<CachedBase>) -> Result<PutOutcome> {
     let difference = delta::difference(new.text, &known.tip.text);
     let step = known.step(difference.len(), new.text.len(), self.options.max_read_bytes);
     if step == Step::NewKey {
@@ -296,7 +297,7 @@ impl Store {
       return self.move_tip(new, row, known, &difference);
     }
     let reference = known.tip.reference(&known.key, false);
-    let footing = Footing {
+    let footing = BaseRef {
       key: &known.key,
       known: known.tip.way.bytes,
       added: &[],
@@ -304,42 +305,42 @@ impl Store {
     };
     let put = self.put(new, &reference, footing, &difference)?;
     match &put {
-      Put::Stored { key: Some(key), .. } => known.see(*key),
-      Put::KeyIsGone => row.forget(known),
+      PutOutcome::Stored { key: Some(key), .. } => known.see(*key),
+      PutOutcome::KeyIsGone => row.forget(known),
       _ => {}
     }
     Ok(put)
   }
 
   /// The text becomes the tip of the key; the delta on it is no difference.
-  fn move_tip(&self, new: &NewDelta<'_>, row: &Row, known: &Arc<Known>, difference: &[u8]) -> Result<Put> {
+  fn move_tip(&self, new: &NewDelta<'_>, row: &Row, known: &Arc<CachedBase>, difference: &[u8]) -> Result<PutOutcome> {
     let tip = known.tip.next(new.text.to_vec(), difference);
     let reference = tip.reference(&known.key, true);
     // Should it fail, nobody knows what became of the key.
     row.forget(known);
-    let footing = Footing {
+    let footing = BaseRef {
       key: &known.key,
       known: known.tip.way.bytes,
       added: difference,
       seen: known.seen(),
     };
     let put = self.put(new, &reference, footing, &[])?;
-    if let Put::Stored { key, .. } = put {
-      *locked(&row.next) = Some(Known::new(known.key.clone(), tip, key, true));
+    if let PutOutcome::Stored { key, .. } = put {
+      *locked(&row.next) = Some(CachedBase::new(known.key.clone(), tip, key, true));
       self.deltas.make_room();
     }
     Ok(put)
   }
 
   /// Makes a key of the text, unless somebody else made another one than `old` meanwhile.
-  fn write_on_new_key(&self, new: &NewDelta<'_>, row: &Row, old: Option<&Arc<Known>>) -> Result<Put> {
+  fn write_on_new_key(&self, new: &NewDelta<'_>, row: &Row, old: Option<&Arc<CachedBase>>) -> Result<PutOutcome> {
     // The call that holds it may wait for a process that was stopped. A whole checkpoint needs no key.
     let Some(_making) = locked_within(&row.making, self.options.settings.timeout) else {
-      return Ok(Put::Unguarded);
+      return Ok(PutOutcome::Unguarded);
     };
     let now = row.next();
     if now.as_ref().map(Arc::as_ptr) != old.map(Arc::as_ptr) && now.is_some() {
-      return Ok(Put::KeyIsGone);
+      return Ok(PutOutcome::KeyIsGone);
     }
     let (tip, frame) = Tip::first(new.text.to_vec());
     let name = if fault_injection::is_enabled("key-reuse") {
@@ -348,21 +349,21 @@ impl Store {
       key_name()?
     };
     let reference = tip.reference(&name, true);
-    let footing = Footing {
+    let footing = BaseRef {
       key: &name,
       known: 0,
       added: &frame,
       seen: None,
     };
     let put = self.put(new, &reference, footing, &[])?;
-    if let Put::Stored { key, .. } = put {
-      *locked(&row.next) = Some(Known::new(name, tip, key, true));
+    if let PutOutcome::Stored { key, .. } = put {
+      *locked(&row.next) = Some(CachedBase::new(name, tip, key, true));
       self.deltas.make_room();
     }
     Ok(put)
   }
 
-  fn put(&self, new: &NewDelta<'_>, reference: &Reference, footing: Footing<'_>, frame: &[u8]) -> Result<Put> {
+  fn put(&self, new: &NewDelta<'_>, reference: &Reference, footing: BaseRef<'_>, frame: &[u8]) -> Result<PutOutcome> {
     let content = delta::compose(reference, new.note, frame);
     let put = CheckpointWrite {
       encoding: Encoding::Delta,
@@ -412,7 +413,7 @@ impl Store {
         Ok(Some(tip)) => tip,
         missing_or_damaged => return self.without_key(series, id, &reference, path, missing_or_damaged.err()),
       };
-      let known = Known::new(reference.key.clone(), tip, None, false);
+      let known = CachedBase::new(reference.key.clone(), tip, None, false);
       *locked(&row.read) = Some(Arc::clone(&known));
       self.deltas.make_room();
       known
@@ -483,7 +484,7 @@ struct NewDelta<'a> {
   text: &'a [u8],
   /// What a list shows of it.
   note: &'a str,
-  terms: Terms<'a>,
+  terms: PutTerms<'a>,
 }
 
 fn try_locked(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
@@ -523,8 +524,8 @@ mod tests {
     }
   }
 
-  fn known(is_ours: bool) -> Arc<Known> {
-    Known::new(id(), tip(10, (1000, 4000)), None, is_ours)
+  fn known(is_ours: bool) -> Arc<CachedBase> {
+    CachedBase::new(id(), tip(10, (1000, 4000)), None, is_ours)
   }
 
   #[test]
@@ -566,7 +567,7 @@ mod tests {
     let of = |change: fn(&mut Tip), limit| {
       let mut tip = tip(10, (1000, 4000));
       change(&mut tip);
-      let known = Known::new(id(), tip, None, true);
+      let known = CachedBase::new(id(), tip, None, true);
       known.step(100, 4000, limit);
       known.step(100, 4000, limit)
     };
@@ -582,7 +583,7 @@ mod tests {
   #[test]
   fn the_longest_look_at_a_key_is_the_one_that_counts() {
     let known = known(false);
-    let look = |size, modified| Look { size, modified };
+    let look = |size, modified| FileStamp { size, modified };
     assert!(known.seen().is_none());
     for (seen, then) in [
       (look(10, 1), look(10, 1)),
@@ -610,7 +611,7 @@ mod tests {
   fn kept(limit: u64, lengths: &[usize]) -> Vec<usize> {
     let deltas = Deltas::new(limit);
     for (number, length) in lengths.iter().enumerate() {
-      let known = Known::new(id(), tip(*length, (1, 1)), None, true);
+      let known = CachedBase::new(id(), tip(*length, (1, 1)), None, true);
       *locked(&deltas.row(&series(number)).next) = Some(known);
     }
     deltas.make_room();
@@ -641,10 +642,10 @@ mod tests {
   fn a_row_that_is_used_again_stays_longer_and_what_was_read_counts_too() {
     let deltas = Deltas::new(400);
     for number in 0..4 {
-      *locked(&deltas.row(&series(number)).next) = Some(Known::new(id(), tip(100, (1, 1)), None, true));
+      *locked(&deltas.row(&series(number)).next) = Some(CachedBase::new(id(), tip(100, (1, 1)), None, true));
     }
     let first = deltas.row(&series(0));
-    *locked(&first.read) = Some(Known::new(id(), tip(100, (1, 1)), None, false));
+    *locked(&first.read) = Some(CachedBase::new(id(), tip(100, (1, 1)), None, false));
     assert_eq!(first.bytes(), 200);
     deltas.make_room();
     let rows = locked(&deltas.rows);
@@ -659,11 +660,11 @@ mod tests {
     thread::scope(|scope| {
       scope.spawn(|| {
         for length in (0..2000).cycle().take(20_000) {
-          *locked(&row.next) = Some(Known::new(id(), tip(length, (1, 1)), None, true));
+          *locked(&row.next) = Some(CachedBase::new(id(), tip(length, (1, 1)), None, true));
         }
       });
       for number in 0..2000 {
-        *locked(&deltas.row(&series(number % 50)).next) = Some(Known::new(id(), tip(100, (1, 1)), None, true));
+        *locked(&deltas.row(&series(number % 50)).next) = Some(CachedBase::new(id(), tip(100, (1, 1)), None, true));
         deltas.make_room();
       }
     });

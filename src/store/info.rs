@@ -5,7 +5,7 @@ use std::slice;
 
 use super::labels::Labels;
 use super::{Damaged, Store, StoredCheckpoint};
-use crate::backend::{CheckpointEntry, Encoding, Item, Page, Peeked, Series};
+use crate::backend::{CheckpointEntry, Encoding, Item, Page, PeekResult, Series};
 use crate::checkpoint::document::{Kind, LABEL};
 use crate::checkpoint::summary::{HEAD_BYTES, Info, TAIL_BYTES};
 use crate::codec::gzip;
@@ -108,14 +108,14 @@ pub struct Iteration {
 
 /// What a walk finds where a checkpoint was listed.
 enum Met {
-  Wanted(Box<Result<StoredCheckpoint, Damaged>>),
+  RetentionScope(Box<Result<StoredCheckpoint, Damaged>>),
   Unwanted,
   /// It is gone.
   Nobody,
 }
 
 /// What a list shows of a checkpoint, and the bytes that it takes up; `None` if it is not there.
-pub(super) type Found = Result<Option<(Info, u64)>>;
+pub(super) type InfoResult = Result<Option<(Info, u64)>>;
 
 impl Store {
   pub fn list_info(&self, request: &InfoRequest) -> Result<InfoPage> {
@@ -168,7 +168,7 @@ impl Store {
   pub fn next_of(&self, iteration: &mut Iteration) -> Option<Result<StoredCheckpoint, Damaged>> {
     while let Some(entry) = iteration.waiting.pop_front() {
       match self.meet(iteration, &entry) {
-        Met::Wanted(read) => {
+        Met::RetentionScope(read) => {
           iteration.has_met_one = true;
           return Some(*read);
         }
@@ -195,11 +195,11 @@ impl Store {
           }
         }
         Ok(None) => return Met::Nobody,
-        Err(error) => return Met::Wanted(Box::new(Err(self.damaged(&iteration.series, entry, error)))),
+        Err(error) => return Met::RetentionScope(Box::new(Err(self.damaged(&iteration.series, entry, error)))),
       }
     }
     match self.read_entry(&iteration.series, entry) {
-      Some(read) => Met::Wanted(Box::new(read)),
+      Some(read) => Met::RetentionScope(Box::new(read)),
       None => Met::Nobody,
     }
   }
@@ -222,7 +222,7 @@ impl Store {
     Ok((rows, damaged))
   }
 
-  pub(super) fn infos(&self, series: &Series, entries: &[CheckpointEntry]) -> Result<Vec<Found>> {
+  pub(super) fn infos(&self, series: &Series, entries: &[CheckpointEntry]) -> Result<Vec<InfoResult>> {
     let peeked = self.backend.peek(series, entries, HEAD_BYTES, TAIL_BYTES)?;
     let found = entries.iter().zip(peeked).map(|(entry, peeked)| {
       let found = self.info(series, entry, peeked)?;
@@ -245,7 +245,7 @@ impl Store {
     Ok(found.collect())
   }
 
-  pub(super) fn info(&self, series: &Series, entry: &CheckpointEntry, peeked: Peeked) -> Found {
+  pub(super) fn info(&self, series: &Series, entry: &CheckpointEntry, peeked: PeekResult) -> InfoResult {
     let Some(peek) = peeked? else {
       return Ok(None);
     };

@@ -6,7 +6,7 @@ use std::io;
 use super::info::Row;
 use super::recover::is_about_us;
 use super::{Store, StoredCheckpoint, into_text, laid_out};
-use crate::backend::{CheckpointEntry, Document, Item, LabelsUpdate, Read, Series};
+use crate::backend::{CheckpointEntry, Document, Item, LabelsUpdate, ReadResult, Series};
 use crate::checkpoint::document::LABEL;
 use crate::checkpoint::summary::Info;
 use crate::json::edit::{ObjectWriter, escaped};
@@ -113,7 +113,7 @@ impl Store {
   pub(super) fn labels_of_each(&self, sessions: &[SessionId]) -> Result<Vec<Labels>> {
     let limit = self.options.max_read_bytes;
     let documents = self.backend.read_each(sessions, Document::Labels, limit)?;
-    let labels = |(session, bytes): (&SessionId, Read)| {
+    let labels = |(session, bytes): (&SessionId, ReadResult)| {
       let path = || self.backend.name_of(session, Item::LABELS);
       let labels = bytes.ok().flatten().map(|bytes| parse(bytes, &path()));
       labels.and_then(Result::ok).unwrap_or_default()

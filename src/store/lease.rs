@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::{mem, slice};
 
 use super::{Store, Summary};
-use crate::backend::{Acquired, Claim, Document, Lease, Read, refusal};
+use crate::backend::{Acquired, Claim, Document, Lease, ReadResult, refusal};
 use crate::types::error::{Code, LostLease, Result};
 use crate::types::id::SessionId;
 
@@ -110,7 +110,7 @@ impl Store {
   fn are_wanted(&self, sessions: &[SessionId], statuses: &[String]) -> Result<Vec<bool>> {
     let limit = self.options.max_read_bytes;
     let documents = self.backend.read_each(sessions, Document::Session, limit)?;
-    let is_wanted = |document: Read| {
+    let is_wanted = |document: ReadResult| {
       let text = document.ok().flatten().and_then(|bytes| String::from_utf8(bytes).ok());
       let summary = text.as_deref().and_then(Summary::of);
       summary.is_some_and(|summary| {

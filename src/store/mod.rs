@@ -50,7 +50,7 @@ pub use recover::{PassedOver, RecoverOutcome, RecoverRequest, Recovery};
 pub use restore::{Respelling, RestoreOutcome, RestoreRequest, Restored};
 pub use retention::Retention;
 pub use retention::prune::{PruneFailure, PruneRequest, Pruned, PrunedCheckpoint};
-pub use session::{SavedSession, Seen, revision};
+pub use session::{ExpectedRevision, SavedSession, revision};
 pub use verify::{FileReport, SessionReport, Spelling, check_length};
 
 use delta::Deltas;

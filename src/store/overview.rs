@@ -7,7 +7,7 @@ use std::thread;
 
 use super::info::{BATCH, Filter, InfoPage, Row};
 use super::{Damaged, Store, into_text};
-use crate::backend::{CheckpointEntry, Document, Lease, Peeked, Read, Series, Usage};
+use crate::backend::{CheckpointEntry, Document, Lease, PeekResult, ReadResult, Series, Usage};
 use crate::checkpoint::summary::{HEAD_BYTES, TAIL_BYTES};
 use crate::json::edit::{ObjectWriter, quoted, text_literal};
 use crate::json::scan::{Member, find, members};
@@ -76,7 +76,7 @@ impl Store {
         Err(error) => (self.counted(session).unwrap_or_default(), Some(error)),
       };
       if unmeasured.is_some() || !matches!(document, Ok(None)) || usage.checkpoints + usage.agent_checkpoints > 0 {
-        glances.push(Glance {
+        glances.push(SessionSnapshot {
           session,
           document,
           usage,
@@ -97,7 +97,7 @@ impl Store {
     Ok(lines.collect())
   }
 
-  fn session_line(&self, glance: Glance<'_>, newest: Peeked, lease: Option<&String>) -> String {
+  fn session_line(&self, glance: SessionSnapshot<'_>, newest: PeekResult, lease: Option<&String>) -> String {
     let (session, usage) = (glance.session, glance.usage);
     let path = self.session_path(session);
     let mut out = ObjectWriter::with_capacity(512);
@@ -150,7 +150,7 @@ impl Store {
     for (chunk, sessions) in ids.chunks(SESSIONS_AT_ONCE).enumerate() {
       for (at, entries) in self.backend.checkpoints_each(sessions)?.into_iter().enumerate() {
         let of = chunk * SESSIONS_AT_ONCE + at;
-        all.extend(entries.into_iter().map(|entry| Found { of, entry }));
+        all.extend(entries.into_iter().map(|entry| ListedCheckpoint { of, entry }));
       }
     }
     let sessions: Vec<Series> = ids.into_iter().map(Series::from).collect();
@@ -172,7 +172,7 @@ impl Store {
     };
     let limit = if request.limit == 0 { usize::MAX } else { request.limit };
     let mut waiting = &all[start..];
-    let mut page = Page::default();
+    let mut page = MatchesPage::default();
     while page.lines.len() < limit && !waiting.is_empty() {
       let (batch, rest) = waiting.split_at(waiting.len().min(limit - page.lines.len()).min(BATCH));
       waiting = rest;
@@ -189,7 +189,13 @@ impl Store {
   }
 
   /// Reads what a list shows of these checkpoints: the labels of all their sessions, and then all their ends.
-  fn look_at(&self, sessions: &[Series], batch: &[Found], filter: &Filter, page: &mut Page) -> Result<()> {
+  fn look_at(
+    &self,
+    sessions: &[Series],
+    batch: &[ListedCheckpoint],
+    filter: &Filter,
+    page: &mut MatchesPage,
+  ) -> Result<()> {
     let ids: BTreeMap<usize, SessionId> = batch
       .iter()
       .map(|found| (found.of, sessions[found.of].session.clone()))
@@ -225,27 +231,27 @@ impl Store {
 }
 
 /// What a line about a session is made of.
-struct Glance<'a> {
+struct SessionSnapshot<'a> {
   session: &'a SessionId,
-  document: Read,
+  document: ReadResult,
   usage: Usage,
   /// Why its bytes could not be counted.
   unmeasured: Option<Error>,
 }
 
 /// A checkpoint, and which session has it.
-struct Found {
+struct ListedCheckpoint {
   of: usize,
   entry: CheckpointEntry,
 }
 
 #[derive(Default)]
-struct Page {
+struct MatchesPage {
   lines: Vec<String>,
   damaged: Vec<Damaged>,
 }
 
-fn cursor(sessions: &[Series], found: &Found) -> String {
+fn cursor(sessions: &[Series], found: &ListedCheckpoint) -> String {
   let series = &sessions[found.of];
   let name = series.item_of(&found.entry).file_name();
   format!("{}/{}/{name}", found.entry.made_at, series.session)

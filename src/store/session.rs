@@ -13,7 +13,7 @@ use crate::types::id::SessionId;
 
 /// The revision that a caller has last seen; `None` if there was no session yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen(pub Option<String>);
+pub struct ExpectedRevision(pub Option<String>);
 
 /// What saving a session tells.
 #[derive(Debug)]
@@ -35,7 +35,12 @@ impl Store {
   }
 
   /// `document` is compact JSON. If it is to take the place of what the caller has seen, nothing else is replaced.
-  pub fn save_session(&self, session: &SessionId, document: &str, seen: Option<&Seen>) -> Result<SavedSession> {
+  pub fn save_session(
+    &self,
+    session: &SessionId,
+    document: &str,
+    seen: Option<&ExpectedRevision>,
+  ) -> Result<SavedSession> {
     require_object("session", document)?;
     let bytes = laid_out(document)?;
     let revision = revision(&bytes);

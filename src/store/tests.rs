@@ -272,7 +272,7 @@ fn documents_and_results_that_no_engine_could_read_back_are_refused() {
   let store = opened(10);
   let long = format!("{{\"id\":\"s\",\"text\":\"{}\"}}", "x".repeat(MAX_TEXT_UNITS));
   let task = crate::types::id::TaskId::parse("t").unwrap();
-  let seen = Seen(None);
+  let seen = ExpectedRevision(None);
   for refused in [
     store.save_session(&session(), &long, None).map(drop),
     store.save_session(&session(), &long, Some(&seen)).map(drop),

@@ -127,7 +127,7 @@ impl Error {
       current: Some(Current(current)),
       ..Self::new(
         Code::Conflict,
-        format!("{what} is not what it was: {now}. Look at it and decide again"),
+        format!("{what} is not what it was: {now}. FileStamp at it and decide again"),
       )
     }
   }

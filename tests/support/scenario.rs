@@ -11,8 +11,8 @@ use waymark::checkpoint::compose::Parts;
 use waymark::checkpoint::reset::Resets;
 use waymark::json::layout::compact;
 use waymark::store::{
-  Archive, CreateOptions, Expiry, ForkRequest, Label, LabelRequest, Loaded, OpenStore, PruneRequest, RecoverOutcome,
-  RecoverRequest, RestoreRequest, Retention, Seen, Spelling, Store, revision,
+  Archive, CreateOptions, ExpectedRevision, Expiry, ForkRequest, Label, LabelRequest, Loaded, OpenStore, PruneRequest,
+  RecoverOutcome, RecoverRequest, RestoreRequest, Retention, Spelling, Store, revision,
 };
 use waymark::types::id::{AgentId, CheckpointId, SessionId, TaskId};
 use waymark::types::progress::Control;
@@ -238,7 +238,7 @@ fn checkpoint(store: &Store, encoding: Encoding) -> Result<CheckpointId, Error> 
 /// Over what was seen.
 fn save_seen(store: &Store) -> Result<(), Error> {
   let seen = store.load_session(&session(), 0)?;
-  let seen = Seen(seen.map(|seen| revision(seen.text.as_bytes())));
+  let seen = ExpectedRevision(seen.map(|seen| revision(seen.text.as_bytes())));
   store.save_session(&session(), &document("new"), Some(&seen)).map(drop)
 }
 

@@ -4,8 +4,8 @@ use std::thread;
 
 use super::{Factory, checkpoint, opened, session};
 use crate::backend::{
-  CheckpointEntry, CheckpointWrite, Encoding, Footing, Item, LabelsUpdate, Newest, Parent, Peek, Precondition, Put,
-  Series, Usage, Wanted,
+  BaseRef, CheckpointEntry, CheckpointWrite, Encoding, Item, LabelsUpdate, Newest, Parent, Peek, Precondition,
+  PutOutcome, RetentionScope, Series, Usage,
 };
 use crate::codec::delta::{self, Reference};
 use crate::types::id::{AgentId, CheckpointId};
@@ -65,11 +65,14 @@ pub fn checkpoints_are_listed_newest_first(new_backend: Factory<'_>) {
   );
   assert_eq!(listed.len(), 5);
   for keep in [0, 1, 4, 5, 9, usize::MAX] {
-    let surplus = backend.surplus(&(&s).into(), Wanted::Beyond(keep)).unwrap();
+    let surplus = backend.surplus(&(&s).into(), RetentionScope::Beyond(keep)).unwrap();
     assert_eq!(surplus.newest.as_ref(), listed.first());
     assert_eq!(surplus.entries, listed[keep.min(5)..], "{keep}");
   }
-  assert_eq!(backend.surplus(&(&s).into(), Wanted::All).unwrap().entries, listed);
+  assert_eq!(
+    backend.surplus(&(&s).into(), RetentionScope::All).unwrap().entries,
+    listed
+  );
   assert!(
     listed
       .iter()
@@ -122,7 +125,7 @@ pub fn agents_have_rows_of_their_own(new_backend: Factory<'_>) {
     ),
     (1, 2)
   );
-  let surplus = backend.surplus(&series[0], Wanted::Beyond(0)).unwrap();
+  let surplus = backend.surplus(&series[0], RetentionScope::Beyond(0)).unwrap();
   assert_eq!(surplus.entries.len(), 1);
   assert!(backend.remove(&s, series[0].item_of(&surplus.entries[0])).unwrap());
   assert!(!backend.remove(&s, series[0].item_of(&surplus.entries[0])).unwrap());
@@ -154,7 +157,7 @@ pub fn a_pinned_checkpoint_is_not_retired_and_not_counted(new_backend: Factory<'
     backend.write(&s, series.item(id, Encoding::Json), b"{}").unwrap();
   }
   let surplus = |keep| {
-    let entries = backend.surplus(&series, Wanted::Beyond(keep)).unwrap().entries;
+    let entries = backend.surplus(&series, RetentionScope::Beyond(keep)).unwrap().entries;
     entries.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>()
   };
   assert_eq!(surplus(2), [ids[1].clone(), ids[0].clone()]);
@@ -164,7 +167,7 @@ pub fn a_pinned_checkpoint_is_not_retired_and_not_counted(new_backend: Factory<'
   }
   assert_eq!(surplus(2), [ids[1].clone()]);
   assert_eq!(surplus(0).len(), 3);
-  assert_eq!(backend.surplus(&series, Wanted::All).unwrap().entries.len(), 4);
+  assert_eq!(backend.surplus(&series, RetentionScope::All).unwrap().entries.len(), 4);
   let pinned = backend.checkpoints(&series).unwrap().pop().unwrap();
   assert!(pinned.is_pinned && pinned.id == ids[0]);
   assert!(!backend.retire(&series, &pinned, None).unwrap());
@@ -205,7 +208,7 @@ pub fn a_delta_needs_its_key_and_the_key_goes_with_the_last_one(new_backend: Fac
       delta::compose(&reference, "{}", b"")
     };
     let write = |id: &CheckpointId, key: &CheckpointId, known, added| {
-      let footing = Footing {
+      let footing = BaseRef {
         key,
         known,
         added,
@@ -220,8 +223,8 @@ pub fn a_delta_needs_its_key_and_the_key_goes_with_the_last_one(new_backend: Fac
         labels: None,
       };
       match backend.write_checkpoint(&series, id, write).unwrap() {
-        Put::Stored { size, .. } => Some(size),
-        Put::KeyIsGone => None,
+        PutOutcome::Stored { size, .. } => Some(size),
+        PutOutcome::KeyIsGone => None,
         other => unreachable!("there are locks here, and no conditions: {other:?}"),
       }
     };
@@ -303,8 +306,8 @@ pub fn a_checkpoint_comes_after_the_one_that_was_expected_or_not_at_all(new_back
   };
   let after = |id: &str| newest(Parent::Checkpoint(checkpoint(id)), &[]);
   let first = newest(Parent::Missing, &[]);
-  let stored = Put::Stored { size: 7, key: None };
-  assert_eq!(put("cp-1-000000", &after("cp-0-000000")), Put::Conflict(None));
+  let stored = PutOutcome::Stored { size: 7, key: None };
+  assert_eq!(put("cp-1-000000", &after("cp-0-000000")), PutOutcome::Conflict(None));
   assert!(
     backend.places().unwrap().is_empty(),
     "a write that is refused creates no session"
@@ -312,12 +315,12 @@ pub fn a_checkpoint_comes_after_the_one_that_was_expected_or_not_at_all(new_back
   assert_eq!(put("cp-1-000000", &first), stored);
   assert_eq!(
     put("cp-2-000000", &first),
-    Put::Conflict(Some(checkpoint("cp-1-000000")))
+    PutOutcome::Conflict(Some(checkpoint("cp-1-000000")))
   );
   assert_eq!(put("cp-2-000000", &after("cp-1-000000")), stored);
   assert_eq!(put("cp-3-000000", &Precondition::None), stored);
   let third = Some(checkpoint("cp-3-000000"));
-  assert_eq!(put("cp-4-000000", &after("cp-2-000000")), Put::Conflict(third));
+  assert_eq!(put("cp-4-000000", &after("cp-2-000000")), PutOutcome::Conflict(third));
   assert_eq!(backend.checkpoints(&series).unwrap().len(), 3);
   // Of many writers that have seen the same parent, one succeeds.
   let (put, after) = (&put, &after);
@@ -326,7 +329,7 @@ pub fn a_checkpoint_comes_after_the_one_that_was_expected_or_not_at_all(new_back
       .map(|number| scope.spawn(move || put(&format!("cp-5-00000{number}"), &after("cp-3-000000"))))
       .collect();
     let outcomes = writers.into_iter().map(|writer| writer.join().unwrap());
-    outcomes.filter(|put| matches!(put, Put::Stored { .. })).count()
+    outcomes.filter(|put| matches!(put, PutOutcome::Stored { .. })).count()
   });
   assert_eq!(winners, 1);
 }
@@ -338,8 +341,8 @@ pub fn a_new_checkpoint_is_newer_than_those_of_other_writers(new_backend: Factor
       let write = write_if(precondition);
       backend.write_checkpoint(&series, &checkpoint(id), write).unwrap()
     };
-    let is_behind = |put: Put, id: &str| matches!(put, Put::Behind(newer) if newer.id == checkpoint(id));
-    let stored = Put::Stored { size: 7, key: None };
+    let is_behind = |put: PutOutcome, id: &str| matches!(put, PutOutcome::Behind(newer) if newer.id == checkpoint(id));
+    let stored = PutOutcome::Stored { size: 7, key: None };
     assert_eq!(put("cp-5-000000", &newest(Parent::Any, &[])), stored);
     for id in ["cp-4-zzzzzz", "cp-1-000000"] {
       assert!(is_behind(put(id, &newest(Parent::Any, &[])), "cp-5-000000"), "{id}");
@@ -407,7 +410,7 @@ pub fn of_two_writers_that_choose_the_same_id_one_stores_it(new_backend: Factory
     });
     let stored: Vec<_> = puts
       .iter()
-      .filter(|(_, put)| matches!(put, Put::Stored { .. }))
+      .filter(|(_, put)| matches!(put, PutOutcome::Stored { .. }))
       .map(|(encoding, _)| *encoding)
       .collect();
     let [stored] = stored[..] else {
@@ -434,7 +437,7 @@ pub fn a_checkpoint_is_stored_in_one_encoding(new_backend: Factory<'_>) {
     };
     let [older, newer] = &ids;
     let missing = put(older, Encoding::Zstd, &Precondition::Exists);
-    assert_eq!(missing, Put::Missing);
+    assert_eq!(missing, PutOutcome::Missing);
     assert!(backend.checkpoints(&series).unwrap().is_empty());
     assert_eq!(backend.find(&series, older).unwrap(), None);
     for id in &ids {
@@ -448,7 +451,10 @@ pub fn a_checkpoint_is_stored_in_one_encoding(new_backend: Factory<'_>) {
       (Precondition::Exists, Encoding::Json),
     ] {
       let size = encoding.name().len() as u64;
-      assert_eq!(put(older, encoding, &precondition), Put::Stored { size, key: None });
+      assert_eq!(
+        put(older, encoding, &precondition),
+        PutOutcome::Stored { size, key: None }
+      );
       let found = backend.find(&series, older).unwrap().unwrap();
       assert_eq!((found.encoding, found.is_pinned), (encoding, true), "the pin stays");
       let listed: Vec<_> = backend.checkpoints(&series).unwrap();

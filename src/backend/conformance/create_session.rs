@@ -3,7 +3,7 @@
 use std::thread;
 
 use super::{Factory, checkpoint, opened, session};
-use crate::backend::{Arrival, Content, Document, Encoding, Item, Receive, Series, supply_of};
+use crate::backend::{Content, Document, Encoding, Item, ItemSink, NewItem, Series, supply_of};
 use crate::types::error::{Code, Error};
 use crate::types::id::{AgentId, TaskId};
 
@@ -66,24 +66,24 @@ pub fn what_a_session_is_founded_with_has_its_place(new_backend: Factory<'_>) {
   backend.initialize().unwrap();
   let (s, a, task) = (session("s"), AgentId::parse("a").unwrap(), TaskId::parse("t").unwrap());
   let (old, young, own) = (checkpoint("old"), checkpoint("young"), checkpoint("cp-1-000000"));
-  let arrival = |item| Arrival {
+  let arrival = |item| NewItem {
     item,
     content: &b"bytes",
     is_pinned: false,
     made_at: None,
   };
-  let mut supply = |receive: &mut Receive<'_>| {
+  let mut supply = |receive: &mut ItemSink<'_>| {
     // In no order: what comes first is not older for it.
-    receive(Arrival {
+    receive(NewItem {
       made_at: Some(9_000),
       ..arrival(Item::Checkpoint(None, &young, Encoding::Gzip))
     })?;
-    receive(Arrival {
+    receive(NewItem {
       made_at: Some(4_000),
       is_pinned: true,
       ..arrival(Item::Checkpoint(None, &old, Encoding::Json))
     })?;
-    receive(Arrival {
+    receive(NewItem {
       is_pinned: true,
       ..arrival(Item::Checkpoint(Some(&a), &own, Encoding::Json))
     })?;
@@ -91,7 +91,7 @@ pub fn what_a_session_is_founded_with_has_its_place(new_backend: Factory<'_>) {
     receive(arrival(Item::TaskResult(&task)))?;
     receive(arrival(Item::LABELS))?;
     for (back, content) in [(2, b"2"), (0, b"0"), (1, b"1")] {
-      receive(Arrival {
+      receive(NewItem {
         content,
         ..arrival(Item::version(Document::Session, back))
       })?;

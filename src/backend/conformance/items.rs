@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::{Factory, checkpoint, opened, session};
-use crate::backend::{Change, Document, Encoding, Item, Surplus, Usage, Wanted};
+use crate::backend::{Change, Document, Encoding, Item, RetentionList, RetentionScope, Usage};
 use crate::types::error::{Code, Error};
 use crate::types::id::TaskId;
 
@@ -21,8 +21,8 @@ pub fn what_is_missing_is_none_and_no_error(new_backend: Factory<'_>) {
   );
   assert!(backend.checkpoints(&(&s).into()).unwrap().is_empty());
   assert_eq!(
-    backend.surplus(&(&s).into(), Wanted::Beyond(0)).unwrap(),
-    Surplus::default()
+    backend.surplus(&(&s).into(), RetentionScope::Beyond(0)).unwrap(),
+    RetentionList::default()
   );
   assert!(backend.sessions_with_checkpoint(&id).unwrap().is_empty());
   assert_eq!(backend.usage(&s).unwrap(), Usage::default());

@@ -5,20 +5,21 @@ use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
-use super::create_session::Founded;
+use super::create_session::CreateOutcome;
 use super::disk::{Directory, Disk, Kind};
 use super::durable::{Temporary, absent_is_fine, sync_names};
 use super::leases::Decision;
 use super::listing_cache::Held;
 use super::walk::{remove_tree, tree_size};
 use super::{
-  FileBackend, Happened, Place, below, contents, create_session, directories, each_once, encodings_of, exists,
+  FileBackend, NameChange, SessionPath, below, contents, create_session, directories, each_once, encodings_of, exists,
   is_absence, keys, listing_cache, modified, pin_of, tombstones, two_file_commit, unpin, versions,
 };
 use crate::backend::item::{AGENTS, CHECKPOINTS, RESULTS};
 use crate::backend::{
   Acquired, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Condition, Content, DeletedSession, Document,
-  Encoding, Fences, IsLabelled, Item, LabelsChange, Lease, Peeked, Put, Series, Supply, Surplus, Usage, Wanted,
+  Encoding, Fences, IsLabelled, Item, ItemSource, LabelsChange, Lease, PeekResult, PutOutcome, RetentionList,
+  RetentionScope, Series, Usage,
 };
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -138,14 +139,15 @@ impl<D: Disk> Backend for FileBackend<D> {
     Ok(Some(DeletedSession { left }))
   }
 
-  fn found(&self, session: &SessionId, supply: &mut Supply<'_>) -> Result<bool> {
+  fn found(&self, session: &SessionId, supply: &mut ItemSource<'_>) -> Result<bool> {
     let path = self.shown(&[session.as_str()]);
     let durability = self.settings.durability;
     self.look_at_lease(session)?;
     self.in_directory(&[], |base| {
-      let Founded::Made(newest) = create_session::found(base, session.as_str(), &path, supply, durability, || {
-        self.fence(session)
-      })?
+      let CreateOutcome::Made(newest) =
+        create_session::found(base, session.as_str(), &path, supply, durability, || {
+          self.fence(session)
+        })?
       else {
         return Ok(false);
       };
@@ -171,7 +173,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     }
     let path = self.path(session, item);
     let fail = |error| Error::io("write", &path, error);
-    let place = Place::of(session, item);
+    let place = SessionPath::of(session, item);
     let durability = self.settings.durability;
     self.look_at_lease(session)?;
     self.in_directory(&place.directory, |directory| {
@@ -191,7 +193,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     })
   }
 
-  fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<Put> {
+  fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<PutOutcome> {
     self.put_checkpoint(series, id, new)
   }
 
@@ -268,7 +270,7 @@ impl<D: Disk> Backend for FileBackend<D> {
 
   fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>> {
     let path = self.path(session, item);
-    let place = Place::of(session, item);
+    let place = SessionPath::of(session, item);
     let Some(directory) = self.open(&place.directory)? else {
       return Ok(None);
     };
@@ -282,7 +284,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     }
   }
 
-  fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<Peeked>> {
+  fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<PeekResult>> {
     let Some(directory) = self.open(&below(&series.session, series.folders()))? else {
       return Ok(entries.iter().map(|_| Ok(None)).collect());
     };
@@ -407,7 +409,7 @@ impl<D: Disk> Backend for FileBackend<D> {
 
   fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: Option<&[u8]>) -> Result<Option<String>> {
     let (session, item) = (&series.session, series.item_of(entry));
-    let place = Place::of(session, item);
+    let place = SessionPath::of(session, item);
     let path = self.path(session, item);
     let fail = |error| Error::io("move aside", &path, error);
     let Some(from) = self.open(&place.directory)? else {
@@ -430,16 +432,16 @@ impl<D: Disk> Backend for FileBackend<D> {
           (Err(error), _) => return Err(error),
         };
         if !is_same {
-          return Ok(Happened::Nothing);
+          return Ok(NameChange::Nothing);
         }
         let _fence = self.fence(session)?;
         self.let_go(session, item, &from)?;
         match from.rename(&place.name, damaged, &name) {
-          Err(error) if is_absence(&error) && from.stat(&place.name).is_err() => Ok(Happened::Nothing),
+          Err(error) if is_absence(&error) && from.stat(&place.name).is_err() => Ok(NameChange::Nothing),
           moved => {
             moved.map_err(fail)?;
             unpin(&from, item);
-            Ok(Happened::Went)
+            Ok(NameChange::Went)
           }
         }
       })?;
@@ -447,7 +449,7 @@ impl<D: Disk> Backend for FileBackend<D> {
       sync_names(&from, &path, self.settings.durability)?;
       Ok(moved)
     })?;
-    Ok((moved == Happened::Went).then(|| self.shown(&directory).join(name).to_string_lossy().into_owned()))
+    Ok((moved == NameChange::Went).then(|| self.shown(&directory).join(name).to_string_lossy().into_owned()))
   }
 
   fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>> {
@@ -483,9 +485,9 @@ impl<D: Disk> Backend for FileBackend<D> {
     })
   }
 
-  fn surplus(&self, series: &Series, wanted: Wanted) -> Result<Surplus> {
+  fn surplus(&self, series: &Series, wanted: RetentionScope) -> Result<RetentionList> {
     let Some(directory) = self.open(&below(&series.session, series.folders()))? else {
-      return Ok(Surplus::default());
+      return Ok(RetentionList::default());
     };
     let session = &series.session;
     self.names.surplus(
@@ -513,7 +515,7 @@ impl<D: Disk> Backend for FileBackend<D> {
     if let (Some(newest), None) = (newest, &series.agent) {
       self.latest.doubt(&series.session);
       self.latest.made(&series.session, newest);
-      self.surplus(series, Wanted::Beyond(usize::MAX))?;
+      self.surplus(series, RetentionScope::Beyond(usize::MAX))?;
     }
     Ok(())
   }

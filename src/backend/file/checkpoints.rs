@@ -6,10 +6,12 @@ use std::time::{Duration, SystemTime};
 use super::disk::{Directory, Disk};
 use super::durable::{Temporary, sync_names};
 use super::listing_cache::{Held, LONGEST_WAIT};
-use super::{FileBackend, Happened, Place, contents, directories, encodings_of, keys, modified, two_file_commit};
+use super::{
+  FileBackend, NameChange, SessionPath, contents, directories, encodings_of, keys, modified, two_file_commit,
+};
 use crate::backend::{
-  CheckpointEntry, CheckpointWrite, Content, Durability, Encoding, Footing, Item, KeyMerge, Look, NewLabels, Newest,
-  Parent, Precondition, Put, Series, time_in_id,
+  BaseRef, CheckpointEntry, CheckpointWrite, Content, Durability, Encoding, FileStamp, Item, KeyMerge, NewLabels,
+  Newest, Parent, Precondition, PutOutcome, Series, time_in_id,
 };
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::{CheckpointId, SessionId};
@@ -18,11 +20,16 @@ use crate::types::id::{CheckpointId, SessionId};
 type LockedDirectory<D> = (D, Option<<D as Directory>::Lock>);
 
 impl<D: Disk> FileBackend<D> {
-  pub(super) fn put_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<Put> {
+  pub(super) fn put_checkpoint(
+    &self,
+    series: &Series,
+    id: &CheckpointId,
+    new: CheckpointWrite<'_>,
+  ) -> Result<PutOutcome> {
     let session = &series.session;
     let item = series.item(id, new.encoding);
     let path = self.path(session, item);
-    let place = Place::of(session, item);
+    let place = SessionPath::of(session, item);
     let key = new.footing.map(|footing| {
       let key = series.key(footing.key);
       (key.file_name(), self.path(session, key), footing)
@@ -44,12 +51,12 @@ impl<D: Disk> FileBackend<D> {
         if footing.known == 0 {
           new_key = Some(Temporary::write(directory, name, &footing.added, durability).map_err(fail_at_key)?);
         } else if !keys::add(directory, name, *footing, durability).map_err(fail_at_key)? {
-          return Ok(Put::KeyIsGone);
+          return Ok(PutOutcome::KeyIsGone);
         }
       }
       let temporary = Temporary::write(directory, &place.name, new.content, durability).map_err(fail)?;
       let size = temporary.size;
-      let mut put = Put::Unguarded;
+      let mut put = PutOutcome::Unguarded;
       // The lock of the session comes before the lock on the names, everywhere.
       let labels_directory = match new.labels {
         Some(_) => Some(self.lock_labels(session)?),
@@ -71,12 +78,12 @@ impl<D: Disk> FileBackend<D> {
           return Err(Error::busy(doing, &path, io::ErrorKind::ResourceBusy.into()));
         }
         if !held.is_locked && key.is_some() {
-          return Ok(Happened::Nothing);
+          return Ok(NameChange::Nothing);
         }
         let entry = CheckpointEntry::new(id.clone(), new.encoding, || modified(directory, &place.name));
         if let Some(refusal) = self.refusal(series, directory, &entry, new.precondition, held)? {
           put = refusal;
-          return Ok(Happened::Nothing);
+          return Ok(NameChange::Nothing);
         }
         let mut staged_labels = None;
         if let (Some((directory_of_labels, _)), Some(labels)) = (&labels_directory, new.labels) {
@@ -89,8 +96,8 @@ impl<D: Disk> FileBackend<D> {
           look = Self::secure_key(directory, name, *footing, new_key, durability)
             .map_err(|error| Error::io("write", path, error))?;
           if look.is_none() {
-            put = Put::KeyIsGone;
-            return Ok(Happened::Nothing);
+            put = PutOutcome::KeyIsGone;
+            return Ok(NameChange::Nothing);
           }
         }
         if let Some(made_at) = Self::made_at(series, id, directory) {
@@ -107,10 +114,10 @@ impl<D: Disk> FileBackend<D> {
         if replaces {
           self.remove_other_encodings(series, &entry, directory, held)?;
         }
-        put = Put::Stored { size, key: look };
-        Ok(Happened::Came)
+        put = PutOutcome::Stored { size, key: look };
+        Ok(NameChange::Came)
       })?;
-      if happened == Happened::Nothing {
+      if happened == NameChange::Nothing {
         return Ok(put);
       }
       if let Some((directory_of_labels, _)) = &labels_directory {
@@ -131,10 +138,10 @@ impl<D: Disk> FileBackend<D> {
   fn secure_key(
     directory: &D::Directory,
     name: &str,
-    footing: Footing<'_>,
+    footing: BaseRef<'_>,
     new_key: Option<Temporary<'_, D::Directory>>,
     durability: Durability,
-  ) -> io::Result<Option<Look>> {
+  ) -> io::Result<Option<FileStamp>> {
     if let Some(new_key) = new_key {
       match keys::merge(directory, name, footing.added)? {
         KeyMerge::Write => new_key.persist(name)?,
@@ -200,7 +207,7 @@ impl<D: Disk> FileBackend<D> {
       labels: None,
     };
     match self.put_checkpoint(series, id, write)? {
-      Put::Stored { size, .. } => Ok(size),
+      PutOutcome::Stored { size, .. } => Ok(size),
       other => Err(Error::new(Code::Internal, format!("unexpected outcome {other:?}"))),
     }
   }
@@ -238,14 +245,14 @@ impl<D: Disk> FileBackend<D> {
     entry: &CheckpointEntry,
     precondition: &Precondition,
     held: Held,
-  ) -> Result<Option<Put>> {
+  ) -> Result<Option<PutOutcome>> {
     let path = || self.path(&series.session, series.item_of(entry));
     match precondition {
       Precondition::None => Ok(None),
       Precondition::Exists => {
         let encodings = encodings_of(directory, series.item_of(entry));
         let encodings = encodings.map_err(|error| Error::io("read", &path(), error))?;
-        Ok(encodings.is_empty().then_some(Put::Missing))
+        Ok(encodings.is_empty().then_some(PutOutcome::Missing))
       }
       Precondition::Newest(newest) => {
         // Without the lock, two writers may both find that their parent is the newest.
@@ -265,13 +272,13 @@ impl<D: Disk> FileBackend<D> {
 }
 
 /// What is refused where a series holds no checkpoints.
-pub(super) fn refusal_without_series(precondition: &Precondition) -> Option<Put> {
+pub(super) fn refusal_without_series(precondition: &Precondition) -> Option<PutOutcome> {
   match precondition {
     Precondition::Newest(Newest {
       parent: Parent::Checkpoint(_),
       ..
-    }) => Some(Put::Conflict(None)),
-    Precondition::Exists => Some(Put::Missing),
+    }) => Some(PutOutcome::Conflict(None)),
+    Precondition::Exists => Some(PutOutcome::Missing),
     Precondition::None | Precondition::Newest(_) => None,
   }
 }

@@ -12,12 +12,12 @@ use super::tombstones::new_staging_name;
 use super::two_file_commit::LOCK;
 use super::walk::remove_tree;
 use super::{is_absence, pin_of};
-use crate::backend::{Arrival, CheckpointEntry, Item, Supply};
+use crate::backend::{CheckpointEntry, Item, ItemSource, NewItem};
 use crate::types::error::{Error, Result};
 
 /// What came of it.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Founded {
+pub enum CreateOutcome {
   /// It was made. The newest checkpoint of the session itself is known, if it has any.
   Made(Option<CheckpointEntry>),
   /// There is something of it already.
@@ -29,10 +29,10 @@ pub fn found<D: Directory>(
   base: &D,
   session: &str,
   path: &Path,
-  supply: &mut Supply<'_>,
+  supply: &mut ItemSource<'_>,
   durability: Durability,
   fence: impl Fn() -> Result<Option<D::Lock>>,
-) -> Result<Founded> {
+) -> Result<CreateOutcome> {
   let staging = new_staging_name();
   let fail = |error| Error::io("write", path, error);
   let mut stage = || {
@@ -42,13 +42,13 @@ pub fn found<D: Directory>(
     let _fence = fence()?;
     let is_in_place = move_into_place(base, &staging, session).map_err(fail)?;
     Ok(if is_in_place {
-      Founded::Made(staged.newest)
+      CreateOutcome::Made(staged.newest)
     } else {
-      Founded::IsTaken
+      CreateOutcome::IsTaken
     })
   };
   let founded = stage();
-  if !matches!(founded, Ok(Founded::Made(_))) {
+  if !matches!(founded, Ok(CreateOutcome::Made(_))) {
     // If even this fails there is nothing better to do: the name marks it as a left-over.
     let _ = remove_tree(base, &staging);
   }
@@ -78,7 +78,7 @@ impl<D: Directory> Staged<D> {
     })
   }
 
-  fn take_in(&mut self, arrival: &Arrival<'_>) -> io::Result<()> {
+  fn take_in(&mut self, arrival: &NewItem<'_>) -> io::Result<()> {
     self.enter(&arrival.item.folders())?;
     let directory = self.folder.as_ref().map_or(&self.session, |(_, folder)| folder);
     let name = arrival.item.file_name();

@@ -11,7 +11,7 @@ use super::durable::{self, Durability, absent_is_fine};
 use super::listing_cache::Held;
 use super::{FileBackend, checkpoints_among, is_absence};
 use crate::backend::item::key_of_file;
-use crate::backend::{Encoding, Footing, Item, KeyMerge, Look, Series};
+use crate::backend::{BaseRef, Encoding, FileStamp, Item, KeyMerge, Series};
 use crate::codec::delta::{REFERENCE_BYTES, Reference};
 use crate::codec::zstd;
 use crate::types::id::{CheckpointId, SessionId};
@@ -47,13 +47,13 @@ impl<D: Disk> FileBackend<D> {
 pub(super) fn add<D: Directory>(
   directory: &D,
   key: &str,
-  footing: Footing<'_>,
+  footing: BaseRef<'_>,
   durability: Durability,
 ) -> io::Result<bool> {
   if footing.added.is_empty() {
     return Ok(true);
   }
-  let before = Footing { added: &[], ..footing };
+  let before = BaseRef { added: &[], ..footing };
   match look(directory, key, before)? {
     Some(look) if footing.seen.is_none_or(|seen| look == seen.look) => {}
     _ => return Ok(false),
@@ -73,12 +73,12 @@ pub(super) fn merge<D: Directory>(directory: &D, key: &str, new: &[u8]) -> io::R
 }
 
 /// How a key looks; `None` if it has not all the bytes, or if it was changed and not only became longer.
-pub(super) fn look<D: Directory>(directory: &D, key: &str, footing: Footing<'_>) -> io::Result<Option<Look>> {
+pub(super) fn look<D: Directory>(directory: &D, key: &str, footing: BaseRef<'_>) -> io::Result<Option<FileStamp>> {
   let stat = match directory.stat(key) {
     Err(error) if is_absence(&error) => return Ok(None),
     stat => stat?,
   };
-  let look = Look {
+  let look = FileStamp {
     size: stat.size,
     modified: stat.modified,
   };

@@ -19,11 +19,11 @@ pub const LATEST: &str = "latest";
 
 #[derive(Debug, Default)]
 pub struct Latest {
-  sessions: Mutex<HashMap<SessionId, Known>>,
+  sessions: Mutex<HashMap<SessionId, LinkRecord>>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Known {
+struct LinkRecord {
   /// One that we made ourselves, and that is durable.
   made: Option<CheckpointEntry>,
   /// What the link names.
@@ -82,7 +82,7 @@ impl Latest {
       directory => directory?,
     };
     if !known.named.as_ref().is_some_and(|named| is_newer(named, entry)) {
-      if what_is_there(&directory)? != Found::Ours {
+      if what_is_there(&directory)? != LinkState::Ours {
         return Ok(());
       }
       known.named = others()?.into_iter().find(|other| !is_same(other, entry));
@@ -115,15 +115,15 @@ impl Latest {
   }
 
   /// A copy: the lock is not held while the disk works. Whoever acts on it holds the lock on the names.
-  fn known(&self, session: &SessionId) -> Known {
+  fn known(&self, session: &SessionId) -> LinkRecord {
     self.sessions().get(session).cloned().unwrap_or_default()
   }
 
-  fn remember(&self, session: &SessionId, change: impl FnOnce(&mut Known)) {
+  fn remember(&self, session: &SessionId, change: impl FnOnce(&mut LinkRecord)) {
     change(self.sessions().entry(session.clone()).or_default());
   }
 
-  fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Known>> {
+  fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, LinkRecord>> {
     // What a panic left behind is at worst older than the truth, which costs a sync.
     self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
   }
@@ -139,15 +139,15 @@ fn is_same(one: &CheckpointEntry, other: &CheckpointEntry) -> bool {
 
 /// What goes by the name of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum LinkState {
   Nothing,
   Ours,
   Foreign,
 }
 
-fn what_is_there<D: Directory>(session: &D) -> io::Result<Found> {
+fn what_is_there<D: Directory>(session: &D) -> io::Result<LinkState> {
   let kind = match session.stat(LATEST) {
-    Err(error) if is_absence(&error) => return Ok(Found::Nothing),
+    Err(error) if is_absence(&error) => return Ok(LinkState::Nothing),
     stat => stat?.kind,
   };
   let is_ours = match (kind, D::LINK) {
@@ -158,11 +158,11 @@ fn what_is_there<D: Directory>(session: &D) -> io::Result<Found> {
     }
     (kind, link) => kind == link,
   };
-  Ok(if is_ours { Found::Ours } else { Found::Foreign })
+  Ok(if is_ours { LinkState::Ours } else { LinkState::Foreign })
 }
 
 fn point<D: Directory>(session: &D, to: Option<&CheckpointEntry>) -> io::Result<()> {
-  if what_is_there(session)? == Found::Foreign {
+  if what_is_there(session)? == LinkState::Foreign {
     return Err(io::Error::other("something else goes by that name, and is left alone"));
   }
   let Some(entry) = to else {

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::disk::Directory;
 use super::{is_absence, locks};
-use crate::backend::{CheckpointEntry, Encoding, Series, Surplus, Wanted};
+use crate::backend::{CheckpointEntry, Encoding, RetentionList, RetentionScope, Series};
 use crate::types::error::Result;
 use crate::types::id::{CheckpointId, SessionId};
 
@@ -30,11 +30,11 @@ pub const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub struct Names {
-  sessions: Mutex<HashMap<Series, Known>>,
+  sessions: Mutex<HashMap<Series, CachedListing>>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct CachedListing {
   mark: SystemTime,
   /// The directory's own time after the last change that we know of.
   directory_time: SystemTime,
@@ -140,7 +140,7 @@ impl Names {
     ask: impl FnOnce(&mut dyn Iterator<Item = &CheckpointEntry>) -> T,
   ) -> Result<T> {
     if let Some(mark) = held.mark
-      && let Some(known) = Known::good(&self.sessions(), series, mark)
+      && let Some(known) = CachedListing::good(&self.sessions(), series, mark)
     {
       return Ok(ask(&mut known.entries.iter().rev()));
     }
@@ -169,10 +169,10 @@ impl Names {
     &self,
     series: &Series,
     directory: &D,
-    wanted: Wanted,
+    wanted: RetentionScope,
     list: impl FnOnce() -> Result<Vec<CheckpointEntry>>,
     show: impl FnOnce(&CheckpointEntry) -> Option<String>,
-  ) -> Result<Surplus> {
+  ) -> Result<RetentionList> {
     let held = hold(directory, LONGEST_WAIT);
     // Beside the holder of the lock, the newest may be about to go.
     let show = |newest: &CheckpointEntry| if held.is_ok() { show(newest) } else { None };
@@ -184,7 +184,7 @@ impl Names {
     }
     let directory_time = directory.time();
     let entries = list()?;
-    let mut surplus = Surplus::of(entries.iter(), wanted);
+    let mut surplus = RetentionList::of(entries.iter(), wanted);
     if let (Some(mark), Ok(directory_time)) = (mark, directory_time) {
       self.remember(series, mark, directory_time, entries);
     }
@@ -193,10 +193,10 @@ impl Names {
   }
 
   /// The answer from memory, if it is still good under that mark.
-  fn remembered(&self, series: &Series, mark: SystemTime, wanted: Wanted) -> Option<Surplus> {
+  fn remembered(&self, series: &Series, mark: SystemTime, wanted: RetentionScope) -> Option<RetentionList> {
     let sessions = self.sessions();
-    let known = Known::good(&sessions, series, mark)?;
-    Some(Surplus::of(known.entries.iter().rev(), wanted))
+    let known = CachedListing::good(&sessions, series, mark)?;
+    Some(RetentionList::of(known.entries.iter().rev(), wanted))
   }
 
   /// `entries` were listed under that mark, newest first.
@@ -204,7 +204,7 @@ impl Names {
     let mut sessions = self.sessions();
     // Sessions that were not listed for long are forgotten.
     sessions.retain(|_, known| known.listed_at.elapsed() < TRUSTED_FOR);
-    let known = Known {
+    let known = CachedListing {
       mark,
       directory_time,
       listed_at: Instant::now(),
@@ -218,13 +218,13 @@ impl Names {
     self.sessions().retain(|series, _| series.session != *session);
   }
 
-  fn sessions(&self) -> MutexGuard<'_, HashMap<Series, Known>> {
+  fn sessions(&self) -> MutexGuard<'_, HashMap<Series, CachedListing>> {
     // Whatever a panic left half done is only a guess that a mark has to confirm.
     self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
   }
 }
 
-impl Known {
+impl CachedListing {
   /// What is remembered of a series, if it is still good under that mark.
   fn good<'a>(sessions: &'a HashMap<Series, Self>, series: &Series, mark: SystemTime) -> Option<&'a Self> {
     let known = sessions.get(series)?;
@@ -336,7 +336,9 @@ mod tests {
   use std::thread;
 
   use super::*;
-  use crate::backend::{Backend, CheckpointWrite, Durability, FileBackend, Item, Newest, Parent, Precondition, Put};
+  use crate::backend::{
+    Backend, CheckpointWrite, Durability, FileBackend, Item, Newest, Parent, Precondition, PutOutcome,
+  };
 
   fn id(number: usize) -> CheckpointId {
     CheckpointId::parse(&format!("cp-1-00000{number}")).unwrap()
@@ -356,12 +358,15 @@ mod tests {
       labels: None,
     };
     let put = backend.write_checkpoint(&session().into(), &id(number), new).unwrap();
-    assert!(matches!(put, Put::Stored { .. }), "{put:?}");
+    assert!(matches!(put, PutOutcome::Stored { .. }), "{put:?}");
   }
 
   /// The numbers of the checkpoints that a backend would prune if none were to be kept.
   fn seen(backend: &FileBackend) -> Vec<usize> {
-    let entries = backend.surplus(&session().into(), Wanted::Beyond(0)).unwrap().entries;
+    let entries = backend
+      .surplus(&session().into(), RetentionScope::Beyond(0))
+      .unwrap()
+      .entries;
     let number = |entry: &CheckpointEntry| entry.id.as_str()[10..].parse().unwrap();
     entries.iter().rev().map(number).collect()
   }
@@ -446,7 +451,7 @@ mod tests {
     mine
       .write(&other, Item::Checkpoint(None, &id, Encoding::Json), b"{}")
       .unwrap();
-    mine.surplus(&other.into(), Wanted::All).unwrap();
+    mine.surplus(&other.into(), RetentionScope::All).unwrap();
     assert_eq!(mine.names.sessions().len(), 1);
   }
 
@@ -492,7 +497,7 @@ mod tests {
       labels: None,
     };
     let put = mine.write_checkpoint(&session().into(), &id(3), new).unwrap();
-    assert_eq!(put, Put::Conflict(Some(id(2))));
+    assert_eq!(put, PutOutcome::Conflict(Some(id(2))));
   }
 
   #[test]

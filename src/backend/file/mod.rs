@@ -63,19 +63,19 @@ impl FileBackend {
 
 /// What became of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Happened {
+enum NameChange {
   Came,
   Went,
   Nothing,
 }
 
 /// Where an item lies: the names of the directories below the base, and its own.
-struct Place<'a> {
+struct SessionPath<'a> {
   directory: Vec<&'a str>,
   name: String,
 }
 
-impl<'a> Place<'a> {
+impl<'a> SessionPath<'a> {
   fn of(session: &'a SessionId, item: Item<'a>) -> Self {
     Self {
       directory: below(session, item.folders()),
@@ -171,14 +171,14 @@ impl<D: Disk> FileBackend<D> {
     item: Item<'_>,
     may_go: impl Fn(&D::Directory, Held) -> Result<bool>,
   ) -> Result<Option<D::Directory>> {
-    let place = Place::of(session, item);
+    let place = SessionPath::of(session, item);
     let Some(directory) = self.open(&place.directory)? else {
       return Ok(None);
     };
     let fail = |error| Error::io("delete", &self.path(session, item), error);
     let removed = self.rename_or_remove(timeout, session, item, &directory, |held| {
       if !may_go(&directory, held)? {
-        return Ok(Happened::Nothing);
+        return Ok(NameChange::Nothing);
       }
       let items = match item {
         Item::Checkpoint(agent, id, _) => {
@@ -192,23 +192,23 @@ impl<D: Disk> FileBackend<D> {
         _ => Vec::new(),
       };
       if items.is_empty() {
-        return Ok(Happened::Nothing);
+        return Ok(NameChange::Nothing);
       }
       let _fence = self.fence(session)?;
       if items != [item] {
         // Names change that the caller does not know of.
         self.names.forget(session);
       }
-      let mut happened = Happened::Nothing;
+      let mut happened = NameChange::Nothing;
       for item in items {
         if self.unlink_held(session, item, &directory, held)? {
-          happened = Happened::Went;
+          happened = NameChange::Went;
         }
       }
       unpin(&directory, item);
       Ok(happened)
     });
-    Ok((removed? == Happened::Went).then_some(directory))
+    Ok((removed? == NameChange::Went).then_some(directory))
   }
 
   /// An error if another process may hold the lock on the names.
@@ -262,8 +262,8 @@ impl<D: Disk> FileBackend<D> {
     session: &SessionId,
     item: Item<'_>,
     directory: &D::Directory,
-    act: impl FnOnce(Held) -> Result<Happened>,
-  ) -> Result<Happened> {
+    act: impl FnOnce(Held) -> Result<NameChange>,
+  ) -> Result<NameChange> {
     let Item::Checkpoint(agent, id, encoding) = item else {
       return act(Held::default());
     };
@@ -277,12 +277,12 @@ impl<D: Disk> FileBackend<D> {
       }
       let happened = act(held)?;
       let change = match happened {
-        Happened::Came => Some(Change::Came(CheckpointEntry {
+        NameChange::Came => Some(Change::Came(CheckpointEntry {
           is_pinned: exists(directory, &pin_of(id)).unwrap_or(true),
           ..CheckpointEntry::new(id.clone(), encoding, || modified(directory, &item.file_name()))
         })),
-        Happened::Went => Some(Change::Went(id.clone(), encoding)),
-        Happened::Nothing => None,
+        NameChange::Went => Some(Change::Went(id.clone(), encoding)),
+        NameChange::Nothing => None,
       };
       Ok((happened, change))
     })

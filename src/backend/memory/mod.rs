@@ -8,9 +8,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::item::RESULTS;
 use super::lease::{self, Record};
 use super::{
-  Acquired, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Condition, Content, DeletedSession, Document,
-  Encoding, Fences, Footing, IsLabelled, Item, KeyMerge, LabelsChange, Lease, Look, Page, Peek, Peeked, Precondition,
-  Put, Series, Supply, Surplus, Usage, Wanted, time_in_id,
+  Acquired, Backend, BaseRef, Change, CheckpointEntry, CheckpointWrite, Claim, Condition, Content, DeletedSession,
+  Document, Encoding, Fences, FileStamp, IsLabelled, Item, ItemSource, KeyMerge, LabelsChange, Lease, Page, Peek,
+  PeekResult, Precondition, PutOutcome, RetentionList, RetentionScope, Series, Usage, time_in_id,
 };
 use crate::codec::delta::Reference;
 use crate::types::error::{Error, Result};
@@ -40,16 +40,16 @@ struct Contents {
 struct Row {
   checkpoints: HashMap<CheckpointId, StoredCheckpoint>,
   /// All of them, oldest first.
-  order: BTreeSet<Place>,
+  order: BTreeSet<OrderKey>,
   /// Those that retention may remove, oldest first.
-  unpinned: BTreeSet<Place>,
+  unpinned: BTreeSet<OrderKey>,
   keys: BTreeMap<CheckpointId, Vec<u8>>,
   /// How many deltas need a key.
   users: HashMap<CheckpointId, usize>,
 }
 
 /// Where a checkpoint stands in the order of its series.
-type Place = (u64, CheckpointId);
+type OrderKey = (u64, CheckpointId);
 
 #[derive(Debug)]
 struct StoredCheckpoint {
@@ -152,7 +152,7 @@ impl Row {
   }
 
   /// Makes or extends a key, and says how long it is then; `None` if it is not what the delta needs.
-  fn extend_key(&mut self, footing: Footing<'_>) -> Option<u64> {
+  fn extend_key(&mut self, footing: BaseRef<'_>) -> Option<u64> {
     if footing.known == 0 {
       let present = self.keys.get(footing.key).map(Vec::as_slice);
       match KeyMerge::of(footing.added, present) {
@@ -367,7 +367,7 @@ impl Backend for MemoryBackend {
     Ok(Some(DeletedSession { left: None }))
   }
 
-  fn found(&self, session: &SessionId, supply: &mut Supply<'_>) -> Result<bool> {
+  fn found(&self, session: &SessionId, supply: &mut ItemSource<'_>) -> Result<bool> {
     let mut contents = Contents::default();
     supply(&mut |arrival| {
       let bytes = self.bytes(session, arrival.item, arrival.content)?;
@@ -400,7 +400,7 @@ impl Backend for MemoryBackend {
     Ok(size)
   }
 
-  fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<Put> {
+  fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<PutOutcome> {
     let item = series.item(id, new.encoding);
     let bytes = self.bytes(&series.session, item, new.content)?;
     let size = bytes.len() as u64;
@@ -411,7 +411,7 @@ impl Backend for MemoryBackend {
       Precondition::None => None,
       Precondition::Exists => {
         let is_stored = row.is_some_and(|row| row.checkpoints.contains_key(id));
-        (!is_stored).then_some(Put::Missing)
+        (!is_stored).then_some(PutOutcome::Missing)
       }
       Precondition::Newest(newest) => {
         let entry = CheckpointEntry::new(id.clone(), new.encoding, now_ms);
@@ -439,15 +439,15 @@ impl Backend for MemoryBackend {
     let key = match new.footing {
       None => None,
       Some(footing) => match row.extend_key(footing) {
-        Some(size) => Some(Look { size, modified: 0 }),
-        None => return Ok(Put::KeyIsGone),
+        Some(size) => Some(FileStamp { size, modified: 0 }),
+        None => return Ok(PutOutcome::KeyIsGone),
       },
     };
     row.put(id, new.encoding, bytes);
     if let Some(labels) = labels {
       contents.put(Item::LABELS, labels);
     }
-    Ok(Put::Stored { size, key })
+    Ok(PutOutcome::Stored { size, key })
   }
 
   fn keys(&self, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {
@@ -527,7 +527,7 @@ impl Backend for MemoryBackend {
     }
   }
 
-  fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<Peeked>> {
+  fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<PeekResult>> {
     let sessions = self.lock();
     let contents = sessions.get(&series.session);
     let peek = |entry: &CheckpointEntry| {
@@ -637,19 +637,19 @@ impl Backend for MemoryBackend {
     })
   }
 
-  fn surplus(&self, series: &Series, wanted: Wanted) -> Result<Surplus> {
+  fn surplus(&self, series: &Series, wanted: RetentionScope) -> Result<RetentionList> {
     let sessions = self.lock();
     let contents = sessions.get(&series.session);
     let Some(row) = contents.and_then(|contents| contents.row(series.agent.as_ref())) else {
-      return Ok(Surplus::default());
+      return Ok(RetentionList::default());
     };
-    let Wanted::Beyond(keep) = wanted else {
-      return Ok(Surplus::of(row.newest_first().collect::<Vec<_>>().iter(), wanted));
+    let RetentionScope::Beyond(keep) = wanted else {
+      return Ok(RetentionList::of(row.newest_first().collect::<Vec<_>>().iter(), wanted));
     };
     let beyond = row.unpinned.iter().take(row.unpinned.len().saturating_sub(keep));
     let mut entries: Vec<_> = beyond.filter_map(|(_, id)| row.entry(id)).collect();
     entries.reverse();
-    Ok(Surplus {
+    Ok(RetentionList {
       newest: row.order.last().and_then(|(_, id)| row.entry(id)),
       entries,
       warning: None,

@@ -14,9 +14,10 @@ use super::{
   sessions,
 };
 use crate::backend::{
-  Acquired, Answer, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Condition, Content, DeletedSession,
-  Document, Encoding, Fences, IsLabelled, Item, LabelsChange, LabelsUpdate, Lease, Look, NewLabels, Page, Peek, Peeked,
-  Precondition, Put, Question, Read, Series, Supply, Surplus, Usage, Wanted,
+  Acquired, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Condition, Content, DeletedSession, Document,
+  Encoding, Fences, FileStamp, IsLabelled, Item, ItemSource, LabelsChange, LabelsUpdate, Lease, NewLabels, Page, Peek,
+  PeekResult, Precondition, PutOutcome, ReadResult, RetentionAnswer, RetentionList, RetentionQuery, RetentionScope,
+  Series, Usage,
 };
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::{AgentId, CheckpointId, SessionId, TaskId};
@@ -98,7 +99,7 @@ impl Backend for PostgresBackend {
     Ok(is_deleted.then_some(DeletedSession { left: None }))
   }
 
-  fn found(&self, session: &SessionId, supply: &mut Supply<'_>) -> Result<bool> {
+  fn found(&self, session: &SessionId, supply: &mut ItemSource<'_>) -> Result<bool> {
     create_session::found(self, session, supply)
   }
 
@@ -131,7 +132,7 @@ impl Backend for PostgresBackend {
     Ok(bytes.len() as u64)
   }
 
-  fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<Put> {
+  fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<PutOutcome> {
     let item = series.item(id, new.encoding);
     let bytes = self.bytes(&series.session, item, new.content)?;
     let storing = Storing {
@@ -149,16 +150,16 @@ impl Backend for PostgresBackend {
       (None, Some(question)) => self.put_and_ask(connection, series, &storing, question).await,
       (None, None) => Ok(storing::put(connection, &storing, &[]).await?.0),
     })?;
-    let look = |size| Look { size, modified: 0 };
+    let look = |size| FileStamp { size, modified: 0 };
     Ok(match outcome {
-      Outcome::Stored => Put::Stored {
+      Outcome::Stored => PutOutcome::Stored {
         size: bytes.len() as u64,
         key: new.footing.map(|footing| look(footing.bytes())),
       },
-      Outcome::KeyIsGone => Put::KeyIsGone,
-      Outcome::Conflict(newest) => Put::Conflict(newest),
-      Outcome::Behind(newest) => Put::Behind(newest),
-      Outcome::Missing => Put::Missing,
+      Outcome::KeyIsGone => PutOutcome::KeyIsGone,
+      Outcome::Conflict(newest) => PutOutcome::Conflict(newest),
+      Outcome::Behind(newest) => PutOutcome::Behind(newest),
+      Outcome::Missing => PutOutcome::Missing,
     })
   }
 
@@ -213,7 +214,7 @@ impl Backend for PostgresBackend {
     contents.map(|contents| contents.within(&name(), limit)).transpose()
   }
 
-  fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<Peeked>> {
+  fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<PeekResult>> {
     let name = || self.name_of_session(&series.session);
     let wanted: Vec<_> = entries.iter().map(|entry| (series, entry)).collect();
     self.peek_all(&name, &wanted, head, tail)
@@ -335,7 +336,7 @@ impl Backend for PostgresBackend {
     })
   }
 
-  fn surplus(&self, series: &Series, wanted: Wanted) -> Result<Surplus> {
+  fn surplus(&self, series: &Series, wanted: RetentionScope) -> Result<RetentionList> {
     let name = || self.name_of_session(&series.session);
     self.ask("read", &name, async |connection| {
       lists::surplus(connection, series, wanted).await
@@ -363,7 +364,7 @@ impl Backend for PostgresBackend {
     Ok(usages.pop().unwrap_or_default())
   }
 
-  fn read_each(&self, sessions: &[SessionId], document: Document, limit: u64) -> Result<Vec<Read>> {
+  fn read_each(&self, sessions: &[SessionId], document: Document, limit: u64) -> Result<Vec<ReadResult>> {
     let item = Item::Document(document);
     let (ids, document) = (texts(sessions), item.to_string());
     let read = self.ask("read", &|| self.location(), async |connection| {
@@ -391,7 +392,7 @@ impl Backend for PostgresBackend {
     })
   }
 
-  fn peek_each(&self, of: &[(Series, CheckpointEntry)], head: usize, tail: usize) -> Result<Vec<Peeked>> {
+  fn peek_each(&self, of: &[(Series, CheckpointEntry)], head: usize, tail: usize) -> Result<Vec<PeekResult>> {
     let wanted: Vec<_> = of.iter().map(|(series, entry)| (series, entry)).collect();
     self.peek_all(&|| self.location(), &wanted, head, tail)
   }
@@ -482,7 +483,7 @@ impl PostgresBackend {
     connection: &Connection,
     series: &Series,
     storing: &Storing<'_>,
-    question: &Question,
+    question: &RetentionQuery,
   ) -> Result<Outcome, Failure> {
     let (session, document) = (series.session.as_str(), Item::RETENTION.to_string());
     let limit = payload::to_signed(question.limit);
@@ -498,11 +499,11 @@ impl PostgresBackend {
       let (outcome, answers) = storing::put(connection, storing, &questions).await?;
       let row = answers.first().and_then(|rows| rows.as_ref()?.first());
       if let Some(Ok(retired)) = row.map(removal::Retired::read) {
-        question.answer(Answer {
+        question.answer(RetentionAnswer {
           retention: retired.retention.map(within).transpose(),
-          surplus: retired.newest.map(|newest| Surplus {
+          surplus: retired.newest.map(|newest| RetentionList {
             newest: Some(newest),
-            ..Surplus::default()
+            ..RetentionList::default()
           }),
         });
       }
@@ -518,7 +519,7 @@ impl PostgresBackend {
       && let Ok(surplus) = surplus.read(entries)
       && let Ok(contents) = retention.first().map(|row| documents::contents(row, 0)).transpose()
     {
-      question.answer(Answer {
+      question.answer(RetentionAnswer {
         retention: contents.flatten().map(within).transpose(),
         surplus: Some(surplus),
       });
@@ -533,7 +534,7 @@ impl PostgresBackend {
     wanted: &[(&Series, &CheckpointEntry)],
     head: usize,
     tail: usize,
-  ) -> Result<Vec<Peeked>> {
+  ) -> Result<Vec<PeekResult>> {
     let near = self.ask("read", name, async |connection| {
       lists::peek(connection, wanted, head, tail).await
     })?;

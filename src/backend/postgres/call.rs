@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::PostgresBackend;
 use super::connection::Connection;
-use super::failure::{Failure, Outlook, Refusal};
+use super::failure::{DbError, Failure, Retry};
 use crate::types::error::{Code, Error, Result};
 
 /// The pause before the second attempt; each is twice as long as the one before it, up to the longest.
@@ -31,7 +31,7 @@ const NEXT_TURN: Duration = Duration::from_millis(2);
 const SLACK: Duration = Duration::from_millis(20);
 
 /// All stores of a process share it. Nobody waits for its threads, so the process may end whenever it likes.
-fn runtime() -> Result<&'static Runtime, Refusal> {
+fn runtime() -> Result<&'static Runtime, DbError> {
   static RUNTIME: OnceLock<io::Result<Runtime>> = OnceLock::new();
   let runtime = RUNTIME.get_or_init(|| {
     Builder::new_multi_thread()
@@ -41,7 +41,7 @@ fn runtime() -> Result<&'static Runtime, Refusal> {
       .enable_time()
       .build()
   });
-  runtime.as_ref().map_err(Refusal::of_system)
+  runtime.as_ref().map_err(DbError::of_system)
 }
 
 /// One attempt of a call, on a connection of its own.
@@ -58,7 +58,7 @@ impl Attempt<'_> {
     let done = self
       .runtime
       .block_on(async { timeout_at(self.deadline.get(), work).await });
-    done.unwrap_or_else(|_| Err(Refusal::too_slow(self.patience).into()))
+    done.unwrap_or_else(|_| Err(DbError::too_slow(self.patience).into()))
   }
 
   /// For what is long, and goes on: each part of it has all the time of a call.
@@ -143,7 +143,7 @@ impl PostgresBackend {
             Err(Failure::Refused(refusal)) => (refusal, true),
             Err(Failure::Overtaken) => {
               is_overtaken = true;
-              (Refusal::overtaken(patience), true)
+              (DbError::overtaken(patience), true)
             }
           }
         }
@@ -154,7 +154,7 @@ impl PostgresBackend {
         pauses.next()
       };
       let next = Instant::now() + pause;
-      if refusal.outlook == Outlook::Final || next >= deadline {
+      if refusal.outlook == Retry::Final || next >= deadline {
         return Err(if is_unknown {
           refusal.into_unknown(doing, &name())
         } else if is_connected {
@@ -173,7 +173,7 @@ impl PostgresBackend {
     deadline: Instant,
     is_repeat: bool,
     began: Instant,
-  ) -> Result<Connection, Refusal> {
+  ) -> Result<Connection, DbError> {
     self.connector.prepare()?;
     let left = deadline.saturating_duration_since(Instant::now());
     let timeouts = Timeouts {
@@ -193,12 +193,12 @@ impl PostgresBackend {
           began.elapsed(),
         ))
       }
-      Ok(Err(PoolError::Timeout(TimeoutType::Wait))) => Err(Refusal::pool_exhausted(
+      Ok(Err(PoolError::Timeout(TimeoutType::Wait))) => Err(DbError::pool_exhausted(
         self.settings.max_connections,
         self.settings.timeout,
       )),
-      Ok(Err(PoolError::Backend(error))) => Err(Refusal::of_connecting(&error)),
-      Ok(Err(_)) | Err(_) => Err(Refusal::of_connecting_slowly()),
+      Ok(Err(PoolError::Backend(error))) => Err(DbError::of_connecting(&error)),
+      Ok(Err(_)) | Err(_) => Err(DbError::of_connecting_slowly()),
     }
   }
 

@@ -14,7 +14,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{CancelToken, Client, Config, Error, NoTls, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::failure::{Refusal, is_about_tls};
+use super::failure::{DbError, is_about_tls};
 use super::tls::{Tls, Trust};
 use crate::backend::Durability;
 
@@ -55,10 +55,10 @@ impl Connector {
   }
 
   /// Reads the certificates, if there is need of any.
-  pub fn prepare(&self) -> Result<(), Refusal> {
+  pub fn prepare(&self) -> Result<(), DbError> {
     let mut rustls = self.0.rustls.lock().unwrap_or_else(PoisonError::into_inner);
     if rustls.is_none() && self.0.tls.trust != Trust::NoTls {
-      *rustls = Some(self.0.tls.connector().map_err(Refusal::of_certificates)?);
+      *rustls = Some(self.0.tls.connector().map_err(DbError::of_certificates)?);
     }
     Ok(())
   }

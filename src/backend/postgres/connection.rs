@@ -10,7 +10,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
 use super::connect::Connector;
-use super::failure::{Failure, Outlook, Refusal};
+use super::failure::{DbError, Failure, Retry};
 
 pub type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
@@ -107,7 +107,7 @@ impl Connection {
     .await;
     let done = begun.and_then(|()| done.into_iter().collect::<Result<Vec<_>, _>>());
     let done = done.and_then(|done| ended.map(|()| done));
-    let done = self.settled(done.map_err(|error| Refusal::of_statement(&error)))?;
+    let done = self.settled(done.map_err(|error| DbError::of_statement(&error)))?;
     Ok((done, answers.into_iter().map(Result::ok).collect()))
   }
 
@@ -141,7 +141,7 @@ impl Connection {
   pub async fn commit(&self) -> Result<(), Failure> {
     self.is_under_way.set(true);
     let ended = self.client.batch_execute("COMMIT").await;
-    self.settled(ended.map_err(|error| Refusal::of_statement(&error)))?;
+    self.settled(ended.map_err(|error| DbError::of_statement(&error)))?;
     self.is_in_transaction.set(false);
     Ok(())
   }
@@ -156,10 +156,10 @@ impl Connection {
   }
 
   /// A refusal is an answer too, unless it says that none will come.
-  fn settled<T>(&self, answer: Result<T, Refusal>) -> Result<T, Failure> {
+  fn settled<T>(&self, answer: Result<T, DbError>) -> Result<T, Failure> {
     let is_answer = match &answer {
       Ok(_) => true,
-      Err(refusal) => refusal.outlook != Outlook::Unanswered,
+      Err(refusal) => refusal.outlook != Retry::Unanswered,
     };
     self.is_under_way.set(!is_answer);
     Ok(answer?)

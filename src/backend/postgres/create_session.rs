@@ -7,7 +7,7 @@ use super::connection::{Connection, is_denied};
 use super::failure::Failure;
 use super::storing::TAKE_SESSION;
 use super::{PostgresBackend, checkpoints, documents, keys, leases, replacing};
-use crate::backend::{Arrival, Item, Supply};
+use crate::backend::{Item, ItemSource, NewItem};
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::SessionId;
 
@@ -31,7 +31,7 @@ const CLEAR: [&str; 2] = [
 const SIGN: &str = "UPDATE waymark.sessions SET present = true, founder = $2 WHERE id = $1";
 
 /// What a founder finds.
-enum Found {
+enum ClaimState {
   /// A session that holds nothing; it is this founder's now.
   Ours,
   /// What this founder made, in an attempt that nobody answered.
@@ -39,15 +39,15 @@ enum Found {
   Taken,
 }
 
-pub fn found(backend: &PostgresBackend, session: &SessionId, supply: &mut Supply<'_>) -> Result<bool> {
+pub fn found(backend: &PostgresBackend, session: &SessionId, supply: &mut ItemSource<'_>) -> Result<bool> {
   let (token, fence) = (Uuid::new_v4(), backend.fence(session));
   let name = || backend.name_of_session(session);
   backend.call("create", &name, |attempt| {
     attempt.extend();
     match attempt.run(take(&attempt.connection, session, fence, token))? {
-      Found::Done => return Ok(true),
-      Found::Taken => return Ok(false),
-      Found::Ours => {}
+      ClaimState::Done => return Ok(true),
+      ClaimState::Taken => return Ok(false),
+      ClaimState::Ours => {}
     }
     let mut failure = None;
     let supplied = supply(&mut |arrival| {
@@ -82,7 +82,12 @@ fn roll_back(attempt: &Attempt<'_>) {
   let _ = attempt.run(attempt.connection.roll_back());
 }
 
-async fn take(connection: &Connection, session: &SessionId, fence: Option<i64>, token: Uuid) -> Result<Found, Failure> {
+async fn take(
+  connection: &Connection,
+  session: &SessionId,
+  fence: Option<i64>,
+  token: Uuid,
+) -> Result<ClaimState, Failure> {
   let id = session.as_str();
   connection.begin().await?;
   if let Err(failure) = connection.query(TAKE_SESSION, &[&id, &fence]).await {
@@ -99,22 +104,22 @@ async fn take(connection: &Connection, session: &SessionId, fence: Option<i64>, 
   if is_taken || founder == Some(token) {
     connection.roll_back().await?;
     return Ok(if founder == Some(token) {
-      Found::Done
+      ClaimState::Done
     } else {
-      Found::Taken
+      ClaimState::Taken
     });
   }
   for sql in CLEAR {
     connection.query(sql, &[&id]).await?;
   }
   connection.query(SIGN, &[&id, &token]).await?;
-  Ok(Found::Ours)
+  Ok(ClaimState::Ours)
 }
 
 async fn take_in(
   connection: &Connection,
   session: &SessionId,
-  arrival: &Arrival<'_>,
+  arrival: &NewItem<'_>,
   bytes: &[u8],
   token: Uuid,
 ) -> Result<(), Failure> {

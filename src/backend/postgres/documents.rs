@@ -46,7 +46,7 @@ impl<'a> Key<'a> {
 
 /// What a document must still be for it to be replaced: the token of its last change, if it ever had one.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen(pub Option<Uuid>);
+pub struct DocumentToken(pub Option<Uuid>);
 
 /// The condition for the earlier versions of a document that are kept.
 macro_rules! kept {
@@ -153,7 +153,7 @@ pub fn contents(row: &Row, first_column: usize) -> Result<Option<Contents>, Fail
 pub struct Current {
   pub contents: Option<Contents>,
   /// What it must still be when it is replaced.
-  pub seen: Seen,
+  pub seen: DocumentToken,
   /// Whether an earlier attempt has changed it already.
   pub is_done: bool,
 }
@@ -168,13 +168,13 @@ pub async fn read_current(connection: &Connection, key: &Key<'_>, token: Uuid, l
   let Some(row) = rows.first() else {
     return Ok(Current {
       contents: None,
-      seen: Seen(None),
+      seen: DocumentToken(None),
       is_done: false,
     });
   };
   Ok(Current {
     contents: contents(row, 0)?,
-    seen: Seen(row.try_get(3)?),
+    seen: DocumentToken(row.try_get(3)?),
     is_done: row.try_get(4)?,
   })
 }

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind as Kind};
 use std::path::Path;
 use std::time::Duration;
 
-use tokio_postgres::error::{DbError, SqlState};
+use tokio_postgres::error::{DbError as ServerError, SqlState};
 
 use super::sqlstate::meaning;
 use crate::types::error::{Code, Error, Named, system_code};
@@ -14,7 +14,7 @@ use crate::types::error::{Code, Error, Named, system_code};
 /// Why an attempt failed.
 #[derive(Debug)]
 pub enum Failure {
-  Refused(Refusal),
+  Refused(DbError),
   /// Somebody else was quicker, and nothing was done: the next attempt sees what they did.
   Overtaken,
   /// The server had no part in it.
@@ -23,7 +23,7 @@ pub enum Failure {
 
 /// What a refusal says about the next attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outlook {
+pub enum Retry {
   /// It would be refused as well.
   Final,
   /// It may be accepted.
@@ -34,8 +34,8 @@ pub enum Outlook {
 
 /// A refusal of the server, or of whatever lies on the way to it.
 #[derive(Debug)]
-pub struct Refusal {
-  pub outlook: Outlook,
+pub struct DbError {
+  pub outlook: Retry,
   kind: Kind,
   /// An SQLSTATE, a name that Node.js gives to a system error, or one of ours.
   name: Cow<'static, str>,
@@ -48,20 +48,20 @@ impl From<Error> for Failure {
   }
 }
 
-impl From<Refusal> for Failure {
-  fn from(refusal: Refusal) -> Self {
+impl From<DbError> for Failure {
+  fn from(refusal: DbError) -> Self {
     Self::Refused(refusal)
   }
 }
 
 impl From<tokio_postgres::Error> for Failure {
   fn from(error: tokio_postgres::Error) -> Self {
-    Self::Refused(Refusal::of_statement(&error))
+    Self::Refused(DbError::of_statement(&error))
   }
 }
 
-impl Refusal {
-  fn new(outlook: Outlook, kind: Kind, name: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+impl DbError {
+  fn new(outlook: Retry, kind: Kind, name: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
     Self {
       outlook,
       kind,
@@ -79,12 +79,12 @@ impl Refusal {
     if error.is_closed() || io.is_some_and(|io| io.kind() != Kind::InvalidInput) {
       let reason = io.map_or_else(|| "it was closed".to_owned(), ToString::to_string);
       let message = format!("the connection to the server was lost ({reason})");
-      return Self::new(Outlook::Unanswered, Kind::ConnectionReset, "CONNECTION_LOST", message);
+      return Self::new(Retry::Unanswered, Kind::ConnectionReset, "CONNECTION_LOST", message);
     }
     // A value that does not have the type of its column: this store did not write it.
     let cause = error.source().map(|cause| format!(" ({cause})")).unwrap_or_default();
     Self::new(
-      Outlook::Final,
+      Retry::Final,
       Kind::InvalidData,
       "UNEXPECTED_ANSWER",
       format!("{error}{cause}"),
@@ -103,16 +103,16 @@ impl Refusal {
     let reason = cause.map_or_else(|| error.to_string(), ToString::to_string);
     if error.is_closed() {
       let message = "the server closed the connection while it was being made";
-      return Self::new(Outlook::Passing, Kind::ConnectionReset, "ECONNRESET", message);
+      return Self::new(Retry::Passing, Kind::ConnectionReset, "ECONNRESET", message);
     }
     if reason == "password missing" {
-      let message = "the server wants a password, and there is none. Put one into the URL, or into PGPASSWORD";
-      return Self::new(Outlook::Final, Kind::PermissionDenied, "28P01", message);
+      let message = "the server wants a password, and there is none. PutOutcome one into the URL, or into PGPASSWORD";
+      return Self::new(Retry::Final, Kind::PermissionDenied, "28P01", message);
     }
     if is_about_tls(error) {
       return Self::of_tls(&reason);
     }
-    Self::new(Outlook::Final, Kind::PermissionDenied, "UNEXPECTED_ANSWER", reason)
+    Self::new(Retry::Final, Kind::PermissionDenied, "UNEXPECTED_ANSWER", reason)
   }
 
   fn of_network(error: &io::Error) -> Self {
@@ -122,7 +122,7 @@ impl Refusal {
     {
       return match tls {
         rustls::Error::InvalidCertificate(reason) => Self::new(
-          Outlook::Final,
+          Retry::Final,
           Kind::PermissionDenied,
           "CERTIFICATE_NOT_TRUSTED",
           format!(
@@ -137,11 +137,11 @@ impl Refusal {
     let text = error.to_string();
     if text.contains("lookup address") || text.contains("resolve any address") {
       let message = format!("the name of the host cannot be resolved ({text})");
-      return Self::new(Outlook::Passing, Kind::HostUnreachable, "ENOTFOUND", message);
+      return Self::new(Retry::Passing, Kind::HostUnreachable, "ENOTFOUND", message);
     }
     if error.kind() == Kind::PermissionDenied && text.starts_with("database ") {
       return Self::new(
-        Outlook::Passing,
+        Retry::Passing,
         Kind::HostUnreachable,
         "25006",
         format!("none of the hosts will do: {text}"),
@@ -153,7 +153,7 @@ impl Refusal {
       Kind::TimedOut => return Self::of_connecting_slowly(),
       _ => format!("the server cannot be reached ({text})"),
     };
-    Self::new(Outlook::Passing, error.kind(), name, message)
+    Self::new(Retry::Passing, error.kind(), name, message)
   }
 
   fn of_tls(reason: &str) -> Self {
@@ -162,10 +162,10 @@ impl Refusal {
     } else {
       format!("no encrypted connection could be made ({reason})")
     };
-    Self::new(Outlook::Final, Kind::PermissionDenied, "TLS_FAILED", message)
+    Self::new(Retry::Final, Kind::PermissionDenied, "TLS_FAILED", message)
   }
 
-  fn of_server(refused: &DbError) -> Self {
+  fn of_server(refused: &ServerError) -> Self {
     let state = refused.code();
     let (outlook, kind, advice) = meaning(refused);
     let said = refused.message();
@@ -177,17 +177,12 @@ impl Refusal {
   }
 
   pub fn of_certificates(reason: String) -> Self {
-    Self::new(
-      Outlook::Final,
-      Kind::PermissionDenied,
-      "CERTIFICATES_UNREADABLE",
-      reason,
-    )
+    Self::new(Retry::Final, Kind::PermissionDenied, "CERTIFICATES_UNREADABLE", reason)
   }
 
   pub fn of_system(error: &io::Error) -> Self {
     let name = system_code(error).unwrap_or("UNKNOWN").to_owned();
-    Self::new(Outlook::Final, error.kind(), name, error.to_string())
+    Self::new(Retry::Final, error.kind(), name, error.to_string())
   }
 
   pub fn pool_exhausted(connections: usize, patience: Duration) -> Self {
@@ -195,7 +190,7 @@ impl Refusal {
       "all {connections} connections were in use for {} ms. Raise maxConnections, or timeoutMs",
       patience.as_millis()
     );
-    Self::new(Outlook::Final, Kind::TimedOut, "POOL_TIMEOUT", message)
+    Self::new(Retry::Final, Kind::TimedOut, "POOL_TIMEOUT", message)
   }
 
   pub fn too_slow(patience: Duration) -> Self {
@@ -203,12 +198,12 @@ impl Refusal {
       "the server did not answer within {} ms. Raise timeoutMs if it may take longer",
       patience.as_millis()
     );
-    Self::new(Outlook::Unanswered, Kind::TimedOut, "ETIMEDOUT", message)
+    Self::new(Retry::Unanswered, Kind::TimedOut, "ETIMEDOUT", message)
   }
 
   pub fn of_connecting_slowly() -> Self {
     let message = "the server cannot be reached: it did not answer in time";
-    Self::new(Outlook::Passing, Kind::TimedOut, "ETIMEDOUT", message)
+    Self::new(Retry::Passing, Kind::TimedOut, "ETIMEDOUT", message)
   }
 
   pub fn overtaken(patience: Duration) -> Self {
@@ -216,18 +211,18 @@ impl Refusal {
       "others changed it again and again for {} ms. Try again",
       patience.as_millis()
     );
-    Self::new(Outlook::Passing, Kind::ResourceBusy, "EBUSY", message)
+    Self::new(Retry::Passing, Kind::ResourceBusy, "EBUSY", message)
   }
 
   /// An earlier attempt may have been made, and too much has happened since to tell.
   pub fn forgotten() -> Self {
     let message = "others changed it too often since to tell whether it was done";
-    Self::new(Outlook::Final, Kind::ResourceBusy, "EBUSY", message)
+    Self::new(Retry::Final, Kind::ResourceBusy, "EBUSY", message)
   }
 
   /// Whether the server may still be at it.
   pub fn is_timeout(&self) -> bool {
-    self.outlook == Outlook::Unanswered && self.kind == Kind::TimedOut
+    self.outlook == Retry::Unanswered && self.kind == Kind::TimedOut
   }
 
   pub fn has_state(&self, state: &SqlState) -> bool {
@@ -236,7 +231,7 @@ impl Refusal {
 
   /// Whether the connection that it came from is good for nothing else.
   pub fn spoils_connection(&self) -> bool {
-    let is_of_connection = self.outlook == Outlook::Unanswered || self.kind == Kind::InvalidData;
+    let is_of_connection = self.outlook == Retry::Unanswered || self.kind == Kind::InvalidData;
     // Elsewhere there may be a server that accepts it; and what was prepared may have to be prepared again.
     is_of_connection || ["25006", "26000", "0A000", "57P01", "57P02", "57P03", "57P05"].contains(&&*self.name)
   }
@@ -258,9 +253,9 @@ impl Refusal {
 
   /// The answer to an attempt did not come, and no later one could find out what became of it.
   pub fn into_unknown(mut self, doing: &str, name: &str) -> Error {
-    self
-      .message
-      .push_str(". It may or may not have been done: nobody answered in time. Look at what is there, or do it again");
+    self.message.push_str(
+      ". It may or may not have been done: nobody answered in time. FileStamp at what is there, or do it again",
+    );
     Error::outcome_unknown(doing, Path::new(name), self.into_io())
   }
 

@@ -10,7 +10,7 @@ use super::connection::Connection;
 use super::failure::Failure;
 use super::payload::{to_signed, to_unsigned};
 use super::sessions::ids;
-use crate::backend::{CheckpointEntry, Page, Peek, Series, Surplus, Wanted};
+use crate::backend::{CheckpointEntry, Page, Peek, RetentionList, RetentionScope, Series};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 
 /// The checkpoints of a series, newest first.
@@ -103,18 +103,18 @@ pub async fn list_each(connection: &Connection, sessions: &[&str]) -> Result<Vec
 
 /// How retention is answered.
 pub struct SurplusQuery<'a> {
-  wanted: Wanted,
+  wanted: RetentionScope,
   session: &'a str,
   agent: &'a str,
   keep: i64,
 }
 
 impl<'a> SurplusQuery<'a> {
-  pub fn new(series: &'a Series, wanted: Wanted) -> Self {
+  pub fn new(series: &'a Series, wanted: RetentionScope) -> Self {
     let (session, agent) = texts(series);
     let keep = match wanted {
-      Wanted::Beyond(keep) => to_signed(keep as u64),
-      Wanted::All => 0,
+      RetentionScope::Beyond(keep) => to_signed(keep as u64),
+      RetentionScope::All => 0,
     };
     Self {
       wanted,
@@ -127,9 +127,9 @@ impl<'a> SurplusQuery<'a> {
   pub fn sql(&self) -> &'static str {
     match self.wanted {
       // Nobody has more than that.
-      Wanted::Beyond(keep) if u32::try_from(keep).is_err() => NEWEST,
-      Wanted::Beyond(_) => SURPLUS,
-      Wanted::All => ALL,
+      RetentionScope::Beyond(keep) if u32::try_from(keep).is_err() => NEWEST,
+      RetentionScope::Beyond(_) => SURPLUS,
+      RetentionScope::All => ALL,
     }
   }
 
@@ -141,15 +141,15 @@ impl<'a> SurplusQuery<'a> {
     params
   }
 
-  pub fn read(&self, rows: &[Row]) -> Result<Surplus, Failure> {
+  pub fn read(&self, rows: &[Row]) -> Result<RetentionList, Failure> {
     let (mut newest, mut entries) = (None, Vec::new());
     match self.wanted {
-      Wanted::All => {
+      RetentionScope::All => {
         entries = self::entries(rows)?;
         newest = entries.first().cloned();
       }
-      Wanted::Beyond(_) if self.sql() == NEWEST => newest = self::entries(rows)?.pop(),
-      Wanted::Beyond(_) => {
+      RetentionScope::Beyond(_) if self.sql() == NEWEST => newest = self::entries(rows)?.pop(),
+      RetentionScope::Beyond(_) => {
         for row in rows {
           if row.try_get(0)? {
             newest = entry(row, 1)?;
@@ -161,7 +161,7 @@ impl<'a> SurplusQuery<'a> {
         entries.sort_by(CheckpointEntry::newest_first);
       }
     }
-    Ok(Surplus {
+    Ok(RetentionList {
       newest,
       entries,
       warning: None,
@@ -169,7 +169,11 @@ impl<'a> SurplusQuery<'a> {
   }
 }
 
-pub async fn surplus(connection: &Connection, series: &Series, wanted: Wanted) -> Result<Surplus, Failure> {
+pub async fn surplus(
+  connection: &Connection,
+  series: &Series,
+  wanted: RetentionScope,
+) -> Result<RetentionList, Failure> {
   let query = SurplusQuery::new(series, wanted);
   query.read(&connection.query(query.sql(), &query.params()).await?)
 }

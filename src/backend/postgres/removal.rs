@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 use super::checkpoints::{Key, where_id, where_id_under, where_key_under};
 use super::connection::Connection;
 use super::contents::Contents;
-use super::documents::Seen;
+use super::documents::DocumentToken;
 use super::failure::Failure;
 use super::payload::to_signed;
 use super::sql::HOLD_SESSION;
@@ -121,7 +121,7 @@ pub async fn retire_unlabelled(
   connection: &Connection,
   key: &Key<'_>,
   fence: Option<i64>,
-  seen: Seen,
+  seen: DocumentToken,
 ) -> Result<bool, Failure> {
   let sql = remove!(
     is_surplus!(),

@@ -3,8 +3,8 @@
 use uuid::Uuid;
 
 use super::connection::{Connection, Params};
-use super::documents::{Key, Seen, number};
-use super::failure::{Failure, Refusal};
+use super::documents::{DocumentToken, Key, number};
+use super::failure::{DbError, Failure};
 use super::leases;
 use super::payload::{Payload, to_signed};
 use super::sql::LOCK_SESSION;
@@ -86,7 +86,7 @@ const REPLACE: &str = with_place!(
 pub async fn replace(
   connection: &Connection,
   replacement: &Replacement<'_>,
-  seen: Option<Seen>,
+  seen: Option<DocumentToken>,
 ) -> Result<(), Failure> {
   let documents = &replacement.documents;
   let names = documents
@@ -96,7 +96,7 @@ pub async fn replace(
   let is_versioned = documents
     .iter()
     .all(|(document, _)| Document::VERSIONED.contains(document));
-  let put = Put {
+  let put = RowReplacement {
     session: replacement.session,
     fence: replacement.fence,
     documents: names.collect(),
@@ -116,7 +116,7 @@ pub async fn put(
   token: Uuid,
 ) -> Result<(), Failure> {
   let Some(skipped) = key.skipped() else {
-    let put = Put {
+    let put = RowReplacement {
       session: key.of,
       fence,
       documents: vec![(key.name.clone(), Some(bytes))],
@@ -147,7 +147,7 @@ pub async fn put(
   leases::let_in(connection, key.of, fence, &rows).await.map(drop)
 }
 
-struct Put<'a> {
+struct RowReplacement<'a> {
   session: &'a SessionId,
   fence: Option<i64>,
   documents: Vec<(String, Option<&'a [u8]>)>,
@@ -156,8 +156,8 @@ struct Put<'a> {
   relies_on: Option<&'a CheckpointId>,
 }
 
-impl Put<'_> {
-  async fn run(&self, connection: &Connection, seen: Option<Seen>) -> Result<(), Failure> {
+impl RowReplacement<'_> {
+  async fn run(&self, connection: &Connection, seen: Option<DocumentToken>) -> Result<(), Failure> {
     let documents = &self.documents;
     let names: Vec<_> = documents.iter().map(|(name, _)| name.as_str()).collect();
     let sizes: Vec<_> = documents
@@ -205,7 +205,7 @@ impl Put<'_> {
       && let Some(row) = rows.first()
       && row.try_get(3)?
     {
-      return Err(Refusal::forgotten().into());
+      return Err(DbError::forgotten().into());
     }
     if leases::placed(connection, self.session, self.fence, rows).await? {
       Ok(())

@@ -5,7 +5,7 @@ use tokio_postgres::error::SqlState;
 
 use super::PostgresBackend;
 use super::connection::Connection;
-use super::failure::{Failure, Refusal};
+use super::failure::{DbError, Failure};
 use crate::types::error::{Code, Error, Result};
 
 /// A new meaning of a table or a column is a new number.
@@ -166,7 +166,7 @@ fn ensure_with(backend: &PostgresBackend, mut has_locks: bool) -> Result<()> {
   })
 }
 
-fn is_collision(refusal: &Refusal) -> bool {
+fn is_collision(refusal: &DbError) -> bool {
   [
     SqlState::DUPLICATE_TABLE,
     SqlState::DUPLICATE_SCHEMA,
@@ -187,7 +187,7 @@ fn foreign(location: &str) -> Error {
 }
 
 /// How the server says that a table is there, but not with the columns that it is asked for.
-fn is_foreign(refusal: &Refusal) -> bool {
+fn is_foreign(refusal: &DbError) -> bool {
   [
     SqlState::UNDEFINED_COLUMN,
     // A column that is compared has another type.

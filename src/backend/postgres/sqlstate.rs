@@ -4,11 +4,11 @@ use std::io::ErrorKind as Kind;
 
 use tokio_postgres::error::DbError;
 
-use super::failure::Outlook;
+use super::failure::Retry;
 
 /// What it says about the next attempt, and what somebody can do about it.
-pub fn meaning(refused: &DbError) -> (Outlook, Kind, &'static str) {
-  use Outlook::{Final, Passing, Unanswered};
+pub fn meaning(refused: &DbError) -> (Retry, Kind, &'static str) {
+  use Retry::{Final, Passing, Unanswered};
   match refused.code().code() {
     "28P01" | "28000" => (
       Final,

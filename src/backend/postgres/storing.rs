@@ -6,12 +6,12 @@ use uuid::Uuid;
 
 use super::checkpoints::{Key, Parts, where_id};
 use super::connection::{Connection, Params, is_denied};
-use super::documents::Seen;
+use super::documents::DocumentToken;
 use super::failure::Failure;
 use super::payload::{Payload, to_signed};
 use super::sql::LOCK_SESSION;
 use super::{leases, lists};
-use crate::backend::{CheckpointEntry, Footing, Item, Newest, Parent, Precondition};
+use crate::backend::{BaseRef, CheckpointEntry, Item, Newest, Parent, Precondition};
 use crate::types::id::CheckpointId;
 
 /// Stores a checkpoint on the parameters 1 to 12, if `$ground` has a row, in place of the same in any encoding, whose place in the
@@ -245,7 +245,7 @@ const LABEL: &str = "WITH stored AS (
 /// The labels of a session with that of a new checkpoint.
 pub struct LabelsWith<'a> {
   /// What they must be when they are replaced.
-  pub seen: Seen,
+  pub seen: DocumentToken,
   pub document: &'a [u8],
   pub token: Uuid,
 }
@@ -293,7 +293,7 @@ pub struct Storing<'a> {
   /// Under which number.
   pub fence: Option<i64>,
   pub bytes: &'a [u8],
-  pub footing: Option<&'a Footing<'a>>,
+  pub footing: Option<&'a BaseRef<'a>>,
   pub precondition: &'a Precondition,
   pub labels: Option<LabelsWith<'a>>,
 }
@@ -331,7 +331,7 @@ pub async fn put(
   });
   let (put, add, replace, on_key): (_, _, _, Params<'_>) = match footing {
     None => (PUT, ADD, REPLACE, &[]),
-    Some(Footing { known: 0, .. }) => (PUT_ON_NEW_KEY, ADD_ON_NEW_KEY, REPLACE_ON_NEW_KEY, &[&base, &added]),
+    Some(BaseRef { known: 0, .. }) => (PUT_ON_NEW_KEY, ADD_ON_NEW_KEY, REPLACE_ON_NEW_KEY, &[&base, &added]),
     Some(_) => (PUT_ON_KEY, ADD_ON_KEY, REPLACE_ON_KEY, &[&base, &known, &added]),
   };
   let (must_be_newest, newest) = match precondition {

@@ -7,12 +7,13 @@ use rusqlite::Connection;
 use uuid::Uuid;
 
 use super::checkpoints::Key;
-use super::failure::Refusal;
+use super::failure::DbError;
 use super::writer::{Operation, Run, Writer};
-use super::{Contents, Label, Place, SqliteBackend, checkpoints, documents, keys, leases, queue, schema, sessions};
+use super::{Contents, Label, RowKey, SqliteBackend, checkpoints, documents, keys, leases, queue, schema, sessions};
 use crate::backend::{
   Acquired, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Condition, Content, DeletedSession, Document,
-  Encoding, Fences, IsLabelled, Item, LabelsChange, Lease, Peeked, Put, Series, Supply, Surplus, Usage, Wanted,
+  Encoding, Fences, IsLabelled, Item, ItemSource, LabelsChange, Lease, PeekResult, PutOutcome, RetentionList,
+  RetentionScope, Series, Usage,
 };
 use crate::types::error::{Error, Result};
 use crate::types::fault_injection;
@@ -143,7 +144,7 @@ impl Backend for SqliteBackend {
     }))
   }
 
-  fn found(&self, session: &SessionId, supply: &mut Supply<'_>) -> Result<bool> {
+  fn found(&self, session: &SessionId, supply: &mut ItemSource<'_>) -> Result<bool> {
     let label = Label {
       doing: "create",
       name: self.name_of_session(session),
@@ -159,7 +160,7 @@ impl Backend for SqliteBackend {
           let mut refused = None;
           let supplied = supply(&mut |arrival| {
             let bytes = self.bytes(session, arrival.item, arrival.content)?;
-            let place = Place::of(session, arrival.item);
+            let place = RowKey::of(session, arrival.item);
             place.take_in(connection, &arrival, &bytes).map_err(|refusal| {
               let error = refusal.to_error("write", &self.name_of(session, arrival.item));
               refused = Some(refusal);
@@ -189,7 +190,7 @@ impl Backend for SqliteBackend {
     let bytes = self.bytes(session, item, content)?;
     let size = bytes.len() as u64;
     let label = self.label("write", session, item);
-    let place = Place::of(session, item);
+    let place = RowKey::of(session, item);
     let (id, keep) = (session.clone(), self.settings.keep_previous);
     let versioned = match item {
       Item::Document(document) => Some(document),
@@ -205,19 +206,19 @@ impl Backend for SqliteBackend {
     Ok(size)
   }
 
-  fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<Put> {
+  fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<PutOutcome> {
     let item = series.item(id, new.encoding);
     let bytes = self.bytes(&series.session, item, new.content)?;
     let size = bytes.len() as u64;
     let label = self.label("write", &series.session, item);
-    let place = Place::of(&series.session, item);
+    let place = RowKey::of(&series.session, item);
     let addition = new.footing.map(|footing| keys::Addition::new(series, footing));
     let key = addition.as_ref().map(keys::Addition::look);
     let (row, precondition) = (series.clone(), new.precondition.clone());
     let entry = CheckpointEntry::new(id.clone(), new.encoding, now_ms);
     if let Some(labels) = new.labels {
       // On this thread: the caller's function is not sent to another.
-      let mut put = Put::KeyIsGone;
+      let mut put = PutOutcome::KeyIsGone;
       let labels_key = documents::Key::new(&series.session, Item::LABELS);
       self.exclusively(&series.session, &label, &mut |connection| {
         if let Some(refusal) = checkpoints::refusal(connection, &row, &entry, &precondition)? {
@@ -231,22 +232,22 @@ impl Backend for SqliteBackend {
         if added.unwrap_or(Ok(true))? {
           documents::replace(connection, &series.session, Document::Labels, &document, 0)?;
           place.put(connection, &bytes)?;
-          put = Put::Stored { size, key };
+          put = PutOutcome::Stored { size, key };
         }
         Ok(true)
       })?;
       return Ok(put);
     }
-    let outcome = Arc::new(Mutex::new(Put::KeyIsGone));
+    let outcome = Arc::new(Mutex::new(PutOutcome::KeyIsGone));
     let told = Arc::clone(&outcome);
     self.submit(&series.session, label, true, move |connection| {
       let refusal = checkpoints::refusal(connection, &row, &entry, &precondition)?;
       let put = match (refusal, &addition) {
         (Some(refusal), _) => refusal,
-        (None, Some(addition)) if !addition.apply(connection)? => Put::KeyIsGone,
+        (None, Some(addition)) if !addition.apply(connection)? => PutOutcome::KeyIsGone,
         (None, _) => {
           place.put(connection, &bytes)?;
-          Put::Stored { size, key }
+          PutOutcome::Stored { size, key }
         }
       };
       *told.lock().unwrap_or_else(PoisonError::into_inner) = put;
@@ -303,28 +304,28 @@ impl Backend for SqliteBackend {
     self.update_with(session, Document::Labels, limit, &mut |old, connection| {
       let entries = checkpoints::list(connection, &series);
       let name = || self.name_of_session(session);
-      let entries = entries.map_err(|error| Refusal::from(error).to_error("read", &name()))?;
+      let entries = entries.map_err(|error| DbError::from(error).to_error("read", &name()))?;
       Ok(change(old, &entries)?.map(|labels| labels.document))
     })
   }
 
   fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>> {
     let name = || self.name_of(session, item);
-    let place = Place::of(session, item);
+    let place = RowKey::of(session, item);
     let contents = self.read_with(name, |connection| Ok(place.read(connection, limit)?))?;
     contents
       .map(|contents: Contents| contents.within(&name(), limit))
       .transpose()
   }
 
-  fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<Peeked>> {
+  fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<PeekResult>> {
     self.read_with(
       || self.name_of_session(&series.session),
       |connection| {
         let peek = |entry: &CheckpointEntry| {
           let peeked = checkpoints::peek(connection, &Key::of(series, entry), head, tail);
           let name = || self.name_of(&series.session, series.item_of(entry));
-          peeked.map_err(|error| Refusal::from(error).to_error("read", &name()))
+          peeked.map_err(|error| DbError::from(error).to_error("read", &name()))
         };
         Ok(entries.iter().map(peek).collect())
       },
@@ -339,7 +340,7 @@ impl Backend for SqliteBackend {
   }
 
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
-    let place = Place::of(session, item);
+    let place = RowKey::of(session, item);
     let label = self.label("delete", session, item);
     self.submit(session, label, true, move |connection| Ok(place.remove(connection)?))
   }
@@ -418,7 +419,7 @@ impl Backend for SqliteBackend {
     )
   }
 
-  fn surplus(&self, series: &Series, wanted: Wanted) -> Result<Surplus> {
+  fn surplus(&self, series: &Series, wanted: RetentionScope) -> Result<RetentionList> {
     self.read_with(
       || self.name_of_session(&series.session),
       |connection| Ok(checkpoints::surplus(connection, series, wanted)?),

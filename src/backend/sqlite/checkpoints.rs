@@ -5,7 +5,9 @@ use rusqlite::{Connection, OptionalExtension, Params, Result, Row, ToSql, params
 use super::contents::Contents;
 use super::keys;
 use super::sessions::{self, ids};
-use crate::backend::{CheckpointEntry, Encoding, Parent, Peek, Precondition, Put, Series, Surplus, Wanted, time_in_id};
+use crate::backend::{
+  CheckpointEntry, Encoding, Parent, Peek, Precondition, PutOutcome, RetentionList, RetentionScope, Series, time_in_id,
+};
 use crate::checkpoint::summary::{HEAD_BYTES, TAIL_BYTES};
 use crate::codec::delta::Reference;
 use crate::types::id::{AgentId, CheckpointId, SessionId};
@@ -276,10 +278,14 @@ pub fn refusal(
   series: &Series,
   entry: &CheckpointEntry,
   precondition: &Precondition,
-) -> Result<Option<Put>> {
+) -> Result<Option<PutOutcome>> {
   match precondition {
     Precondition::None => Ok(None),
-    Precondition::Exists => Ok(find(connection, series, &entry.id)?.is_none().then_some(Put::Missing)),
+    Precondition::Exists => Ok(
+      find(connection, series, &entry.id)?
+        .is_none()
+        .then_some(PutOutcome::Missing),
+    ),
     Precondition::Newest(newest) => {
       let (session, agent) = texts(series);
       let mut present = entries(
@@ -295,20 +301,20 @@ pub fn refusal(
   }
 }
 
-pub fn surplus(connection: &Connection, series: &Series, wanted: Wanted) -> Result<Surplus> {
+pub fn surplus(connection: &Connection, series: &Series, wanted: RetentionScope) -> Result<RetentionList> {
   let (session, agent) = texts(series);
   let newest = newest(connection, series)?;
   let entries = match wanted {
-    Wanted::Beyond(keep) => {
+    RetentionScope::Beyond(keep) => {
       // More than that cannot be stored.
       let keep = i64::try_from(keep).unwrap_or(i64::MAX);
       let mut beyond = entries(connection, BEYOND, params![session, agent, keep])?;
       beyond.reverse();
       beyond
     }
-    Wanted::All => list(connection, series)?,
+    RetentionScope::All => list(connection, series)?,
   };
-  Ok(Surplus {
+  Ok(RetentionList {
     newest,
     entries,
     warning: None,

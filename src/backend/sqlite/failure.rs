@@ -10,14 +10,14 @@ use crate::types::error::{Code, Error, Named};
 /// Why an operation on the database failed.
 #[derive(Debug)]
 pub enum Failure {
-  Refused(Refusal),
+  Refused(DbError),
   /// The database had no part in it.
   Ours(Error),
 }
 
 /// A refusal of SQLite. A failed commit hands the same to everybody who was in it.
 #[derive(Debug, Clone)]
-pub struct Refusal {
+pub struct DbError {
   pub code: ErrorCode,
   message: String,
 }
@@ -45,8 +45,8 @@ impl From<Error> for Failure {
   }
 }
 
-impl From<Refusal> for Failure {
-  fn from(refusal: Refusal) -> Self {
+impl From<DbError> for Failure {
+  fn from(refusal: DbError) -> Self {
     Self::Refused(refusal)
   }
 }
@@ -57,7 +57,7 @@ impl From<rusqlite::Error> for Failure {
   }
 }
 
-impl From<rusqlite::Error> for Refusal {
+impl From<rusqlite::Error> for DbError {
   fn from(error: rusqlite::Error) -> Self {
     // What is left are values that do not have the type of their column: this store did not write them.
     let code = match &error {
@@ -74,7 +74,7 @@ impl From<rusqlite::Error> for Refusal {
   }
 }
 
-impl Refusal {
+impl DbError {
   pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
     Self {
       code,

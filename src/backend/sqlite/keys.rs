@@ -5,7 +5,7 @@ use rusqlite::{Connection, Result, params};
 use super::checkpoints::agent_text;
 use super::contents::Contents;
 use super::sessions;
-use crate::backend::{Footing, KeyMerge, Look, Series};
+use crate::backend::{BaseRef, FileStamp, KeyMerge, Series};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 
 /// What names one key, in words of its own: an operation may run on another thread.
@@ -45,7 +45,7 @@ pub struct Addition {
 }
 
 impl Addition {
-  pub fn new(series: &Series, footing: Footing<'_>) -> Self {
+  pub fn new(series: &Series, footing: BaseRef<'_>) -> Self {
     Self {
       key: Key::new(&series.session, series.agent.as_ref(), footing.key),
       known: footing.known,
@@ -54,8 +54,8 @@ impl Addition {
   }
 
   /// How the key looks afterwards.
-  pub fn look(&self) -> Look {
-    Look {
+  pub fn look(&self) -> FileStamp {
+    FileStamp {
       size: self.known + self.added.len() as u64,
       modified: 0,
     }

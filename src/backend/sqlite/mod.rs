@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
-use super::{Arrival, Content, Fences, Item, Settings};
+use super::{Content, Fences, Item, NewItem, Settings};
 use crate::types::error::{Error, Result};
 use crate::types::id::SessionId;
 
@@ -23,7 +23,7 @@ mod writer;
 
 use connections::Readers;
 use contents::Contents;
-use failure::{Failure, Refusal};
+use failure::{DbError, Failure};
 use queue::Queue;
 use writer::{Label, Operation, give_back_pages};
 
@@ -153,13 +153,13 @@ impl SqliteBackend {
 }
 
 /// Where an item is stored, in words of its own: an operation may run on another thread.
-enum Place {
+enum RowKey {
   Checkpoint(checkpoints::Key),
   Key(keys::Key),
   Document(documents::Key),
 }
 
-impl Place {
+impl RowKey {
   fn of(session: &SessionId, item: Item<'_>) -> Self {
     match item {
       Item::Checkpoint(agent, id, encoding) => Self::Checkpoint(checkpoints::Key::new(session, agent, id, encoding)),
@@ -183,7 +183,7 @@ impl Place {
   }
 
   /// Into a session that is being made.
-  fn take_in(&self, connection: &Connection, arrival: &Arrival<'_>, bytes: &[u8]) -> Result<(), Refusal> {
+  fn take_in(&self, connection: &Connection, arrival: &NewItem<'_>, bytes: &[u8]) -> Result<(), DbError> {
     match self {
       Self::Checkpoint(key) => checkpoints::add(connection, key, bytes, arrival.made_at, arrival.is_pinned)?,
       Self::Key(key) => keys::put(connection, key, bytes)?,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 
-use super::failure::{Failure, Refusal};
+use super::failure::{DbError, Failure};
 use crate::types::error::{Code, Error, Result};
 
 /// Marks the file as ours: «wymk». It is a number in the header of every database.
@@ -136,7 +136,7 @@ pub fn ensure(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
   let mode: String = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
   if mode != "wal" {
     let message = format!("the file system allows no shared log (the journal mode is {mode:?})");
-    return Err(Refusal::new(ErrorCode::CannotOpen, message).into());
+    return Err(DbError::new(ErrorCode::CannotOpen, message).into());
   }
   if version < STEPS.len() {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::connections::{self, Identity, identity, patiently};
-use super::failure::{Failure, Refusal};
+use super::failure::{DbError, Failure};
 use super::schema;
 use crate::backend::Durability;
 use crate::types::error::{Error, Result};
@@ -137,14 +137,14 @@ impl Writer {
 
   /// Moves the log into the database and cuts both files to what they need, unless somebody is reading: then a later
   /// commit does it. The answer is whether it was done.
-  pub fn shorten_files(&mut self) -> Result<bool, Refusal> {
+  pub fn shorten_files(&mut self) -> Result<bool, DbError> {
     let moved = self.checkpoint("PRAGMA wal_checkpoint(TRUNCATE)");
     Ok(!moved?.is_busy)
   }
 
   /// Moves the log into the database, as far as no other connection reads it, and closes the connection. It is closed even if
   /// the answer is an error; what is still in the log is read from there.
-  pub fn close(mut self) -> Result<(), Refusal> {
+  pub fn close(mut self) -> Result<(), DbError> {
     self.roll_back();
     // The log beside a file that has taken the name belongs to that file.
     let moved = if self.has_moved() {
@@ -168,7 +168,7 @@ impl Writer {
     }
   }
 
-  fn checkpoint(&mut self, sql: &str) -> Result<Log, Refusal> {
+  fn checkpoint(&mut self, sql: &str) -> Result<Log, DbError> {
     let log = self.connection.prepare_cached(sql).and_then(|mut statement| {
       statement.query_row([], |row| {
         Ok(Log {
@@ -177,19 +177,19 @@ impl Writer {
         })
       })
     });
-    let log = log.map_err(Refusal::from);
+    let log = log.map_err(DbError::from);
     self.suspect(&log);
     log
   }
 
-  fn suspect<T>(&mut self, outcome: &Result<T, Refusal>) {
+  fn suspect<T>(&mut self, outcome: &Result<T, DbError>) {
     self.is_log_suspect |= matches!(outcome, Err(refusal) if refusal.code == ErrorCode::SystemIoFailure);
   }
 
-  fn begin(&mut self, syncs: bool) -> Result<(), Refusal> {
+  fn begin(&mut self, syncs: bool) -> Result<(), DbError> {
     if self.has_moved() {
       let message = "the file, or its log, was removed or replaced after it had been opened. Call initialize() to open what is there";
-      return Err(Refusal::new(ErrorCode::ReadOnly, message));
+      return Err(DbError::new(ErrorCode::ReadOnly, message));
     }
     // Somebody panicked in the middle of a transaction.
     self.roll_back();
@@ -199,15 +199,15 @@ impl Writer {
     if syncs != self.syncs {
       self.set_syncs(syncs)?;
     }
-    patiently(self.deadline, Refusal::is_busy, || self.execute("BEGIN IMMEDIATE"))
+    patiently(self.deadline, DbError::is_busy, || self.execute("BEGIN IMMEDIATE"))
   }
 
   /// After a failed sync, whatever a second one says of the same log proves nothing: its pages may be gone, and all that
   /// was appended behind them would go with them. So everything moves into the database first, and the log begins anew.
-  fn begin_log(&mut self) -> Result<(), Refusal> {
+  fn begin_log(&mut self) -> Result<(), DbError> {
     self.set_syncs(self.durability.is_full())?;
-    patiently(self.deadline, Refusal::is_busy, || {
-      let busy = || Refusal::new(ErrorCode::DatabaseBusy, "another process keeps reading the database");
+    patiently(self.deadline, DbError::is_busy, || {
+      let busy = || DbError::new(ErrorCode::DatabaseBusy, "another process keeps reading the database");
       self.shorten_files()?.then_some(()).ok_or_else(busy)
     })?;
     self.is_log_suspect = false;
@@ -215,7 +215,7 @@ impl Writer {
   }
 
   /// An error means that the transaction is gone, with everything that was done in it.
-  fn run_each(&self, operations: &mut [Operation<'_>]) -> Result<Vec<Result<bool, Failure>>, Refusal> {
+  fn run_each(&self, operations: &mut [Operation<'_>]) -> Result<Vec<Result<bool, Failure>>, DbError> {
     // One alone has the transaction to itself.
     let has_savepoints = operations.len() > 1;
     let mut outcomes = Vec::with_capacity(operations.len());
@@ -229,7 +229,7 @@ impl Writer {
         if self.connection.is_autocommit() {
           return match failure {
             Failure::Refused(refusal) => Err(refusal.clone()),
-            Failure::Ours(_) => Err(Refusal::new(ErrorCode::OperationAborted, "the transaction was ended")),
+            Failure::Ours(_) => Err(DbError::new(ErrorCode::OperationAborted, "the transaction was ended")),
           };
         }
         let undo = if has_savepoints {
@@ -250,7 +250,7 @@ impl Writer {
     Ok(outcomes)
   }
 
-  fn end(&mut self) -> Result<(), Refusal> {
+  fn end(&mut self) -> Result<(), DbError> {
     if self.connection.is_autocommit() {
       return Ok(());
     }
@@ -264,13 +264,13 @@ impl Writer {
     if self.has_moved() {
       // For example while it waited for its turn: the commit is in a file without a name, or in its log.
       let message = "the file, or its log, was removed or replaced meanwhile. Call initialize() to open what is there";
-      return Err(Refusal::new(ErrorCode::SystemIoFailure, message));
+      return Err(DbError::new(ErrorCode::SystemIoFailure, message));
     }
     Ok(())
   }
 
   /// Of many free pages, a few: what was deleted goes back to the file system without holding anybody up for long.
-  fn give_back(&self) -> Result<(), Refusal> {
+  fn give_back(&self) -> Result<(), DbError> {
     let free = count(&self.connection, "PRAGMA freelist_count")?;
     if free > SPARE_PAGES && free > count(&self.connection, "PRAGMA page_count")? / 4 {
       give_back_pages(&self.connection, GIVEN_BACK_AT_ONCE)?;
@@ -280,7 +280,7 @@ impl Writer {
 
   /// For a commit that need not last yet, as for all of a relaxed store, NORMAL: the log is synced before it is moved into
   /// the database, and at no other time. A power cut then takes the last transactions; with OFF it could take everything.
-  fn set_syncs(&mut self, syncs: bool) -> Result<(), Refusal> {
+  fn set_syncs(&mut self, syncs: bool) -> Result<(), DbError> {
     let level = if syncs { "FULL" } else { "NORMAL" };
     self.connection.pragma_update(None, "synchronous", level)?;
     self.syncs = syncs;
@@ -294,7 +294,7 @@ impl Writer {
     }
   }
 
-  fn execute(&self, sql: &str) -> Result<(), Refusal> {
+  fn execute(&self, sql: &str) -> Result<(), DbError> {
     self.connection.prepare_cached(sql)?.execute([])?;
     Ok(())
   }

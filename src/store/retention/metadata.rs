@@ -19,14 +19,14 @@ const MOST_SERIES: usize = 256;
 /// What is remembered of each series, for as long as its checkpoints are there.
 #[derive(Debug, Default)]
 pub struct Memory {
-  series: Mutex<HashMap<Series, Arc<Mutex<Known>>>>,
+  series: Mutex<HashMap<Series, Arc<Mutex<SeriesMetadata>>>>,
 }
 
 /// Facts by the names of the checkpoints: an id may be there in several encodings.
 #[derive(Debug, Default)]
-pub struct Known(HashMap<Encoding, HashMap<CheckpointId, Fact>>);
+pub struct SeriesMetadata(HashMap<Encoding, HashMap<CheckpointId, Fact>>);
 
-impl Known {
+impl SeriesMetadata {
   fn fact(&self, entry: &CheckpointEntry) -> Fact {
     let found = self.0.get(&entry.encoding).and_then(|facts| facts.get(&entry.id));
     found.cloned().unwrap_or_default()
@@ -60,7 +60,7 @@ pub struct Fact {
 
 impl Memory {
   /// What is known of a series. Whoever finds something out keeps others from finding it out at the same time.
-  pub fn of(&self, series: &Series) -> Arc<Mutex<Known>> {
+  pub fn of(&self, series: &Series) -> Arc<Mutex<SeriesMetadata>> {
     let mut all = lock(&self.series);
     if all.len() >= MOST_SERIES && !all.contains_key(series) {
       all.clear();
@@ -83,10 +83,10 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Unreadable;
 
 /// Looks at checkpoints of one series, as far as it has to.
-pub struct Look<'a> {
+pub struct RetentionView<'a> {
   store: &'a Store,
   series: &'a Series,
-  known: &'a mut Known,
+  known: &'a mut SeriesMetadata,
   /// The bytes of the keys of the series, once they were asked for.
   keys: Option<HashMap<CheckpointId, u64>>,
   /// What was given later, once it was asked for.
@@ -95,8 +95,8 @@ pub struct Look<'a> {
   unknown: Vec<(Option<CheckpointEntry>, Error)>,
 }
 
-impl<'a> Look<'a> {
-  pub fn new(store: &'a Store, series: &'a Series, known: &'a mut Known) -> Self {
+impl<'a> RetentionView<'a> {
+  pub fn new(store: &'a Store, series: &'a Series, known: &'a mut SeriesMetadata) -> Self {
     Self {
       store,
       series,
@@ -175,7 +175,7 @@ impl<'a> Look<'a> {
   }
 }
 
-impl Facts for Look<'_> {
+impl Facts for RetentionView<'_> {
   /// One of which nobody knows it stays.
   fn is_labelled(&mut self, entry: &CheckpointEntry) -> bool {
     match self.later_label(&entry.id) {

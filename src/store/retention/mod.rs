@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::backend::{CheckpointEntry, Wanted};
+use crate::backend::{CheckpointEntry, RetentionScope};
 use crate::types::id::CheckpointId;
 
 pub(super) mod metadata;
@@ -132,10 +132,10 @@ impl Weight {
 impl Rule {
   /// Which checkpoints have to be looked at: where only a number counts, those beyond it.
   #[must_use]
-  pub fn wanted(&self) -> Wanted {
+  pub fn wanted(&self) -> RetentionScope {
     let most = self.most.map_or(usize::MAX, |most| most.count);
     match self.retention {
-      None => Wanted::Beyond(most),
+      None => RetentionScope::Beyond(most),
       Some(retention) => match retention {
         Retention {
           keep_hourly: None,
@@ -143,8 +143,8 @@ impl Rule {
           max_age_ms: None,
           max_bytes: None,
           ..
-        } => Wanted::Beyond(retention.keep_last.map_or(usize::MAX, to_count).min(most)),
-        _ => Wanted::All,
+        } => RetentionScope::Beyond(retention.keep_last.map_or(usize::MAX, to_count).min(most)),
+        _ => RetentionScope::All,
       },
     }
   }
@@ -169,8 +169,8 @@ impl Rule {
     let may_go = |entry: &CheckpointEntry, facts: &mut dyn Facts| !(spares_labelled && facts.is_labelled(entry));
     let is_newest = |entry: &CheckpointEntry| newest.is_some_and(|newest| newest.newest_first(entry).is_eq());
     let skipped = match self.wanted() {
-      Wanted::Beyond(skipped) => skipped,
-      Wanted::All => 0,
+      RetentionScope::Beyond(skipped) => skipped,
+      RetentionScope::All => 0,
     };
     let mut plan = Plan::new(&retention, skipped);
     let mut unpinned = skipped;

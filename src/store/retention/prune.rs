@@ -2,11 +2,12 @@
 
 use super::super::labels::is_labelled;
 use super::super::{Store, into_text};
-use crate::store::retention::metadata::{Known, Look, lock};
+use crate::store::retention::metadata::{RetentionView, SeriesMetadata, lock};
 
 use super::{Facts, Most, Reason, Retention, Rule, Weight, parse};
 use crate::backend::{
-  CheckpointEntry, Document, IsLabelled, Item, Question, Read, Series, Surplus, Wanted, time_in_id,
+  CheckpointEntry, Document, IsLabelled, Item, ReadResult, RetentionList, RetentionQuery, RetentionScope, Series,
+  time_in_id,
 };
 use crate::json::edit::{ObjectWriter, quoted, text_literal};
 use crate::types::error::{Code, Error, Result};
@@ -92,14 +93,14 @@ impl Store {
     series: &Series,
     just_made: &CheckpointId,
     size: Option<u64>,
-    question: Option<Question>,
+    question: Option<RetentionQuery>,
   ) -> Vec<String> {
     let was_wanted = question.as_ref().map(|question| question.wanted);
-    let (rule, known) = match question.and_then(Question::into_answer) {
+    let (rule, known) = match question.and_then(RetentionQuery::into_answer) {
       Some(answer) => (self.rule_in(series, answer.retention), answer.surplus),
       None => (self.rule_of(series), None),
     };
-    let wanted = rule.as_ref().map_or(Wanted::Beyond(usize::MAX), Rule::wanted);
+    let wanted = rule.as_ref().map_or(RetentionScope::Beyond(usize::MAX), Rule::wanted);
     // Asked in any case: whatever points to the newest follows.
     let known = known.filter(|_| was_wanted == Some(wanted));
     let surplus = match known.map_or_else(|| self.backend.surplus(series, wanted), Ok) {
@@ -211,7 +212,7 @@ impl Store {
       }
     };
     let Sentence { doomed, spare, unknown } =
-      self.judge(series, &rule, &Surplus::of(entries.iter(), rule.wanted()), None);
+      self.judge(series, &rule, &RetentionList::of(entries.iter(), rule.wanted()), None);
     for (entry, error) in unknown {
       pruned.fail(Some(series), entry.as_ref(), error);
     }
@@ -300,8 +301,8 @@ impl Store {
     if doomed.is_empty() {
       return Vec::new();
     }
-    let mut known = Known::default();
-    let mut look = Look::new(self, series, &mut known);
+    let mut known = SeriesMetadata::default();
+    let mut look = RetentionView::new(self, series, &mut known);
     // What cannot be measured can still be removed.
     look.measure(entries);
     let mut weight = Weight::of(entries, &mut look);
@@ -316,13 +317,13 @@ impl Store {
   }
 
   /// What will be asked once a checkpoint of a series is stored, if its session has no rules of its own.
-  pub(in crate::store) fn question_of(&self, series: &Series) -> Question {
+  pub(in crate::store) fn question_of(&self, series: &Series) -> RetentionQuery {
     let rule = if series.agent.is_none() {
       self.rule(None)
     } else {
       self.rule_of_agents()
     };
-    Question::new(rule.wanted(), rule.retention.is_none(), self.options.max_read_bytes)
+    RetentionQuery::new(rule.wanted(), rule.retention.is_none(), self.options.max_read_bytes)
   }
 
   /// What is in force for a series.
@@ -334,7 +335,7 @@ impl Store {
   }
 
   /// The same, where what was set for the session is at hand.
-  fn rule_in(&self, series: &Series, retention: Read) -> Result<Rule> {
+  fn rule_in(&self, series: &Series, retention: ReadResult) -> Result<Rule> {
     if series.agent.is_some() {
       return Ok(self.rule_of_agents());
     }
@@ -369,11 +370,17 @@ impl Store {
   }
 
   /// `told` is a checkpoint of which the size is known.
-  fn judge(&self, series: &Series, rule: &Rule, surplus: &Surplus, told: Option<(&CheckpointEntry, u64)>) -> Sentence {
+  fn judge(
+    &self,
+    series: &Series,
+    rule: &Rule,
+    surplus: &RetentionList,
+    told: Option<(&CheckpointEntry, u64)>,
+  ) -> Sentence {
     // Where a number is all that counts, nothing is asked, and nothing need be remembered.
     let known = rule.retention.map(|_| self.facts.of(series)).unwrap_or_default();
     let mut known = lock(&known);
-    let mut look = Look::new(self, series, &mut known);
+    let mut look = RetentionView::new(self, series, &mut known);
     if rule.retention.is_some_and(|retention| retention.max_bytes.is_some()) {
       if let Some((entry, size)) = told {
         look.is_told(entry, size);

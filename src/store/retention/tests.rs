@@ -1,7 +1,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::*;
-use crate::backend::{Encoding, Surplus};
+use crate::backend::{Encoding, RetentionList};
 use crate::types::id::CheckpointId;
 
 const MINUTE: u64 = 60 * 1000;
@@ -64,7 +64,7 @@ impl Row {
 
   /// The numbers of those that go, oldest first, and why.
   fn judged(&mut self, rule: &Rule, now: u64) -> Vec<(usize, String)> {
-    let surplus = Surplus::of(self.entries.iter(), rule.wanted());
+    let surplus = RetentionList::of(self.entries.iter(), rule.wanted());
     let doomed = rule.judge(now, surplus.newest.as_ref(), &surplus.entries, self);
     let line = |(entry, reason): (CheckpointEntry, Reason)| (entry.id.as_str().parse().unwrap(), rule.explain(reason));
     doomed.into_iter().map(line).collect()
@@ -334,13 +334,16 @@ fn a_number_is_a_limit_on_what_the_retention_would_keep() {
 
 #[test]
 fn only_those_are_wanted_that_may_go() {
-  assert_eq!(with_most(None, 5).wanted(), Wanted::Beyond(5));
-  assert_eq!(rule(last(7)).wanted(), Wanted::Beyond(7));
-  assert_eq!(with_most(Some(last(7)), 5).wanted(), Wanted::Beyond(5));
-  assert_eq!(with_most(Some(Retention::default()), 5).wanted(), Wanted::Beyond(5));
-  assert_eq!(rule(Retention::default()).wanted(), Wanted::Beyond(usize::MAX));
+  assert_eq!(with_most(None, 5).wanted(), RetentionScope::Beyond(5));
+  assert_eq!(rule(last(7)).wanted(), RetentionScope::Beyond(7));
+  assert_eq!(with_most(Some(last(7)), 5).wanted(), RetentionScope::Beyond(5));
+  assert_eq!(
+    with_most(Some(Retention::default()), 5).wanted(),
+    RetentionScope::Beyond(5)
+  );
+  assert_eq!(rule(Retention::default()).wanted(), RetentionScope::Beyond(usize::MAX));
   for retention in [hourly(1), daily(1), aged(1), sized(1)] {
-    assert_eq!(rule(retention).wanted(), Wanted::All);
+    assert_eq!(rule(retention).wanted(), RetentionScope::All);
   }
 }
 

@@ -9,8 +9,8 @@ use crate::api::convert::text::Text;
 use crate::backend::{Encoding, Parent};
 use crate::checkpoint::compose::Parts;
 use crate::checkpoint::document::SESSION_MEMBERS;
+use crate::store::ExpectedRevision;
 use crate::store::Label;
-use crate::store::Seen;
 use crate::types::error::{Error, Result};
 use crate::types::id::{CheckpointId, SessionId};
 
@@ -180,13 +180,13 @@ impl Arguments<'_> {
   }
 
   /// `{ ifRevision? }`: what a save or a load gave, or `null` for a session that is not there yet.
-  pub fn seen(self, options: Value) -> Result<Option<Seen>> {
+  pub fn seen(self, options: Value) -> Result<Option<ExpectedRevision>> {
     self.optional_object(options, "options")?;
     match self.option(options, "ifRevision")? {
       None => Ok(None),
-      Some(value) if is_absent(value) => Ok(Some(Seen(None))),
+      Some(value) if is_absent(value) => Ok(Some(ExpectedRevision(None))),
       Some(value) => match text_of(value) {
-        Some(revision) => Ok(Some(Seen(Some(revision)))),
+        Some(revision) => Ok(Some(ExpectedRevision(Some(revision)))),
         None => Err(self.wrong("options.ifRevision", "a revision, or null", value)),
       },
     }

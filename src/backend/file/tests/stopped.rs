@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::backend::{CheckpointWrite, Claim, Document, Newest, Precondition, Put};
+use crate::backend::{CheckpointWrite, Claim, Document, Newest, Precondition, PutOutcome};
 use crate::types::error::Code;
 
 const TIMEOUT: Duration = Duration::from_millis(50);
@@ -237,10 +237,13 @@ fn a_checkpoint_is_not_replaced_while_another_process_keeps_the_names_locked() {
   };
   assert!(matches!(
     backend.write_checkpoint(&series, &newer, new).unwrap(),
-    Put::Stored { .. }
+    PutOutcome::Stored { .. }
   ));
   drop(lock);
-  assert!(matches!(replace(&Precondition::Exists).unwrap(), Put::Stored { .. }));
+  assert!(matches!(
+    replace(&Precondition::Exists).unwrap(),
+    PutOutcome::Stored { .. }
+  ));
   let encodings: Vec<_> = backend
     .checkpoints(&series)
     .unwrap()
@@ -255,8 +258,8 @@ fn an_import_sets_times_without_waiting_for_a_lock() {
   let (_root, backend, _) = impatient();
   let id = CheckpointId::parse("foreign").unwrap();
   let s = session("new");
-  let mut supply = |receive: &mut crate::backend::Receive<'_>| {
-    receive(crate::backend::Arrival {
+  let mut supply = |receive: &mut crate::backend::ItemSink<'_>| {
+    receive(crate::backend::NewItem {
       item: Item::Checkpoint(None, &id, Encoding::Json),
       content: b"{}",
       is_pinned: false,
@@ -297,7 +300,7 @@ fn a_lock_file_that_cannot_be_opened_does_not_mean_that_there_are_no_locks() {
   let newer = CheckpointId::parse("cp-1-000002").unwrap();
   let newest = Precondition::Newest(Newest::default());
   let put = backend.write_checkpoint(&series, &newer, new(&newest)).unwrap();
-  assert!(matches!(put, Put::Stored { .. }));
+  assert!(matches!(put, PutOutcome::Stored { .. }));
 }
 
 #[test]
@@ -338,7 +341,7 @@ fn the_lock_files_of_a_session_in_use_stay_when_another_is_to_have_its_name() {
   drop(locks);
   assert!(
     !backend
-      .found(&s, &mut |_: &mut crate::backend::Receive<'_>| Ok(()))
+      .found(&s, &mut |_: &mut crate::backend::ItemSink<'_>| Ok(()))
       .unwrap()
   );
   assert!(directory.join(".lock").exists());

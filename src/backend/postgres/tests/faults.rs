@@ -190,7 +190,7 @@ fn a_delta_whose_connection_breaks_is_stored_on_a_whole_key() {
     for (number, known, added) in [(0, 0, &b"key!"[..]), (1, 4, b" and more"), (2, 13, b"")] {
       proxy.set(fault.clone());
       let put = delta(&backend, &series, first + number, first, known, added);
-      assert!(matches!(put, Put::Stored { .. }));
+      assert!(matches!(put, PutOutcome::Stored { .. }));
       assert!(proxy.is_over());
     }
     let read = backend.read(&series.session, series.key(&key), 99).unwrap();

@@ -31,7 +31,7 @@ fn after(parent: Parent) -> Precondition {
   })
 }
 
-fn put(backend: &PostgresBackend, series: &Series, number: u64, precondition: &Precondition) -> Result<Put> {
+fn put(backend: &PostgresBackend, series: &Series, number: u64, precondition: &Precondition) -> Result<PutOutcome> {
   let write = CheckpointWrite {
     encoding: Encoding::Json,
     footing: None,
@@ -62,7 +62,7 @@ fn nothing_of_others_comes_after_a_session_is_taken_over() {
           while !is_over.load(Ordering::Relaxed) {
             number += 1;
             match put(other, series, number, &Precondition::None) {
-              Ok(put) => assert!(matches!(put, Put::Stored { .. })),
+              Ok(put) => assert!(matches!(put, PutOutcome::Stored { .. })),
               Err(error) => assert_eq!(error.code, Code::LeaseLost),
             }
           }
@@ -127,14 +127,14 @@ fn a_checkpoint_whose_connection_breaks_comes_after_the_one_that_was_expected() 
   ]) {
     proxy.set(fault.clone());
     let stored = put(&backend, &series, number, &newest).unwrap();
-    assert!(matches!(stored, Put::Stored { .. }), "{fault:?}: {stored:?}");
+    assert!(matches!(stored, PutOutcome::Stored { .. }), "{fault:?}: {stored:?}");
     assert!(proxy.is_over());
     newest = after(Parent::Checkpoint(checkpoint(number)));
   }
   let stale = after(Parent::Checkpoint(checkpoint(1)));
   proxy.set(Fault::After(b"victim"));
   let conflict = put(&backend, &series, 9, &stale).unwrap();
-  assert_eq!(conflict, Put::Conflict(Some(checkpoint(4))));
+  assert_eq!(conflict, PutOutcome::Conflict(Some(checkpoint(4))));
   assert_eq!(backend.checkpoints(&series).unwrap().len(), 4);
 }
 

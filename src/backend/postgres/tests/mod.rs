@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::*;
 use crate::backend::{
-  Backend, CheckpointEntry, CheckpointWrite, Document, Durability, Encoding, Footing, Newest, Parent, Precondition,
-  Put, Series, conformance,
+  Backend, BaseRef, CheckpointEntry, CheckpointWrite, Document, Durability, Encoding, Newest, Parent, Precondition,
+  PutOutcome, Series, conformance,
 };
 use crate::codec::delta::{Reference, compose};
 use crate::types::error::system_code;
@@ -129,7 +129,7 @@ fn write_checkpoint(backend: &PostgresBackend, series: &Series, number: u64, byt
 }
 
 /// Stores a delta on a key of which so much is known.
-fn delta(backend: &PostgresBackend, series: &Series, id: u64, key: u64, known: u64, added: &[u8]) -> Put {
+fn delta(backend: &PostgresBackend, series: &Series, id: u64, key: u64, known: u64, added: &[u8]) -> PutOutcome {
   let (id, key) = (checkpoint(id), checkpoint(key));
   let reference = Reference {
     is_same: true,
@@ -137,7 +137,7 @@ fn delta(backend: &PostgresBackend, series: &Series, id: u64, key: u64, known: u
     bytes: 4,
     checksum: 0,
   };
-  let footing = Footing {
+  let footing = BaseRef {
     key: &key,
     known,
     added,

@@ -12,9 +12,9 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// What it says to whoever wants to get in.
 #[derive(Debug, Clone, Copy)]
-pub enum Answer {
+pub enum FakeReply {
   /// An SQLSTATE and a sentence.
-  Refusal(&'static str, &'static str),
+  DbError(&'static str, &'static str),
   /// First a password, then that.
   AfterPassword(&'static str, &'static str),
 }
@@ -26,7 +26,7 @@ pub struct Pretender {
 }
 
 impl Pretender {
-  pub fn start(answer: Answer, tls: Option<Arc<ServerConfig>>) -> Self {
+  pub fn start(answer: FakeReply, tls: Option<Arc<ServerConfig>>) -> Self {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let visitors = Arc::new(AtomicUsize::new(0));
@@ -69,10 +69,10 @@ fn message(from: &mut impl Read) -> Option<Vec<u8>> {
   Some(rest)
 }
 
-fn reply(to: &mut (impl Read + Write), answer: Answer) -> Option<()> {
+fn reply(to: &mut (impl Read + Write), answer: FakeReply) -> Option<()> {
   let (state, sentence) = match answer {
-    Answer::Refusal(state, sentence) => (state, sentence),
-    Answer::AfterPassword(state, sentence) => {
+    FakeReply::DbError(state, sentence) => (state, sentence),
+    FakeReply::AfterPassword(state, sentence) => {
       to.write_all(b"R\0\0\0\x08\0\0\0\x03").ok()?;
       to.flush().ok()?;
       to.read_exact(&mut [0]).ok()?;

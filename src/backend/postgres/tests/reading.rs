@@ -3,7 +3,7 @@
 use std::slice;
 
 use super::*;
-use crate::backend::{Peek, Question, Wanted};
+use crate::backend::{Peek, RetentionQuery, RetentionScope};
 use crate::types::id::AgentId;
 
 #[test]
@@ -153,13 +153,13 @@ fn what_is_asked_with_a_checkpoint_is_answered_as_if_it_were_asked_afterwards() 
   let Some((_schema, backend)) = backend() else { return };
   let series = Series::from(session("s"));
   for (number, wanted) in (0..).zip([
-    Wanted::Beyond(0),
-    Wanted::Beyond(2),
-    Wanted::Beyond(usize::MAX),
-    Wanted::All,
-    Wanted::Beyond(2),
+    RetentionScope::Beyond(0),
+    RetentionScope::Beyond(2),
+    RetentionScope::Beyond(usize::MAX),
+    RetentionScope::All,
+    RetentionScope::Beyond(2),
   ]) {
-    let question = Question::new(wanted, false, 9);
+    let question = RetentionQuery::new(wanted, false, 9);
     let after = if number == 4 {
       Precondition::Newest(Newest {
         parent: Parent::Checkpoint(checkpoint(3)),
@@ -177,7 +177,7 @@ fn what_is_asked_with_a_checkpoint_is_answered_as_if_it_were_asked_afterwards() 
       labels: None,
     };
     let put = backend.write_checkpoint(&series, &checkpoint(number), write).unwrap();
-    assert!(matches!(put, Put::Stored { .. }));
+    assert!(matches!(put, PutOutcome::Stored { .. }));
     let answer = question.into_answer().unwrap();
     let surplus = answer.surplus.unwrap();
     assert_eq!(surplus, backend.surplus(&series, wanted).unwrap(), "{wanted:?}");
@@ -186,7 +186,7 @@ fn what_is_asked_with_a_checkpoint_is_answered_as_if_it_were_asked_afterwards() 
     assert_eq!(answer.retention.unwrap(), retention.unwrap());
     backend.write(&series.session, Item::RETENTION, b"{ }").unwrap();
   }
-  let question = Question::new(Wanted::All, false, 2);
+  let question = RetentionQuery::new(RetentionScope::All, false, 2);
   let write = CheckpointWrite {
     encoding: Encoding::Gzip,
     footing: None,
@@ -204,7 +204,7 @@ fn what_is_asked_with_a_checkpoint_is_answered_as_if_it_were_asked_afterwards() 
 fn what_does_not_stay_goes_with_the_checkpoint_that_takes_its_place() {
   let Some((_schema, backend)) = backend() else { return };
   let keep = |number: u64, series: &Series, encoding| {
-    let question = Question::new(Wanted::Beyond(2), true, 9);
+    let question = RetentionQuery::new(RetentionScope::Beyond(2), true, 9);
     let write = CheckpointWrite {
       encoding,
       footing: None,
@@ -214,7 +214,7 @@ fn what_does_not_stay_goes_with_the_checkpoint_that_takes_its_place() {
       labels: None,
     };
     let put = backend.write_checkpoint(series, &checkpoint(number), write).unwrap();
-    assert!(matches!(put, Put::Stored { .. }));
+    assert!(matches!(put, PutOutcome::Stored { .. }));
     let left = backend.checkpoints(series).unwrap().into_iter().map(|entry| entry.id);
     (left.collect::<Vec<_>>(), question.into_answer().unwrap().surplus)
   };
@@ -268,8 +268,8 @@ fn what_does_not_stay_goes_with_the_checkpoint_that_takes_its_place() {
 }
 
 /// Stores a checkpoint of which two stay.
-fn keep_two(backend: &PostgresBackend, series: &Series, number: u64) -> Put {
-  let question = Question::new(Wanted::Beyond(2), true, 9);
+fn keep_two(backend: &PostgresBackend, series: &Series, number: u64) -> PutOutcome {
+  let question = RetentionQuery::new(RetentionScope::Beyond(2), true, 9);
   let write = CheckpointWrite {
     encoding: Encoding::Json,
     footing: None,
@@ -296,7 +296,7 @@ fn an_old_one_that_cannot_go_is_no_reason_to_refuse_the_new_one() {
     "CREATE FUNCTION waymark.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not this one'; END $$;
     CREATE TRIGGER refuse BEFORE DELETE ON waymark.checkpoints FOR EACH ROW EXECUTE FUNCTION waymark.refuse()",
   );
-  assert!(matches!(keep_two(&backend, &series, 3), Put::Stored { .. }));
+  assert!(matches!(keep_two(&backend, &series, 3), PutOutcome::Stored { .. }));
   assert_eq!(backend.checkpoints(&series).unwrap().len(), 3);
   run("DROP TRIGGER refuse ON waymark.checkpoints");
 
@@ -310,7 +310,7 @@ fn an_old_one_that_cannot_go_is_no_reason_to_refuse_the_new_one() {
     attempt.run(attempt.connection.roll_back())?;
     Ok(put)
   });
-  assert!(matches!(put.unwrap(), Put::Stored { .. }));
+  assert!(matches!(put.unwrap(), PutOutcome::Stored { .. }));
   assert_eq!(backend.checkpoints(&series).unwrap().len(), 4);
   keep_two(&backend, &series, 5);
   assert_eq!(backend.checkpoints(&series).unwrap().len(), 2);

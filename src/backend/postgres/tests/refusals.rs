@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::pretender::{Answer, Authority, Pretender, self_signed, self_signed_between};
+use super::pretender::{Authority, FakeReply, Pretender, self_signed, self_signed_between};
 use super::*;
 
 /// What opening a store says, and how long it took to find out.
@@ -42,18 +42,22 @@ fn a_server_that_nobody_reaches_is_tried_until_the_time_is_up() {
 fn who_is_not_let_in_is_told_at_once() {
   for (answer, state, advice) in [
     (
-      Answer::AfterPassword("28P01", "password authentication failed"),
+      FakeReply::AfterPassword("28P01", "password authentication failed"),
       "28P01",
       "Check the user and the password",
     ),
-    (Answer::Refusal("28000", "no pg_hba.conf entry"), "28000", "pg_hba.conf"),
     (
-      Answer::Refusal("3D000", "database \"db\" does not exist"),
+      FakeReply::DbError("28000", "no pg_hba.conf entry"),
+      "28000",
+      "pg_hba.conf",
+    ),
+    (
+      FakeReply::DbError("3D000", "database \"db\" does not exist"),
       "3D000",
       "CREATE DATABASE",
     ),
     (
-      Answer::Refusal("42501", "permission denied for database"),
+      FakeReply::DbError("42501", "permission denied for database"),
       "42501",
       "GRANT",
     ),
@@ -68,7 +72,7 @@ fn who_is_not_let_in_is_told_at_once() {
     assert!(waited < Duration::from_secs(4), "{waited:?}");
     assert_eq!(pretender.visitors.load(Ordering::Relaxed), 1, "{state}");
   }
-  let pretender = Pretender::start(Answer::AfterPassword("28P01", "no"), None);
+  let pretender = Pretender::start(FakeReply::AfterPassword("28P01", "no"), None);
   let without = pretender.url("").replace(":s3cret@", "@");
   if env::var("PGPASSWORD").is_err() {
     let (error, _) = refusal(&without, 5000);
@@ -82,7 +86,7 @@ fn a_server_that_has_no_room_yet_is_tried_again() {
     ("53300", "sorry, too many clients already", "maxConnections"),
     ("57P03", "the database system is starting up", "starting up"),
   ] {
-    let pretender = Pretender::start(Answer::Refusal(state, sentence), None);
+    let pretender = Pretender::start(FakeReply::DbError(state, sentence), None);
     let (error, waited) = refusal(&pretender.url(""), 1000);
     assert_eq!(name_of_cause(&error), Some(state));
     assert!(error.message.contains(advice), "{error}");
@@ -93,7 +97,7 @@ fn a_server_that_has_no_room_yet_is_tried_again() {
 
 #[test]
 fn a_server_without_tls_is_refused_only_by_those_who_demand_it() {
-  let pretender = Pretender::start(Answer::Refusal("3D000", "no database"), None);
+  let pretender = Pretender::start(FakeReply::DbError("3D000", "no database"), None);
   for mode in ["require", "verify-ca", "verify-full"] {
     let (name, message) = refused_by(&pretender, &format!("sslmode={mode}"));
     assert_eq!(name, "TLS_FAILED");
@@ -117,7 +121,7 @@ fn a_certificate_is_looked_at_as_far_as_was_asked() {
   };
   let (authority, stranger) = (Authority::new(), Authority::new());
   let (of_itself, own_certificate) = self_signed("127.0.0.1");
-  let answer = Answer::Refusal(IN, "no database");
+  let answer = FakeReply::DbError(IN, "no database");
   let here = Pretender::start(answer, Some(authority.server_for("127.0.0.1")));
   let elsewhere = Pretender::start(answer, Some(authority.server_for("db.example")));
   let of_itself = Pretender::start(answer, Some(of_itself));
@@ -159,7 +163,7 @@ fn a_certificate_that_is_not_valid_now_is_refused_even_if_it_is_the_one_that_was
       ((2000, 4000), "3D000"),
     ] {
       let (server, pem) = self_signed_between("127.0.0.1", years, is_authority);
-      let server = Pretender::start(Answer::Refusal("3D000", "no database"), Some(server));
+      let server = Pretender::start(FakeReply::DbError("3D000", "no database"), Some(server));
       let path = directory.path().join("own.pem");
       fs::write(&path, pem).unwrap();
       for mode in ["require", "verify-ca", "verify-full"] {

@@ -3,7 +3,7 @@
 use std::thread;
 
 use super::*;
-use crate::backend::Put;
+use crate::backend::PutOutcome;
 use crate::codec::delta::Reference;
 
 fn rows(backend: &PostgresBackend, sql: &str) -> Vec<i64> {
@@ -94,7 +94,7 @@ fn a_key_stays_while_somebody_stores_something_on_it() {
     });
     let key = checkpoint(first);
     let has_key = one.read(&series.session, series.key(&key), 9).unwrap().is_some();
-    assert_eq!(has_key, matches!(put, Put::Stored { .. }), "{put:?}");
+    assert_eq!(has_key, matches!(put, PutOutcome::Stored { .. }), "{put:?}");
   }
 }
 

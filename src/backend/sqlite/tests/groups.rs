@@ -84,7 +84,7 @@ fn when_the_transaction_is_lost_all_of_it_fails_and_says_why() {
       Box::new(|connection| {
         // As a full disk may do.
         connection.execute_batch("ROLLBACK")?;
-        Err(Refusal::new(rusqlite::ErrorCode::DiskFull, "full").into())
+        Err(DbError::new(rusqlite::ErrorCode::DiskFull, "full").into())
       }),
       adds("b"),
     ],

@@ -1,7 +1,7 @@
 use rusqlite::{Connection, params};
 
 use super::*;
-use crate::backend::{Acquired, CheckpointWrite, Claim, Footing, Precondition, Put};
+use crate::backend::{Acquired, BaseRef, CheckpointWrite, Claim, Precondition, PutOutcome};
 use crate::codec::delta::{Reference, compose};
 
 /// The tables as the first version made them.
@@ -68,7 +68,7 @@ fn a_database_of_the_first_version_keeps_its_checkpoints_and_takes_deltas() {
     bytes: 3,
     checksum: 0,
   };
-  let footing = Footing {
+  let footing = BaseRef {
     key: &key,
     known: 0,
     added: b"key",
@@ -83,7 +83,7 @@ fn a_database_of_the_first_version_keeps_its_checkpoints_and_takes_deltas() {
     labels: None,
   };
   let put = backend.write_checkpoint(&series, &key, write);
-  assert!(matches!(put, Ok(Put::Stored { .. })));
+  assert!(matches!(put, Ok(PutOutcome::Stored { .. })));
   assert_eq!(backend.keys(&series).unwrap(), [(key.clone(), 3)]);
   for entry in backend.checkpoints(&series).unwrap() {
     assert!(backend.remove(&series.session, series.item_of(&entry)).unwrap());

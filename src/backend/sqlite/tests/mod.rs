@@ -4,7 +4,9 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::*;
-use crate::backend::{Backend, CheckpointEntry, Document, Durability, Encoding, Peek, Series, Wanted, conformance};
+use crate::backend::{
+  Backend, CheckpointEntry, Document, Durability, Encoding, Peek, RetentionScope, Series, conformance,
+};
 use crate::types::error::Code;
 use crate::types::id::{CheckpointId, TaskId};
 

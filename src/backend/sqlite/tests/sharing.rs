@@ -32,16 +32,25 @@ fn two_on_one_file_see_what_the_other_does() {
   let numbers = |entries: Vec<CheckpointEntry>| entries.into_iter().map(|entry| entry.made_at).collect::<Vec<_>>();
   for backend in [&one, &two] {
     assert_eq!(numbers(backend.checkpoints(&series).unwrap()), [5, 4, 3, 2, 1, 0]);
-    let surplus = backend.surplus(&series, Wanted::Beyond(4)).unwrap();
+    let surplus = backend.surplus(&series, RetentionScope::Beyond(4)).unwrap();
     assert_eq!(surplus.newest, Some(entry(5)));
     assert_eq!(numbers(surplus.entries), [1, 0]);
   }
   one.retire(&series, &entry(0), None).unwrap();
-  assert_eq!(numbers(two.surplus(&series, Wanted::Beyond(4)).unwrap().entries), [1]);
+  assert_eq!(
+    numbers(two.surplus(&series, RetentionScope::Beyond(4)).unwrap().entries),
+    [1]
+  );
   two.set_pinned(&series, &checkpoint(1), true).unwrap();
   one.retire(&series, &entry(1), None).unwrap();
   assert_eq!(one.checkpoints(&series).unwrap().len(), 5);
-  assert!(one.surplus(&series, Wanted::Beyond(4)).unwrap().entries.is_empty());
+  assert!(
+    one
+      .surplus(&series, RetentionScope::Beyond(4))
+      .unwrap()
+      .entries
+      .is_empty()
+  );
   two.delete_session(&s).unwrap();
   assert!(one.places().unwrap().is_empty());
 }
@@ -87,7 +96,7 @@ fn a_reader_keeps_nobody_from_writing() {
   let (root, backend) = backend();
   let (s, other) = (session("s"), open(&root));
   backend.write(&s, Item::SESSION, b"old").unwrap();
-  let place = Place::of(&s, Item::SESSION);
+  let place = RowKey::of(&s, Item::SESSION);
   let read = |connection: &Connection| match place.read(connection, 9) {
     Ok(Some(Contents::Bytes(bytes))) => bytes,
     _ => Vec::new(),
