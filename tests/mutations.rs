@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use waymark::Options;
-use waymark::backend::{Backend, Encoding, Item, MemoryBackend, Series};
+use waymark::backend::{Backend, BackendExt, Encoding, Item, ItemName, MemoryBackend, Series};
 use waymark::checkpoint::compose::Parts;
 use waymark::checkpoint::reset::Resets;
 use waymark::codec::delta::{self, Reference, Tip};
@@ -176,18 +176,20 @@ fn no_mutation_crashes_a_reader_and_none_that_changes_a_checkpoint_passes_for_wh
     })
     .collect();
   let checkpoints = made.iter().map(|(id, encoding)| Item::Checkpoint(None, id, *encoding));
-  let (key, _) = backend.keys(&(&session).into()).unwrap().remove(0);
+  let ItemName::Base(_, key) = backend.bases(&(&session).into()).unwrap().remove(0).name else {
+    panic!("not a base");
+  };
   let items: Vec<_> = [
     Item::SESSION,
     Item::TASK_TREE,
     Item::TaskResult(&task),
-    Item::Key(None, &key),
+    Item::Base(None, &key),
   ]
   .into_iter()
   .chain(checkpoints)
   .collect();
   let key_bytes = backend
-    .read(&session, Item::Key(None, &key), u64::MAX)
+    .read(&session, Item::Base(None, &key), u64::MAX)
     .unwrap()
     .unwrap();
   let tip = Tip::read(&key_bytes, key_bytes.len() as u64, u64::MAX).unwrap();
@@ -202,7 +204,7 @@ fn no_mutation_crashes_a_reader_and_none_that_changes_a_checkpoint_passes_for_wh
     let chosen = random.below(items.len());
     let other = random.below(items.len());
     let bytes = mutated(&mut random, &originals[chosen], &originals[other]);
-    backend.write(&session, items[chosen], &bytes).unwrap();
+    backend.put(&session, items[chosen], &bytes).unwrap();
     read_everything(&store, &session, &made[0].0, &task);
     if let Item::Checkpoint(None, id, encoding) = items[chosen] {
       match store.checkpoint(&(&session).into(), id) {
@@ -218,7 +220,7 @@ fn no_mutation_crashes_a_reader_and_none_that_changes_a_checkpoint_passes_for_wh
       }
     }
     for (item, original) in items.iter().zip(&originals) {
-      backend.write(&session, *item, original).unwrap();
+      backend.put(&session, *item, original).unwrap();
     }
   }
   assert!(noticed > count / 10, "{noticed}");

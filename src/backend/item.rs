@@ -55,13 +55,21 @@ pub struct Series {
 
 impl Series {
   #[must_use]
+  pub fn of(session: &SessionId, agent: Option<&AgentId>) -> Self {
+    Self {
+      session: session.clone(),
+      agent: agent.cloned(),
+    }
+  }
+
+  #[must_use]
   pub fn item<'a>(&'a self, id: &'a CheckpointId, encoding: Encoding) -> Item<'a> {
     Item::Checkpoint(self.agent.as_ref(), id, encoding)
   }
 
   #[must_use]
-  pub fn key<'a>(&'a self, id: &'a CheckpointId) -> Item<'a> {
-    Item::Key(self.agent.as_ref(), id)
+  pub fn base<'a>(&'a self, id: &'a CheckpointId) -> Item<'a> {
+    Item::Base(self.agent.as_ref(), id)
   }
 
   #[must_use]
@@ -133,8 +141,8 @@ pub enum Item<'a> {
   Previous(Document, u32),
   /// Of the session, or of one of its agents.
   Checkpoint(Option<&'a AgentId>, &'a CheckpointId, Encoding),
-  /// What deltas stand on, under the id of the checkpoint that it was made for.
-  Key(Option<&'a AgentId>, &'a CheckpointId),
+  /// The base of deltas.
+  Base(Option<&'a AgentId>, &'a CheckpointId),
   TaskResult(&'a TaskId),
 }
 
@@ -146,7 +154,7 @@ pub(super) const RESULTS: &str = "results";
 const KEY_ENDING: &str = ".key.zst";
 
 /// The id of a key, from the name of its file.
-pub(super) fn key_of_file(name: &str) -> Option<CheckpointId> {
+pub(super) fn base_of_file(name: &str) -> Option<CheckpointId> {
   CheckpointId::parse(name.strip_suffix(KEY_ENDING)?).ok()
 }
 
@@ -177,7 +185,7 @@ impl<'a> Item<'a> {
   pub fn folders(self) -> Vec<&'a str> {
     match self {
       Self::Document(_) | Self::Previous(..) => Vec::new(),
-      Self::Checkpoint(agent, ..) | Self::Key(agent, _) => folders(agent),
+      Self::Checkpoint(agent, ..) | Self::Base(agent, _) => folders(agent),
       Self::TaskResult(_) => vec![RESULTS],
     }
   }
@@ -189,7 +197,7 @@ impl<'a> Item<'a> {
       Self::Document(document) => format!("{}.json", document.stem()),
       Self::Previous(document, back) => format!("{}.{back}.json", document.stem()),
       Self::Checkpoint(_, id, encoding) => format!("{id}{}", encoding.ending()),
-      Self::Key(_, id) => format!("{id}{KEY_ENDING}"),
+      Self::Base(_, id) => format!("{id}{KEY_ENDING}"),
       Self::TaskResult(id) => format!("{id}.json"),
     }
   }
@@ -211,7 +219,7 @@ pub enum ItemName {
   Document(Document),
   Previous(Document, u32),
   Checkpoint(Option<AgentId>, CheckpointId, Encoding),
-  Key(Option<AgentId>, CheckpointId),
+  Base(Option<AgentId>, CheckpointId),
   TaskResult(TaskId),
 }
 
@@ -226,8 +234,8 @@ impl ItemName {
 
   fn in_folders(path: &[&str]) -> Option<Self> {
     let checkpoint = |agent, file: &str| {
-      if let Some(key) = key_of_file(file) {
-        return Some(Self::Key(agent, key));
+      if let Some(key) = base_of_file(file) {
+        return Some(Self::Base(agent, key));
       }
       let entry = CheckpointEntry::of_file(file, || 0)?;
       Some(Self::Checkpoint(agent, entry.id, entry.encoding))
@@ -258,7 +266,7 @@ impl ItemName {
       Self::Document(document) => Item::Document(*document),
       Self::Previous(document, back) => Item::Previous(*document, *back),
       Self::Checkpoint(agent, id, encoding) => Item::Checkpoint(agent.as_ref(), id, *encoding),
-      Self::Key(agent, id) => Item::Key(agent.as_ref(), id),
+      Self::Base(agent, id) => Item::Base(agent.as_ref(), id),
       Self::TaskResult(id) => Item::TaskResult(id),
     }
   }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::info::{Filter, InfoPage, Row, to_json};
 use super::{CheckpointList, Created, Damaged, Iteration, Store, Ticket};
-use crate::backend::{CheckpointEntry, Encoding, Item, Series};
+use crate::backend::{BackendExt, CheckpointEntry, Encoding, Item, Series};
 use crate::checkpoint::agent::AgentState;
 use crate::checkpoint::compose::NewCheckpoint;
 use crate::types::error::{Code, Error, Result};
@@ -83,10 +83,10 @@ impl Store {
     let Some(agent) = &series.agent else {
       return Err(Error::new(Code::Internal, "a state of an agent needs an agent"));
     };
-    let question = self.question_of(series);
+    let query = self.retention_query(series);
     let compose = |id: &CheckpointId| NewCheckpoint::of_agent(&series.session, agent, id, ticket.timestamp, state);
-    let (id, saved) = self.append(ticket, compose, &encoding.into().into(), Some(&question))?;
-    Ok(self.created(series, id, saved, Some(question)))
+    let (id, saved, answer) = self.append(ticket, compose, &encoding.into().into(), Some(query))?;
+    Ok(self.created(series, id, saved, answer.map(|answer| (query, answer))))
   }
 
   /// A walk over what has not expired, newest first.

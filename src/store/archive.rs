@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::fork::exists;
 use super::{Store, laid_out};
-use crate::backend::{Document, Encoding, ItemName, NewItem, Series, time_in_id};
+use crate::backend::{BackendExt, Document, Encoding, ItemName, ItemSource, Maintenance, NewItem, Series, time_in_id};
 use crate::codec::archive::{Entry, Head, ReadError, Reader, Totals, Writer};
 use crate::codec::delta::Reference;
 use crate::codec::zstd::Aside;
@@ -84,7 +84,7 @@ impl Store {
         }
       };
       are_versions_gone = false;
-      if let ItemName::Key(agent, key) = &name {
+      if let ItemName::Base(agent, key) = &name {
         keys.insert((agent.clone(), key.clone()), bytes.len() as u64);
       }
       let entry = Entry {
@@ -171,7 +171,7 @@ impl Store {
     if !self.is_gone(&session)? {
       return Err(exists(&session, HINT));
     }
-    let is_founded = self.backend.found(&session, &mut |receive| {
+    let source: &mut ItemSource<'_> = &mut |receive| {
       let receive_one = &mut |Arriving { name, entry, bytes }: Arriving<'_>| {
         let renamed = match (new_name, name) {
           (Some(session), ItemName::Document(Document::Session) | ItemName::Previous(Document::Session, _)) => {
@@ -188,19 +188,21 @@ impl Store {
       };
       self.walk(&mut from, Phase::Import, Some(totals), control, receive_one)?;
       Ok(())
-    })?;
-    if !is_founded {
+    };
+    if !self.backend.create_session(&session, Some(source))? {
       return Err(exists(&session, HINT));
     }
     self.forget(&session);
     // Where there is a link to the newest, it follows. It is for others: it keeps nobody from what they came for.
-    let _ = self.backend.settle_newest(&Series::from(&session));
+    let _ = self
+      .backend
+      .maintain(Maintenance::RefreshLatestLink(&Series::from(&session)));
     Ok(Archived { session, counts })
   }
 
   /// Whether nothing is stored of a session.
   fn is_gone(&self, session: &SessionId) -> Result<bool> {
-    Ok(self.backend.usage(session)?.total_bytes == 0)
+    Ok(self.backend.usage_of(session)?.total_bytes == 0)
   }
 
   /// Goes through an archive from its beginning to its end. `visit` is told of each item, and gets its bytes if how many
@@ -304,7 +306,7 @@ fn objection(item: &ItemName, entry: &Entry, seen: &HashSet<ItemName>) -> Option
     ItemName::Checkpoint(_, id, _) if entry.made_at.is_some() && time_in_id(id.as_str()).is_some() => {
       Some("with another time than its own")
     }
-    ItemName::Document(_) | ItemName::Previous(..) | ItemName::Key(..) | ItemName::TaskResult(_)
+    ItemName::Document(_) | ItemName::Previous(..) | ItemName::Base(..) | ItemName::TaskResult(_)
       if is_of_checkpoints =>
     {
       Some("with what only checkpoints have")

@@ -4,7 +4,7 @@ use std::io;
 
 use super::info::kind_of;
 use super::{Damaged, Spelling, Store, StoredCheckpoint};
-use crate::backend::{CheckpointEntry, Encoding, Precondition, Series};
+use crate::backend::{BackendExt, CheckpointEntry, Encoding, Maintenance, Precondition, Series, SessionFilter};
 use crate::checkpoint::summary::Info;
 use crate::store::create::SaveOutcome;
 use crate::types::error::{Code, Error, Result};
@@ -30,10 +30,10 @@ impl Store {
   /// encoding or in the new one, so it can be interrupted, and called again.
   pub fn convert(&self, session: &SessionId, encoding: Encoding, control: &Control) -> Result<Converted> {
     let mut meter = Meter::new(control, Phase::Convert);
-    if !self.backend.places()?.contains(session) {
+    if !self.backend.sessions(SessionFilter::All)?.contains(session) {
       return Err(Error::no_session(session));
     }
-    let bytes = || self.backend.usage(session).map(|usage| usage.total_bytes);
+    let bytes = || self.backend.usage_of(session).map(|usage| usage.total_bytes);
     let mut converted = Converted {
       session: session.clone(),
       encoding,
@@ -70,11 +70,11 @@ impl Store {
           Err(error) => return Err(error),
         }
       }
-      self.backend.remove_unused_keys(series)?;
+      self.backend.maintain(Maintenance::DeleteUnusedBases(series))?;
       // What was known of them is no longer true.
       self.facts.forget(series);
     }
-    self.backend.give_back_space()?;
+    self.backend.maintain(Maintenance::Vacuum)?;
     converted.bytes_after = bytes()?;
     Ok(converted)
   }
@@ -96,9 +96,9 @@ impl Store {
     let info = Info::of_document(kind_of(series), &stored.document(&text)?);
     let info = info.map_err(|error| Error::corrupt(&stored.path, error).because(error))?;
     let note = info.to_note();
-    let save = |encoding| self.save_as(series, &entry.id, &text, &note, encoding, &Precondition::Exists);
+    let save = |encoding| self.save_as(series, &entry.id, &text, &note, encoding, Precondition::Exists);
     let saved = match save(encoding)? {
-      SaveOutcome::Stored(saved) => saved,
+      SaveOutcome::Stored(saved, _) => saved,
       SaveOutcome::NoDelta => return Err(no_delta(&stored.path)),
       SaveOutcome::Missing | SaveOutcome::Behind(_) => return Ok(None),
     };

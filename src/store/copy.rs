@@ -5,7 +5,8 @@ use std::collections::HashSet;
 
 use super::{Spelling, Store};
 use crate::backend::{
-  CheckpointEntry, CheckpointWrite, Document, Encoding, Item, ItemName, Precondition, Series, Usage,
+  Attribute, BackendExt, CheckpointEntry, Document, Encoding, Item, ItemName, Maintenance, Precondition, PutOptions,
+  Series, SessionFilter, Usage,
 };
 use crate::codec::zstd::Aside;
 use crate::json::scan::validate;
@@ -68,9 +69,9 @@ impl Store {
   pub fn copy(&self, session: Option<SessionId>, to: &Self, control: &Control) -> Result<Vec<(SessionId, Copied)>> {
     let mut meter = Meter::new(control, Phase::Copy);
     let Some(session) = session else {
-      let sessions = self.backend.places()?;
+      let sessions = self.backend.sessions(SessionFilter::All)?;
       // Whoever watches wants to know how much is left: about so much, until each is looked into.
-      let about: Vec<_> = self.backend.usage_each(&sessions)?.iter().map(items_about).collect();
+      let about: Vec<_> = self.backend.usage(&sessions)?.iter().map(items_about).collect();
       meter.expect(about.iter().sum());
       let mut all = Vec::new();
       for (session, about) in sessions.into_iter().zip(about) {
@@ -106,7 +107,7 @@ impl Store {
       meter.check()?;
       let before = copied.bytes;
       // Earlier versions come about by saving, and the other store makes keys of its own.
-      if let ItemName::Previous(..) | ItemName::Key(..) = listed.name {
+      if let ItemName::Previous(..) | ItemName::Base(..) = listed.name {
         meter.done(0);
         continue;
       }
@@ -117,7 +118,8 @@ impl Store {
         };
         copied.checkpoints += u64::from(self.copy_checkpoint(&series, entry, to, &mut copied)?);
         if listed.made_at().is_some() {
-          to.backend.set_made_at(&series, entry)?;
+          to.backend
+            .set_attribute(&series, &entry.id, Attribute::MadeAt(entry.made_at))?;
         }
         if entry.is_pinned {
           self.copy_pin(&series, entry, to)?;
@@ -131,14 +133,15 @@ impl Store {
     }
     to.forget(session);
     // Where the other place has a link to the newest, it follows.
-    to.backend.settle_newest(&Series::from(session))?;
+    to.backend
+      .maintain(Maintenance::RefreshLatestLink(&Series::from(session)))?;
     Ok(copied)
   }
 
   /// Pins a checkpoint that was copied. Retention may have removed it there before: then it is copied again.
   fn copy_pin(&self, series: &Series, entry: &CheckpointEntry, to: &Self) -> Result<()> {
     for _ in 0..MAX_ATTEMPTS {
-      let is_pinned = to.backend.set_pinned(series, &entry.id, true)?;
+      let is_pinned = to.backend.set_attribute(series, &entry.id, Attribute::Pinned(true))?;
       if is_pinned || self.backend.find(series, &entry.id)?.is_none() {
         return Ok(());
       }
@@ -230,7 +233,7 @@ impl Store {
   /// Stores a checkpoint of another store as a delta, or whole where there can be none, and says how many bytes it has.
   fn take_delta(&self, series: &Series, id: &CheckpointId, text: &str, note: &str) -> Result<u64> {
     for encoding in [Encoding::Delta, Encoding::Zstd] {
-      if let SaveOutcome::Stored(saved) = self.save_as(series, id, text, note, encoding, &Precondition::None)? {
+      if let SaveOutcome::Stored(saved, _) = self.save_as(series, id, text, note, encoding, Precondition::None)? {
         let read = |encoding| self.read_checkpoint(series, id, encoding);
         let back = self.in_its_encoding(series, id, &[encoding], read)?;
         return match back {
@@ -245,15 +248,8 @@ impl Store {
 
   /// Stores the bytes of a checkpoint of another store, and says how many they are.
   fn take_bytes(&self, series: &Series, id: &CheckpointId, encoding: Encoding, bytes: &[u8]) -> Result<u64> {
-    let new = CheckpointWrite {
-      encoding,
-      footing: None,
-      precondition: &Precondition::None,
-      content: &bytes,
-      question: None,
-      labels: None,
-    };
-    self.backend.write_checkpoint(series, id, new)?;
+    let options = PutOptions::new(encoding);
+    self.backend.put_checkpoint(series, id, &bytes, &options)?;
     let item = series.item(id, encoding);
     match self.backend.read(&series.session, item, u64::MAX)? {
       Some(back) if back != bytes => Err(not_as_copied(&self.backend.name_of(&series.session, item))),
@@ -306,7 +302,7 @@ impl Store {
       copied.unchanged += 1;
       return Ok(false);
     }
-    to.backend.write(session, item, &bytes)?;
+    to.backend.put(session, item, &bytes)?;
     to.check_copy(session, item, &bytes)?;
     copied.bytes += bytes.len() as u64;
     Ok(true)

@@ -1,15 +1,14 @@
 //! Making, finding, listing and deleting checkpoints.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::io::{self, Write};
 use std::slice;
 
 use super::labels::LabelChange;
 use super::{Label, LaidOut, Saved, Spelling, Stamp, Store, Ticket, into_text, not_composed};
 use crate::backend::{
-  CheckpointEntry, CheckpointWrite, Content, Encoding, NewLabels, Newest, Parent, Precondition, PutOutcome,
-  RetentionQuery, Series, time_in_id,
+  BackendExt, CheckpointEntry, Content, Encoding, NewLabels, Newest, Parent, Precondition, PutOptions, PutOutcome,
+  RetentionAnswer, RetentionQuery, Series, time_in_id,
 };
 use crate::checkpoint::compose::{NewCheckpoint, Parts};
 use crate::codec::gzip::{self, InflateError};
@@ -37,21 +36,6 @@ impl<E: Into<Option<Encoding>>> From<E> for CreateOptions {
       encoding: encoding.into(),
       ..Self::default()
     }
-  }
-}
-
-/// What goes with a checkpoint to where it is stored.
-#[derive(Clone, Copy)]
-pub(super) struct PutTerms<'a> {
-  pub precondition: &'a Precondition,
-  /// What will be asked once it is stored.
-  pub question: Option<&'a RetentionQuery>,
-  pub labels: Option<&'a NewLabels<'a>>,
-}
-
-impl fmt::Debug for PutTerms<'_> {
-  fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(formatter, "if {:?}", self.precondition)
   }
 }
 
@@ -155,9 +139,9 @@ fn conflict(series: &Series, newest: Option<CheckpointId>) -> Error {
   Error::conflict(&format!("The newest checkpoint of {series}"), newest.map(String::from))
 }
 
-/// What came of the attempt to store a checkpoint.
+/// The result of an attempt to store a checkpoint.
 pub(super) enum SaveOutcome {
-  Stored(Saved),
+  Stored(Saved, Option<RetentionAnswer>),
   /// Another writer has stored this one, which is newer.
   Behind(CheckpointEntry),
   /// The checkpoint to be replaced does not exist.
@@ -213,11 +197,11 @@ impl Store {
   ) -> Result<Created> {
     let (options, series) = (options.into(), ticket.series());
     let compose = |id: &CheckpointId| NewCheckpoint::compose(id, ticket.timestamp, parts);
-    let question = self.question_of(series);
-    // Where the labels decide, retention asks by itself.
-    let question = options.unique_label.is_none().then_some(question);
-    let (id, saved) = self.append(ticket, compose, &options, question.as_ref())?;
-    Ok(self.created(series, id, saved, question))
+    let query = self.retention_query(series);
+    // With labels, the backend does not answer in the same round trip.
+    let query = options.unique_label.is_none().then_some(query);
+    let (id, saved, answer) = self.append(ticket, compose, &options, query)?;
+    Ok(self.created(series, id, saved, query.zip(answer)))
   }
 
   /// Stores a checkpoint as the newest of its series. Whether it is, is decided where it is stored: if another writer has been
@@ -227,8 +211,8 @@ impl Store {
     ticket: &Ticket,
     compose: impl Fn(&CheckpointId) -> Result<NewCheckpoint<'a>>,
     options: &CreateOptions,
-    question: Option<&RetentionQuery>,
-  ) -> Result<(CheckpointId, Saved)> {
+    retention: Option<RetentionQuery>,
+  ) -> Result<(CheckpointId, Saved, Option<RetentionAnswer>)> {
     let series = ticket.series();
     let encoding = self.encoding_or(options.encoding);
     let unique = options.unique_label.as_ref();
@@ -238,10 +222,6 @@ impl Store {
     for attempt in 0..MAX_ATTEMPTS {
       let id = ticket.id()?;
       let checkpoint = compose(&id)?;
-      let precondition = Precondition::Newest(Newest {
-        parent: options.parent.clone(),
-        later: ticket.later_ids()?,
-      });
       let with_label = |old: Option<Vec<u8>>, entries: &[CheckpointEntry]| {
         let change = LabelChange {
           series,
@@ -251,13 +231,17 @@ impl Store {
         };
         self.labels_after(&change, old, entries)?.document()
       };
-      let terms = PutTerms {
-        precondition: &precondition,
-        question,
+      let put = PutOptions {
+        precondition: Precondition::Newest(Newest {
+          parent: options.parent.clone(),
+          later: ticket.later_ids()?,
+        }),
+        retention,
         labels: unique.map(|_| &with_label as &NewLabels<'_>),
+        ..PutOptions::new(encoding)
       };
-      match self.save(series, &id, &CheckpointContent { checkpoint, encoding }, terms)? {
-        SaveOutcome::Stored(saved) => return Ok((id, saved)),
+      match self.save(series, &id, &CheckpointContent { checkpoint, encoding }, &put)? {
+        SaveOutcome::Stored(saved, answer) => return Ok((id, saved, answer)),
         SaveOutcome::Behind(newest) => ticket.move_beyond(&newest, attempt),
         SaveOutcome::Missing | SaveOutcome::NoDelta => break,
       }
@@ -277,9 +261,9 @@ impl Store {
     series: &Series,
     id: CheckpointId,
     saved: Saved,
-    question: Option<RetentionQuery>,
+    answer: Option<(RetentionQuery, RetentionAnswer)>,
   ) -> Created {
-    let warnings = self.apply_retention(series, &id, Some(saved.size_bytes), question);
+    let warnings = self.apply_retention(series, &id, Some(saved.size_bytes), answer);
     Created {
       id,
       path: saved.path,
@@ -298,15 +282,15 @@ impl Store {
     series: &Series,
     id: &CheckpointId,
     encoded: &CheckpointContent<'_>,
-    terms: PutTerms<'_>,
+    put: &PutOptions<'_>,
   ) -> Result<SaveOutcome> {
-    if encoded.encoding != Encoding::Delta {
-      return self.write_whole(series, id, encoded.encoding, encoded, terms);
+    if put.encoding != Encoding::Delta {
+      return self.write_whole(series, id, encoded, put);
     }
     let composed = encoded.checkpoint.compact();
     let (text, info) = composed.map_err(not_composed)?;
     let note = info.to_note();
-    match self.write_delta(series, id, &text, &note, terms)? {
+    match self.write_delta(series, id, &text, &note, put)? {
       SaveOutcome::NoDelta => {}
       attempt => return Ok(attempt),
     }
@@ -315,7 +299,11 @@ impl Store {
       note: &note,
       encoding: Encoding::Zstd,
     };
-    self.write_whole(series, id, Encoding::Zstd, &packed, terms)
+    let put = PutOptions {
+      encoding: Encoding::Zstd,
+      ..put.clone()
+    };
+    self.write_whole(series, id, &packed, &put)
   }
 
   /// Stores a checkpoint that is composed already, compact, with the note that a list shows.
@@ -326,42 +314,31 @@ impl Store {
     text: &str,
     note: &str,
     encoding: Encoding,
-    precondition: &Precondition,
+    precondition: Precondition,
   ) -> Result<SaveOutcome> {
-    let terms = PutTerms {
+    let put = PutOptions {
       precondition,
-      question: None,
-      labels: None,
+      ..PutOptions::new(encoding)
     };
     if encoding == Encoding::Delta {
-      return self.write_delta(series, id, text, note, terms);
+      return self.write_delta(series, id, text, note, &put);
     }
-    let packed = ComposedContent { text, note, encoding };
-    self.write_whole(series, id, encoding, &packed, terms)
+    self.write_whole(series, id, &ComposedContent { text, note, encoding }, &put)
   }
 
-  /// Stores a checkpoint that needs no other.
+  /// Stores a checkpoint that is based on no other.
   fn write_whole(
     &self,
     series: &Series,
     id: &CheckpointId,
-    encoding: Encoding,
     content: &dyn Content,
-    terms: PutTerms<'_>,
+    put: &PutOptions<'_>,
   ) -> Result<SaveOutcome> {
-    let write = CheckpointWrite {
-      encoding,
-      footing: None,
-      precondition: terms.precondition,
-      content,
-      question: terms.question,
-      labels: terms.labels,
-    };
-    let put = self.backend.write_checkpoint(series, id, write)?;
-    self.attempt(series, id, encoding, put)
+    let outcome = self.backend.put_checkpoint(series, id, content, put)?;
+    self.saved(series, id, put.encoding, outcome)
   }
 
-  pub(super) fn attempt(
+  pub(super) fn saved(
     &self,
     series: &Series,
     id: &CheckpointId,
@@ -369,14 +346,17 @@ impl Store {
     put: PutOutcome,
   ) -> Result<SaveOutcome> {
     Ok(match put {
-      PutOutcome::Stored { size, .. } => SaveOutcome::Stored(Saved {
-        path: self.backend.name_of(&series.session, series.item(id, encoding)),
-        size_bytes: size,
-      }),
+      PutOutcome::Stored { size, retention, .. } => {
+        let saved = Saved {
+          path: self.backend.name_of(&series.session, series.item(id, encoding)),
+          size_bytes: size,
+        };
+        SaveOutcome::Stored(saved, retention)
+      }
       PutOutcome::Conflict(newest) => return Err(conflict(series, newest)),
       PutOutcome::Behind(newest) => SaveOutcome::Behind(newest),
       PutOutcome::Missing => SaveOutcome::Missing,
-      PutOutcome::KeyIsGone | PutOutcome::Unguarded => SaveOutcome::NoDelta,
+      PutOutcome::BaseIsGone | PutOutcome::BaseNotLocked => SaveOutcome::NoDelta,
     })
   }
 

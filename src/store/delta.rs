@@ -13,10 +13,12 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::Store;
-use crate::backend::{BaseFingerprint, BaseRef, CheckpointWrite, Encoding, FileStamp, PutOutcome, Series};
+use crate::backend::{
+  BackendExt, BaseFingerprint, BaseRef, Encoding, FileStamp, Maintenance, PutOptions, PutOutcome, Series,
+};
 use crate::codec::delta::{self, Reference, Tip, most_work};
 use crate::codec::zstd::FrameError;
-use crate::store::create::{PutTerms, SaveOutcome};
+use crate::store::create::SaveOutcome;
 use crate::types::error::{Error, Result};
 use crate::types::fault_injection;
 use crate::types::id::{CheckpointId, SessionId};
@@ -61,7 +63,7 @@ impl CachedBase {
 
   fn seen(&self) -> Option<BaseFingerprint> {
     let checksum = self.tip.way.checksum;
-    locked(&self.seen).map(|look| BaseFingerprint { look, checksum })
+    locked(&self.seen).map(|look| BaseFingerprint { stamp: look, checksum })
   }
 
   /// Of those who look at the same time, the one who saw most is right: keys only become longer.
@@ -224,7 +226,7 @@ impl Store {
     id: &CheckpointId,
     text: &str,
     note: &str,
-    terms: PutTerms<'_>,
+    put: &PutOptions<'_>,
   ) -> Result<SaveOutcome> {
     let row = self.deltas.row(series);
     let new = NewDelta {
@@ -232,7 +234,7 @@ impl Store {
       id,
       text: text.as_bytes(),
       note,
-      terms,
+      options: put,
     };
     // A key can be removed with the last delta on it, at any time before there is another.
     for _ in 0..3 {
@@ -240,18 +242,18 @@ impl Store {
         Some(known) => self.write_on(&new, &row, &known)?,
         None => self.write_on_new_key(&new, &row, None)?,
       };
-      if put != PutOutcome::KeyIsGone {
-        return self.attempt(series, id, Encoding::Delta, put);
+      if !matches!(put, PutOutcome::BaseIsGone) {
+        return self.saved(series, id, Encoding::Delta, put);
       }
     }
     // A key of its own is not removed before the delta is stored.
     let put = self.write_on_new_key(&new, &row, row.next().as_ref())?;
-    self.attempt(series, id, Encoding::Delta, put)
+    self.saved(series, id, Encoding::Delta, put)
   }
 
   /// Removes keys that an interruption left, and says how many bytes they had.
   pub fn remove_unused_keys(&self, series: &Series) -> Result<u64> {
-    self.backend.remove_unused_keys(series)
+    self.backend.maintain(Maintenance::DeleteUnusedBases(series))
   }
 
   /// What the next delta of a series stands on. The first time, that is what the newest one stands on that is there.
@@ -266,7 +268,7 @@ impl Store {
     }
     if self.deltas.is_first(series) {
       // A key that stays costs room, and nothing else.
-      let _ = self.backend.remove_unused_keys(series);
+      let _ = self.backend.maintain(Maintenance::DeleteUnusedBases(series));
     }
     let entries = self.backend.checkpoints(series).ok()?;
     let newest = entries.iter().find(|entry| entry.encoding == Encoding::Delta)?;
@@ -297,16 +299,16 @@ impl Store {
       return self.move_tip(new, row, known, &difference);
     }
     let reference = known.tip.reference(&known.key, false);
-    let footing = BaseRef {
-      key: &known.key,
+    let base = BaseRef {
+      id: &known.key,
       known: known.tip.way.bytes,
       added: &[],
-      seen: known.seen(),
+      fingerprint: known.seen(),
     };
-    let put = self.put(new, &reference, footing, &difference)?;
+    let put = self.put(new, &reference, base, &difference)?;
     match &put {
-      PutOutcome::Stored { key: Some(key), .. } => known.see(*key),
-      PutOutcome::KeyIsGone => row.forget(known),
+      PutOutcome::Stored { base: Some(stamp), .. } => known.see(*stamp),
+      PutOutcome::BaseIsGone => row.forget(known),
       _ => {}
     }
     Ok(put)
@@ -318,15 +320,15 @@ impl Store {
     let reference = tip.reference(&known.key, true);
     // Should it fail, nobody knows what became of the key.
     row.forget(known);
-    let footing = BaseRef {
-      key: &known.key,
+    let base = BaseRef {
+      id: &known.key,
       known: known.tip.way.bytes,
       added: difference,
-      seen: known.seen(),
+      fingerprint: known.seen(),
     };
-    let put = self.put(new, &reference, footing, &[])?;
-    if let PutOutcome::Stored { key, .. } = put {
-      *locked(&row.next) = Some(CachedBase::new(known.key.clone(), tip, key, true));
+    let put = self.put(new, &reference, base, &[])?;
+    if let PutOutcome::Stored { base: stamp, .. } = &put {
+      *locked(&row.next) = Some(CachedBase::new(known.key.clone(), tip, *stamp, true));
       self.deltas.make_room();
     }
     Ok(put)
@@ -336,11 +338,11 @@ impl Store {
   fn write_on_new_key(&self, new: &NewDelta<'_>, row: &Row, old: Option<&Arc<CachedBase>>) -> Result<PutOutcome> {
     // The call that holds it may wait for a process that was stopped. A whole checkpoint needs no key.
     let Some(_making) = locked_within(&row.making, self.options.settings.timeout) else {
-      return Ok(PutOutcome::Unguarded);
+      return Ok(PutOutcome::BaseNotLocked);
     };
     let now = row.next();
     if now.as_ref().map(Arc::as_ptr) != old.map(Arc::as_ptr) && now.is_some() {
-      return Ok(PutOutcome::KeyIsGone);
+      return Ok(PutOutcome::BaseIsGone);
     }
     let (tip, frame) = Tip::first(new.text.to_vec());
     let name = if fault_injection::is_enabled("key-reuse") {
@@ -349,31 +351,28 @@ impl Store {
       key_name()?
     };
     let reference = tip.reference(&name, true);
-    let footing = BaseRef {
-      key: &name,
+    let base = BaseRef {
+      id: &name,
       known: 0,
       added: &frame,
-      seen: None,
+      fingerprint: None,
     };
-    let put = self.put(new, &reference, footing, &[])?;
-    if let PutOutcome::Stored { key, .. } = put {
-      *locked(&row.next) = Some(CachedBase::new(name, tip, key, true));
+    let put = self.put(new, &reference, base, &[])?;
+    if let PutOutcome::Stored { base: stamp, .. } = &put {
+      *locked(&row.next) = Some(CachedBase::new(name, tip, *stamp, true));
       self.deltas.make_room();
     }
     Ok(put)
   }
 
-  fn put(&self, new: &NewDelta<'_>, reference: &Reference, footing: BaseRef<'_>, frame: &[u8]) -> Result<PutOutcome> {
+  fn put(&self, new: &NewDelta<'_>, reference: &Reference, base: BaseRef<'_>, frame: &[u8]) -> Result<PutOutcome> {
     let content = delta::compose(reference, new.note, frame);
-    let put = CheckpointWrite {
+    let options = PutOptions {
       encoding: Encoding::Delta,
-      footing: Some(footing),
-      precondition: new.terms.precondition,
-      content: &content,
-      question: new.terms.question,
-      labels: new.terms.labels,
+      base: Some(base),
+      ..new.options.clone()
     };
-    self.backend.write_checkpoint(new.series, new.id, put)
+    self.backend.put_checkpoint(new.series, new.id, &content, &options)
   }
 
   /// For who wants to know what is stored, and not what is in memory: what is at hand of a series is held against the key, and
@@ -435,7 +434,7 @@ impl Store {
     if self.backend.read(&series.session, item, u64::MAX)?.is_none() {
       return Ok(None);
     }
-    let key = self.backend.name_of(&series.session, series.key(&reference.key));
+    let key = self.backend.name_of(&series.session, series.base(&reference.key));
     let cause = cause.unwrap_or_else(|| Error::corrupt(&key, "it is missing"));
     Err(
       Error::new(
@@ -448,7 +447,7 @@ impl Store {
 
   /// The tip of a key that a delta stands on; `None` if the key is missing.
   fn read_key(&self, series: &Series, reference: &Reference) -> Result<Option<Tip>> {
-    let (item, limit) = (series.key(&reference.key), self.options.max_read_bytes);
+    let (item, limit) = (series.base(&reference.key), self.options.max_read_bytes);
     let Some(bytes) = self.backend.read(&series.session, item, limit)? else {
       return Ok(None);
     };
@@ -484,7 +483,7 @@ struct NewDelta<'a> {
   text: &'a [u8],
   /// What a list shows of it.
   note: &'a str,
-  terms: PutTerms<'a>,
+  options: &'a PutOptions<'a>,
 }
 
 fn try_locked(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
@@ -592,7 +591,7 @@ mod tests {
       (look(20, 3), look(20, 3)),
     ] {
       known.see(seen);
-      assert_eq!(known.seen().unwrap().look, then);
+      assert_eq!(known.seen().unwrap().stamp, then);
     }
   }
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::info::Row;
 use super::labels::not_found;
 use super::{LaidOut, Spelling, Stamp, Store, StoredCheckpoint};
-use crate::backend::{Content, Encoding, Item, Series, supply_of};
+use crate::backend::{BackendExt, Content, Encoding, Item, Series, SessionFilter, source_of};
 use crate::checkpoint::compose::{NewCheckpoint, Parts};
 use crate::checkpoint::reset::{Resets, reset_tasks};
 use crate::json::edit::{Edit, ObjectWriter, edit, quoted};
@@ -118,7 +118,10 @@ impl Store {
       (Item::TASK_TREE, &tree_text),
       (Item::SESSION, &session),
     ];
-    if !self.backend.found(&series.session, &mut supply_of(&items))? {
+    if !self
+      .backend
+      .create_session(&series.session, Some(&mut source_of(&items)))?
+    {
       return Err(exists(
         &series.session,
         "Choose another newSessionId, or delete it first",
@@ -163,7 +166,7 @@ impl Store {
   /// The sessions that were forked from checkpoints of this one, by those checkpoints.
   fn forks_of(&self, session: &SessionId) -> Result<HashMap<CheckpointId, Vec<SessionId>>> {
     let mut forks: HashMap<_, Vec<_>> = HashMap::new();
-    for other in self.backend.sessions()? {
+    for other in self.backend.sessions(SessionFilter::Saved)? {
       // A session whose document is damaged was forked from nobody knows where.
       let document = self.session_document(&other).ok().flatten();
       if let Some((from, checkpoint)) = document.as_deref().and_then(origin_in)

@@ -5,7 +5,7 @@ use std::slice;
 
 use super::labels::Labels;
 use super::{Damaged, Store, StoredCheckpoint};
-use crate::backend::{CheckpointEntry, Encoding, Item, Page, PeekResult, Series};
+use crate::backend::{BackendExt, CheckpointEntry, CheckpointPage, Encoding, Item, PeekResult, Selection, Series};
 use crate::checkpoint::document::{Kind, LABEL};
 use crate::checkpoint::summary::{HEAD_BYTES, Info, TAIL_BYTES};
 use crate::codec::gzip;
@@ -129,7 +129,11 @@ impl Store {
     };
     let (mut rows, mut damaged) = (Vec::new(), Vec::new());
     loop {
-      let Page { entries, total } = self.backend.page(&request.series, after.as_ref(), enough)?;
+      let selection = Selection::Page {
+        after: after.as_ref(),
+        limit: enough,
+      };
+      let CheckpointPage { entries, total, .. } = self.backend.list_one(&request.series, selection)?;
       let mut waiting = &entries[..];
       while rows.len() < limit && !waiting.is_empty() {
         // Never more than the page still has room for.
@@ -223,7 +227,7 @@ impl Store {
   }
 
   pub(super) fn infos(&self, series: &Series, entries: &[CheckpointEntry]) -> Result<Vec<InfoResult>> {
-    let peeked = self.backend.peek(series, entries, HEAD_BYTES, TAIL_BYTES)?;
+    let peeked = self.backend.peek_in(series, entries, HEAD_BYTES, TAIL_BYTES)?;
     let found = entries.iter().zip(peeked).map(|(entry, peeked)| {
       let found = self.info(series, entry, peeked)?;
       if found.is_some() {
@@ -237,7 +241,7 @@ impl Store {
         };
         let peeked = self
           .backend
-          .peek(series, slice::from_ref(&entry), HEAD_BYTES, TAIL_BYTES)?
+          .peek_in(series, slice::from_ref(&entry), HEAD_BYTES, TAIL_BYTES)?
           .pop();
         self.info(series, &entry, peeked.unwrap_or(Ok(None)))
       })

@@ -6,7 +6,7 @@ use std::io;
 use super::info::Row;
 use super::recover::is_about_us;
 use super::{Store, StoredCheckpoint, into_text, laid_out};
-use crate::backend::{CheckpointEntry, Document, Item, LabelsUpdate, ReadResult, Series};
+use crate::backend::{Attribute, BackendExt, CheckpointEntry, Document, DocumentUpdate, Item, ReadResult, Series};
 use crate::checkpoint::document::LABEL;
 use crate::checkpoint::summary::Info;
 use crate::json::edit::{ObjectWriter, escaped};
@@ -56,8 +56,8 @@ impl Labels {
     laid_out(&out.finish())
   }
 
-  fn to_update(&self, relies_on: Option<&CheckpointId>) -> Result<LabelsUpdate> {
-    Ok(LabelsUpdate {
+  fn to_update(&self, relies_on: Option<&CheckpointId>) -> Result<DocumentUpdate> {
+    Ok(DocumentUpdate {
       document: (!self.is_empty()).then(|| self.document()).transpose()?,
       relies_on: relies_on.cloned(),
     })
@@ -112,7 +112,7 @@ impl Store {
   /// The same for several sessions, in one call of the backend where it can.
   pub(super) fn labels_of_each(&self, sessions: &[SessionId]) -> Result<Vec<Labels>> {
     let limit = self.options.max_read_bytes;
-    let documents = self.backend.read_each(sessions, Document::Labels, limit)?;
+    let documents = self.backend.read_documents(sessions, Document::Labels, limit)?;
     let labels = |(session, bytes): (&SessionId, ReadResult)| {
       let path = || self.backend.name_of(session, Item::LABELS);
       let labels = bytes.ok().flatten().map(|bytes| parse(bytes, &path()));
@@ -160,13 +160,15 @@ impl Store {
       label: label.as_ref(),
       made_with: made_with.as_ref(),
     };
-    self.backend.update_labels(session, limit, &mut |old, entries| {
-      let entries = read_before.as_deref().unwrap_or(entries);
-      if !entries.iter().any(|entry| entry.id == *id) {
-        return Err(not_found(&series, id));
-      }
-      self.labels_after(&change, old, entries)?.to_update(Some(id)).map(Some)
-    })
+    self
+      .backend
+      .update_document(session, Document::Labels, limit, &mut |old, entries| {
+        let entries = read_before.as_deref().unwrap_or(entries);
+        if !entries.iter().any(|entry| entry.id == *id) {
+          return Err(not_found(&series, id));
+        }
+        self.labels_after(&change, old, entries)?.to_update(Some(id)).map(Some)
+      })
   }
 
   /// The labels of a session after a change of one, without those of checkpoints that are gone; an error if the label must be unique,
@@ -209,17 +211,19 @@ impl Store {
     }
     let path = self.backend.name_of(&series.session, Item::LABELS);
     let limit = self.options.max_read_bytes;
-    self.backend.update_labels(&series.session, limit, &mut |old, entries| {
-      let Some(old) = old else {
-        return Ok(None);
-      };
-      let mut labels = parse(old, &path)?;
-      let is_gone = |id: &CheckpointId| !entries.iter().any(|entry| entry.id == *id);
-      for id in deleted.iter().filter(|id| is_gone(id)) {
-        labels.0.remove(id.as_str());
-      }
-      labels.to_update(None).map(Some)
-    })
+    self
+      .backend
+      .update_document(&series.session, Document::Labels, limit, &mut |old, entries| {
+        let Some(old) = old else {
+          return Ok(None);
+        };
+        let mut labels = parse(old, &path)?;
+        let is_gone = |id: &CheckpointId| !entries.iter().any(|entry| entry.id == *id);
+        for id in deleted.iter().filter(|id| is_gone(id)) {
+          labels.0.remove(id.as_str());
+        }
+        labels.to_update(None).map(Some)
+      })
   }
 
   /// Takes over the labels of a session's checkpoints from another store: `theirs` decides about the checkpoints that it names.
@@ -228,14 +232,16 @@ impl Store {
     let path = self.backend.name_of(session, Item::LABELS);
     let limit = self.options.max_read_bytes;
     let mut is_changed = false;
-    self.backend.update_labels(session, limit, &mut |old, _| {
-      // Labels that cannot be read are replaced.
-      let mut labels = old.and_then(|bytes| parse(bytes, &path).ok()).unwrap_or_default();
-      is_changed = theirs.0.iter().any(|(id, label)| labels.0.get(id) != Some(label));
-      labels.0.extend(theirs.0.clone());
-      // Written even if it is the same: whoever drops labels of missing checkpoints at this time has to look again.
-      labels.to_update(None).map(Some)
-    })?;
+    self
+      .backend
+      .update_document(session, Document::Labels, limit, &mut |old, _| {
+        // Labels that cannot be read are replaced.
+        let mut labels = old.and_then(|bytes| parse(bytes, &path).ok()).unwrap_or_default();
+        is_changed = theirs.0.iter().any(|(id, label)| labels.0.get(id) != Some(label));
+        labels.0.extend(theirs.0.clone());
+        // Written even if it is the same: whoever drops labels of missing checkpoints at this time has to look again.
+        labels.to_update(None).map(Some)
+      })?;
     Ok(is_changed)
   }
 
@@ -253,7 +259,10 @@ impl Store {
 
   /// Keeps a checkpoint from retention, or lets it go again.
   pub fn pin_checkpoint(&self, session: &SessionId, id: &CheckpointId, is_pinned: bool) -> Result<()> {
-    if self.backend.set_pinned(&session.into(), id, is_pinned)? {
+    if self
+      .backend
+      .set_attribute(&session.into(), id, Attribute::Pinned(is_pinned))?
+    {
       return Ok(());
     }
     Err(not_found(&session.into(), id))

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::{mem, slice};
 
 use super::{Store, Summary};
-use crate::backend::{Acquired, Claim, Document, Lease, ReadResult, refusal};
+use crate::backend::{Acquired, BackendExt, Claim, Document, Lease, ReadResult, SessionFilter, refusal};
 use crate::types::error::{Code, LostLease, Result};
 use crate::types::id::SessionId;
 
@@ -78,7 +78,7 @@ impl Store {
   /// that the system refuses keeps nobody from the others, and is the answer if there is none.
   pub fn acquire_next(&self, statuses: &[String], claim: Claim<'_>) -> Result<Option<(SessionId, Lease)>> {
     let owned: HashSet<_> = self.backend.leases()?.into_iter().map(|(session, _)| session).collect();
-    let mut free = self.backend.sessions()?;
+    let mut free = self.backend.sessions(SessionFilter::Saved)?;
     free.retain(|session| !owned.contains(session));
     let mut refused = None;
     for some in free.chunks(BATCH) {
@@ -109,7 +109,7 @@ impl Store {
   /// One whose document cannot be read is none to work on: a verification reports it.
   fn are_wanted(&self, sessions: &[SessionId], statuses: &[String]) -> Result<Vec<bool>> {
     let limit = self.options.max_read_bytes;
-    let documents = self.backend.read_each(sessions, Document::Session, limit)?;
+    let documents = self.backend.read_documents(sessions, Document::Session, limit)?;
     let is_wanted = |document: ReadResult| {
       let text = document.ok().flatten().and_then(|bytes| String::from_utf8(bytes).ok());
       let summary = text.as_deref().and_then(Summary::of);

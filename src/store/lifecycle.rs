@@ -5,7 +5,7 @@ use std::slice;
 
 use super::info::Row;
 use super::{Damaged, Spelling, Store, StoredCheckpoint, laid_out};
-use crate::backend::{CheckpointEntry, Document, Series};
+use crate::backend::{BackendExt, CheckpointEntry, DeleteCondition, Document, Maintenance, Series, SessionFilter};
 use crate::json::edit::{Edit, ObjectWriter, edit, quoted};
 use crate::json::layout::compact;
 use crate::json::scan::{find, members, text_of};
@@ -128,11 +128,11 @@ impl Store {
   /// verification reports it. So is one that another store owns. A session that fails holds up no other.
   pub fn expire_sessions(&self, now: f64, expiry: Expiry) -> Result<Expired> {
     let mut expired = Expired::default();
-    for some in self.backend.sessions()?.chunks(BATCH) {
+    for some in self.backend.sessions(SessionFilter::Saved)?.chunks(BATCH) {
       // Most are not over: those are not locked.
       let documents = self
         .backend
-        .read_each(some, Document::Session, self.options.max_read_bytes)?;
+        .read_documents(some, Document::Session, self.options.max_read_bytes)?;
       for (session, document) in some.iter().zip(documents) {
         let ended = match document {
           Ok(document) => match document.as_deref().and_then(|bytes| Life::to_end(bytes, now, expiry)) {
@@ -158,24 +158,28 @@ impl Store {
     let mut ended = None;
     let limit = self.options.max_read_bytes;
     if expiry == Expiry::Delete {
-      let deleted = self.backend.delete_session_if(session, limit, &mut |document| {
+      let accepts = &mut |document: Option<&[u8]>| {
         ended = document.and_then(|bytes| Life::to_end(bytes, now, expiry));
         Ok(ended.is_some() || fault_injection::is_enabled("expiry-once"))
-      })?;
+      };
+      let condition = DeleteCondition { limit, accepts };
+      let deleted = self.backend.delete_session(session, Some(condition))?;
       if deleted.is_some() {
         self.forget(session);
       }
       return Ok(ended.filter(|_| deleted.is_some()));
     }
-    self.backend.update(session, Document::Session, limit, &mut |old| {
-      ended = old.as_deref().and_then(|bytes| Life::to_end(bytes, now, expiry));
-      let (Some(_), Some(text)) = (&ended, old.and_then(|bytes| String::from_utf8(bytes).ok())) else {
-        return Ok(None);
-      };
-      let archived = edit(&compact(&text), &[Edit::Set("status", &quoted(ARCHIVED))]);
-      let archived = archived.map_err(|error| Error::corrupt(&self.session_path(session), error))?;
-      laid_out(&archived).map(Some)
-    })?;
+    self
+      .backend
+      .update_document(session, Document::Session, limit, &mut |old, _| {
+        ended = old.as_deref().and_then(|bytes| Life::to_end(bytes, now, expiry));
+        let (Some(_), Some(text)) = (&ended, old.and_then(|bytes| String::from_utf8(bytes).ok())) else {
+          return Ok(None);
+        };
+        let archived = edit(&compact(&text), &[Edit::Set("status", &quoted(ARCHIVED))]);
+        let archived = archived.map_err(|error| Error::corrupt(&self.session_path(session), error))?;
+        Ok(Some(laid_out(&archived)?.into()))
+      })?;
     Ok(ended)
   }
 
@@ -198,14 +202,14 @@ impl Store {
       refused = refused.or(Some(error));
     }
     // Those that lost their deltas in another way. One that stays costs room, and nothing else.
-    let _ = self.backend.remove_unused_keys(series);
+    let _ = self.backend.maintain(Maintenance::DeleteUnusedBases(series));
     refused.map_or(Ok(gone), Err)
   }
 
   /// The sessions whose last state may say that somebody worked on them.
   pub fn recoverable(&self) -> Result<Vec<Recoverable>> {
     let mut found = Vec::new();
-    for session in self.backend.places()? {
+    for session in self.backend.sessions(SessionFilter::All)? {
       found.extend(self.recoverable_session(session)?);
     }
     Ok(found)

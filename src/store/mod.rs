@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::backend::{Backend, Content, Encoding, Item, Settings};
+use crate::backend::{Backend, BackendExt, Content, Encoding, Item, Settings};
 use crate::json::layout::Layout;
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::SessionId;
@@ -142,7 +142,7 @@ impl Store {
   }
 
   fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<Saved> {
-    let size_bytes = self.backend.write(session, item, content)?;
+    let size_bytes = self.backend.put(session, item, content)?;
     Ok(Saved {
       path: self.backend.name_of(session, item),
       size_bytes,

@@ -127,7 +127,7 @@ pub struct Opening {
 impl Opening {
   pub fn finish(self) -> Result<()> {
     let _transition = self.inside.gate.lock_transition();
-    self.inside.backend.initialize()?;
+    self.inside.backend.open()?;
     let mut state = self.inside.gate.lock();
     if state.closings != self.closings {
       drop(state);
@@ -154,7 +154,7 @@ impl Closing {
       state.phase == Phase::Closed && state.inside == 0
     };
     // An opening that is under way uses what is open. A later `close` that waits for operations closes it afterwards.
-    if is_closed { self.store.backend.rest() } else { Ok(()) }
+    if is_closed { self.store.backend.close() } else { Ok(()) }
   }
 }
 

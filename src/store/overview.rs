@@ -7,7 +7,9 @@ use std::thread;
 
 use super::info::{BATCH, Filter, InfoPage, Row};
 use super::{Damaged, Store, into_text};
-use crate::backend::{CheckpointEntry, Document, Lease, PeekResult, ReadResult, Series, Usage};
+use crate::backend::{
+  BackendExt, CheckpointEntry, Document, Lease, PeekResult, ReadResult, Selection, Series, SessionFilter, Usage,
+};
 use crate::checkpoint::summary::{HEAD_BYTES, TAIL_BYTES};
 use crate::json::edit::{ObjectWriter, quoted, text_literal};
 use crate::json::scan::{Member, find, members};
@@ -40,7 +42,7 @@ pub struct AllRequest {
 impl Store {
   /// A JSON array with a line for each session that has a document or checkpoints, in the order of their ids.
   pub fn sessions_info(&self) -> Result<String> {
-    let sessions = self.backend.places()?;
+    let sessions = self.backend.sessions(SessionFilter::All)?;
     let leases = self.lease_lines()?;
     let lines = in_parallel(&sessions, |share| self.session_lines(share, &leases))?;
     Ok(format!("[{}]", lines.join(",")))
@@ -65,9 +67,9 @@ impl Store {
   fn session_lines(&self, sessions: &[SessionId], leases: &HashMap<SessionId, String>) -> Result<Vec<String>> {
     let documents = self
       .backend
-      .read_each(sessions, Document::Session, self.options.max_read_bytes)?;
+      .read_documents(sessions, Document::Session, self.options.max_read_bytes)?;
     let mut glances = Vec::with_capacity(sessions.len());
-    let usages = self.backend.usage_each(sessions)?;
+    let usages = self.backend.usage(sessions)?;
     for ((session, document), usage) in sessions.iter().zip(documents).zip(usages) {
       // A tree that cannot be measured withholds nothing else.
       let (usage, unmeasured) = match usage {
@@ -88,7 +90,8 @@ impl Store {
       .iter()
       .filter_map(|glance| Some((Series::from(glance.session), glance.usage.newest.clone()?)));
     let newest: Vec<_> = newest.collect();
-    let mut peeked = self.backend.peek_each(&newest, HEAD_BYTES, TAIL_BYTES)?.into_iter();
+    let newest: Vec<_> = newest.iter().map(|(series, entry)| (series, entry)).collect();
+    let mut peeked = self.backend.peek(&newest, HEAD_BYTES, TAIL_BYTES)?.into_iter();
     let lines = glances.into_iter().map(|glance| {
       let peeked = glance.usage.newest.as_ref().and_then(|_| peeked.next());
       let lease = leases.get(glance.session);
@@ -145,12 +148,13 @@ impl Store {
 
   /// Checkpoints of all sessions, newest first.
   pub fn list_all(&self, request: &AllRequest) -> Result<InfoPage> {
-    let ids = self.backend.places()?;
+    let ids = self.backend.sessions(SessionFilter::All)?;
     let mut all = Vec::new();
     for (chunk, sessions) in ids.chunks(SESSIONS_AT_ONCE).enumerate() {
-      for (at, entries) in self.backend.checkpoints_each(sessions)?.into_iter().enumerate() {
+      let series: Vec<_> = sessions.iter().map(Series::from).collect();
+      for (at, page) in self.backend.list(&series, Selection::All)?.into_iter().enumerate() {
         let of = chunk * SESSIONS_AT_ONCE + at;
-        all.extend(entries.into_iter().map(|entry| ListedCheckpoint { of, entry }));
+        all.extend(page.entries.into_iter().map(|entry| ListedCheckpoint { of, entry }));
       }
     }
     let sessions: Vec<Series> = ids.into_iter().map(Series::from).collect();
@@ -202,12 +206,9 @@ impl Store {
       .collect();
     let labels = self.labels_of_each(&ids.values().cloned().collect::<Vec<_>>())?;
     let labels: HashMap<_, _> = ids.into_keys().zip(labels).collect();
-    let wanted: Vec<_> = batch
-      .iter()
-      .map(|found| (sessions[found.of].clone(), found.entry.clone()))
-      .collect();
-    let peeked = self.backend.peek_each(&wanted, HEAD_BYTES, TAIL_BYTES)?;
-    for ((found, peeked), (series, entry)) in batch.iter().zip(peeked).zip(&wanted) {
+    let wanted: Vec<_> = batch.iter().map(|found| (&sessions[found.of], &found.entry)).collect();
+    let peeked = self.backend.peek(&wanted, HEAD_BYTES, TAIL_BYTES)?;
+    for ((found, peeked), (series, entry)) in batch.iter().zip(peeked).zip(wanted) {
       match self.info(series, entry, peeked) {
         Ok(Some((mut info, size))) => {
           if let Some(labels) = labels.get(&found.of) {

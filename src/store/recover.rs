@@ -6,7 +6,7 @@ use std::{io, iter};
 
 use super::restore::Source;
 use super::{Damaged, Restored, Spelling, Store, StoredCheckpoint};
-use crate::backend::{CheckpointEntry, Series};
+use crate::backend::{BackendExt, CheckpointEntry, Series};
 use crate::checkpoint::reset::Resets;
 use crate::store::create::MAX_ATTEMPTS;
 use crate::types::error::{Code, Error, Result, system_code};

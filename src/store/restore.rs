@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{LaidOut, Store, StoredCheckpoint, check_length};
-use crate::backend::{Content, Encoding, Series};
+use crate::backend::{Content, Encoding, Series, SessionFilter};
 use crate::checkpoint::document::{AGENT_COUNT, Document, TASK_COUNT};
 use crate::checkpoint::reset::{Resets, reset_tasks};
 use crate::json::edit::{Edit, ObjectWriter, edit, quoted};
@@ -144,7 +144,7 @@ impl Store {
   }
 
   fn only_session_with(&self, id: &CheckpointId) -> Result<Option<SessionId>> {
-    let mut sessions = self.backend.sessions_with_checkpoint(id)?;
+    let mut sessions = self.backend.sessions(SessionFilter::WithCheckpoint(id))?;
     if sessions.len() > 1 {
       let names: Vec<_> = sessions.iter().map(SessionId::as_str).collect();
       return Err(Error::new(
@@ -210,9 +210,7 @@ impl Store {
       check_length(state, path)?;
     }
     if !source.is_dry_run {
-      self
-        .backend
-        .write_state(session_id, &LaidOut(&session), &restored_tree)?;
+      self.backend.put_state(session_id, &LaidOut(&session), &restored_tree)?;
     }
     Ok(Restored {
       session: session_id.clone(),

@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::verify::check_shape;
 use super::{LaidOut, Loaded, Saved, Store, laid_out};
-use crate::backend::{Document, Item, Usage};
+use crate::backend::{BackendExt, Document, Item, SessionFilter, Usage};
 use crate::checkpoint::compose::object as require_object;
 use crate::checkpoint::document::hex;
 use crate::json::scan::validate;
@@ -31,7 +31,7 @@ pub fn revision(bytes: &[u8]) -> String {
 
 impl Store {
   pub fn create_session(&self, session: &SessionId) -> Result<()> {
-    self.backend.create_session(session)
+    self.backend.create_session(session, None).map(drop)
   }
 
   /// `document` is compact JSON. If it is to take the place of what the caller has seen, nothing else is replaced.
@@ -46,14 +46,16 @@ impl Store {
     let revision = revision(&bytes);
     if let Some(seen) = seen {
       let limit = self.options.max_read_bytes;
-      self.backend.update(session, Document::Session, limit, &mut |old| {
-        let current = old.map(|old| self::revision(&old));
-        if current == seen.0 {
-          Ok(Some(bytes.clone()))
-        } else {
-          Err(Error::conflict(&format!("Session {session}"), current))
-        }
-      })?;
+      self
+        .backend
+        .update_document(session, Document::Session, limit, &mut |old, _| {
+          let current = old.map(|old| self::revision(&old));
+          if current == seen.0 {
+            Ok(Some(bytes.clone().into()))
+          } else {
+            Err(Error::conflict(&format!("Session {session}"), current))
+          }
+        })?;
       let path = self.backend.name_of(session, Item::SESSION);
       let size_bytes = bytes.len() as u64;
       let saved = Saved { path, size_bytes };
@@ -93,17 +95,17 @@ impl Store {
   }
 
   pub fn sessions(&self) -> Result<Vec<SessionId>> {
-    self.backend.sessions()
+    self.backend.sessions(SessionFilter::Saved)
   }
 
   /// Removes a session; the answer is what went wrong after it was gone for every reader.
   pub fn delete_session(&self, session: &SessionId) -> Result<Option<Error>> {
-    let left = self.backend.delete_session(session)?;
+    let deleted = self.backend.delete_session(session, None)?;
     self.forget(session);
-    Ok(left)
+    Ok(deleted.and_then(|deleted| deleted.not_freed))
   }
 
   pub fn usage(&self, session: &SessionId) -> Result<Usage> {
-    self.backend.usage(session)
+    self.backend.usage_of(session)
   }
 }

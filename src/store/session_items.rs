@@ -1,7 +1,7 @@
 //! What there is below a session. Whoever takes a whole session somewhere else asks here what that is.
 
 use super::Store;
-use crate::backend::{CheckpointEntry, Document, ItemName, Series, time_in_id};
+use crate::backend::{BackendExt, CheckpointEntry, Document, ItemKind, ItemName, Series, time_in_id};
 use crate::types::error::Result;
 use crate::types::id::SessionId;
 
@@ -53,20 +53,20 @@ impl Store {
     for series in &rows {
       let entries = self.backend.checkpoints(series)?;
       // Listed later, and read earlier: whatever is added meanwhile, what these stand on is there.
-      let keys = self.backend.keys(series)?.into_iter();
-      items.extend(keys.map(|(id, _)| ItemName::Key(series.agent.clone(), id).into()));
+      let bases = self.backend.bases(series)?.into_iter();
+      items.extend(bases.map(|base| base.name.into()));
       items.extend(entries.into_iter().rev().map(|entry| Listed::of(series, entry)));
     }
-    let results = self.backend.results(session)?;
-    items.extend(results.into_iter().map(|task| ItemName::TaskResult(task).into()));
+    let results = self.backend.items(session, ItemKind::TaskResults)?;
+    items.extend(results.into_iter().map(|result| result.name.into()));
     for document in [
       Document::Retention,
       Document::Labels,
       Document::TaskTree,
       Document::Session,
     ] {
-      let versions = self.backend.versions(session, document)?;
-      items.extend((1..=versions).map(|back| ItemName::Previous(document, back).into()));
+      let versions = self.backend.items(session, ItemKind::Previous(document))?;
+      items.extend(versions.into_iter().map(|version| version.name.into()));
       items.push(ItemName::Document(document).into());
     }
     Ok(items)

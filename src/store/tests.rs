@@ -72,7 +72,7 @@ fn a_checkpoint_from_the_clocks_future_is_neither_newest_for_ever_nor_in_the_way
   let future = CheckpointId::parse("cp-zzzzzzzz-zzzzzz").unwrap();
   store
     .backend
-    .write(&session(), Item::Checkpoint(None, &future, Encoding::Json), b"{}")
+    .put(&session(), Item::Checkpoint(None, &future, Encoding::Json), b"{}")
     .unwrap();
   let made = create(&store, Encoding::Json);
   assert_eq!(ids(&store), [made]);
@@ -85,7 +85,7 @@ fn a_process_with_a_clock_ahead_does_not_make_our_new_checkpoint_go() {
   let ahead = CheckpointId::parse("cp-zzzzzzzz-zzzzzz").unwrap();
   store
     .backend
-    .write(&session(), Item::Checkpoint(None, &ahead, Encoding::Json), b"{}")
+    .put(&session(), Item::Checkpoint(None, &ahead, Encoding::Json), b"{}")
     .unwrap();
   let made = create(&store, Encoding::Json);
   assert!(store.checkpoint(&session().into(), &made).unwrap().is_some());
@@ -116,7 +116,7 @@ fn an_unreadable_checkpoint_is_reported_and_blocks_nothing() {
   let bad = CheckpointId::parse("cp-1-000000").unwrap();
   store
     .backend
-    .write(&session(), Item::Checkpoint(None, &bad, Encoding::Gzip), b"not gzip")
+    .put(&session(), Item::Checkpoint(None, &bad, Encoding::Gzip), b"not gzip")
     .unwrap();
   let page = store.list(&session().into(), 0, 0).unwrap();
   assert_eq!(page.total, 2);
@@ -163,7 +163,7 @@ fn damage_writes_nothing() {
   let text = String::from_utf8(store.backend.read(&session(), item, u64::MAX).unwrap().unwrap()).unwrap();
   store
     .backend
-    .write(&session(), item, &text.replace("failed", "healed"))
+    .put(&session(), item, &text.replace("failed", "healed"))
     .unwrap();
   let RestoreOutcome::NeedsRespelling(respelling) = store.restore(request(&id)).unwrap() else {
     panic!("a changed status cannot fit the checksum");
@@ -172,7 +172,7 @@ fn damage_writes_nothing() {
   let error = store.restore_respelled(&respelling, &respelt).unwrap_err();
   assert_eq!(error.code, Code::ChecksumMismatch);
 
-  store.backend.write(&session(), item, b"{\"id\":").unwrap();
+  store.backend.put(&session(), item, b"{\"id\":").unwrap();
   assert_eq!(store.restore(request(&id)).unwrap_err().code, Code::Corrupt);
   assert_eq!(store.load_session(&session(), 0).unwrap(), None);
 }
@@ -184,7 +184,7 @@ fn a_plain_id_in_two_sessions_is_not_guessed() {
   let other = SessionId::parse("copy").unwrap();
   store
     .backend
-    .write(&other, Item::Checkpoint(None, &id, Encoding::Gzip), b"")
+    .put(&other, Item::Checkpoint(None, &id, Encoding::Gzip), b"")
     .unwrap();
   let error = store.restore(request(&id)).unwrap_err();
   assert_eq!(error.code, Code::Ambiguous);
@@ -335,7 +335,7 @@ fn with_too_large(encoding: Encoding) -> (OpenStore, CheckpointId, CheckpointId)
     Encoding::Zstd | Encoding::Delta => crate::codec::zstd::whole(text.as_bytes()),
   };
   let item = Item::Checkpoint(None, &id, encoding);
-  store.backend.write(&session(), item, &bytes).unwrap();
+  store.backend.put(&session(), item, &bytes).unwrap();
   (store, fits, id)
 }
 

@@ -3,7 +3,9 @@
 use super::labels::{self, not_found};
 use super::retention;
 use super::{Store, StoredCheckpoint};
-use crate::backend::{CheckpointEntry, Document as DocumentKind, Encoding, Item, Series, time_in_id};
+use crate::backend::{
+  BackendExt, CheckpointEntry, Document as DocumentKind, Encoding, Item, ItemKind, Series, time_in_id,
+};
 use crate::checkpoint::agent::split_context;
 use crate::checkpoint::document::Document;
 use crate::json::layout::{MAX_TEXT_UNITS, excess_units};
@@ -204,10 +206,10 @@ impl Store {
       let verified = self.verify_series(&series, &mut meter)?;
       agents.extend(series.agent.map(|agent| (agent, verified)));
     }
-    let results = self.backend.results(session)?;
+    let results = self.backend.items(session, ItemKind::TaskResults)?;
     let items = [Item::SESSION, Item::TASK_TREE, Item::LABELS, Item::RETENTION]
       .into_iter()
-      .chain(results.iter().map(Item::TaskResult));
+      .chain(results.iter().map(|result| result.name.item()));
     let files = items.filter_map(|item| self.verify_file(session, item)).collect();
     Ok(SessionReport {
       session: session.clone(),

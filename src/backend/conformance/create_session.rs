@@ -2,22 +2,23 @@
 
 use std::thread;
 
+use super::Shorthand as _;
 use super::{Factory, checkpoint, opened, session};
-use crate::backend::{Content, Document, Encoding, Item, ItemSink, NewItem, Series, supply_of};
+use crate::backend::{BackendExt, Content, Document, Encoding, Item, ItemSink, NewItem, Series, source_of};
 use crate::types::error::{Code, Error};
 use crate::types::id::{AgentId, TaskId};
 
 pub fn only_sessions_with_a_session_document_are_listed(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   for id in ["b", "a", "c"] {
-    backend.create_session(&session(id)).unwrap();
-    backend.create_session(&session(id)).unwrap();
+    backend.create_empty(&session(id)).unwrap();
+    backend.create_empty(&session(id)).unwrap();
   }
-  assert!(backend.sessions().unwrap().is_empty());
+  assert!(backend.saved_sessions().unwrap().is_empty());
   for id in ["c", "a"] {
-    backend.write(&session(id), Item::SESSION, b"{}").unwrap();
+    backend.put(&session(id), Item::SESSION, b"{}").unwrap();
   }
-  assert_eq!(backend.sessions().unwrap(), [session("a"), session("c")]);
+  assert_eq!(backend.saved_sessions().unwrap(), [session("a"), session("c")]);
 }
 
 pub fn a_session_is_founded_whole_or_not_at_all(new_backend: Factory<'_>) {
@@ -27,21 +28,21 @@ pub fn a_session_is_founded_whole_or_not_at_all(new_backend: Factory<'_>) {
     (Item::Checkpoint(None, &id, Encoding::Json), &b"cp"),
     (Item::SESSION, &b"document"),
   ];
-  backend.create_session(&s).unwrap();
-  assert!(backend.found(&s, &mut supply_of(&items)).unwrap());
-  assert_eq!(backend.sessions().unwrap().len(), 1);
+  backend.create_empty(&s).unwrap();
+  assert!(backend.create_session_with(&s, &mut source_of(&items)).unwrap());
+  assert_eq!(backend.saved_sessions().unwrap().len(), 1);
   assert_eq!(backend.checkpoints(&(&s).into()).unwrap().len(), 1);
   assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap().unwrap(), b"document");
-  backend.write(&s, Item::SESSION, b"changed").unwrap();
-  assert!(!backend.found(&s, &mut supply_of(&items)).unwrap());
+  backend.put(&s, Item::SESSION, b"changed").unwrap();
+  assert!(!backend.create_session_with(&s, &mut source_of(&items)).unwrap());
   assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap().unwrap(), b"changed");
   for (number, item) in [Item::TASK_TREE, Item::TaskResult(&TaskId::parse("t").unwrap())]
     .into_iter()
     .enumerate()
   {
     let other = session(&format!("other-{number}"));
-    backend.write(&other, item, b"mine").unwrap();
-    assert!(!backend.found(&other, &mut supply_of(&items)).unwrap());
+    backend.put(&other, item, b"mine").unwrap();
+    assert!(!backend.create_session_with(&other, &mut source_of(&items)).unwrap());
     assert_eq!(backend.read(&other, item, u64::MAX).unwrap().unwrap(), b"mine");
     assert_eq!(backend.read(&other, Item::SESSION, u64::MAX).unwrap(), None);
   }
@@ -49,7 +50,7 @@ pub fn a_session_is_founded_whole_or_not_at_all(new_backend: Factory<'_>) {
   let founders = thread::scope(|scope| {
     let found = || {
       backend
-        .found(&race, &mut supply_of(&[(Item::SESSION, &b"document")]))
+        .create_session_with(&race, &mut source_of(&[(Item::SESSION, &b"document")]))
         .unwrap()
     };
     let founders: Vec<_> = (0..4).map(|_| scope.spawn(found)).collect();
@@ -63,7 +64,7 @@ pub fn a_session_is_founded_whole_or_not_at_all(new_backend: Factory<'_>) {
 
 pub fn what_a_session_is_founded_with_has_its_place(new_backend: Factory<'_>) {
   let backend = new_backend(3);
-  backend.initialize().unwrap();
+  backend.open().unwrap();
   let (s, a, task) = (session("s"), AgentId::parse("a").unwrap(), TaskId::parse("t").unwrap());
   let (old, young, own) = (checkpoint("old"), checkpoint("young"), checkpoint("cp-1-000000"));
   let arrival = |item| NewItem {
@@ -98,7 +99,7 @@ pub fn what_a_session_is_founded_with_has_its_place(new_backend: Factory<'_>) {
     }
     Ok(())
   };
-  assert!(backend.found(&s, &mut supply).unwrap());
+  assert!(backend.create_session_with(&s, &mut supply).unwrap());
   let entries = backend.checkpoints(&(&s).into()).unwrap();
   let seen: Vec<_> = entries
     .iter()
@@ -126,13 +127,13 @@ pub fn what_a_session_is_founded_with_has_its_place(new_backend: Factory<'_>) {
     [version(0).unwrap(), version(1).unwrap(), version(2).unwrap()],
     [b"0", b"1", b"2"]
   );
-  backend.write(&s, Item::SESSION, b"new").unwrap();
+  backend.put(&s, Item::SESSION, b"new").unwrap();
   assert_eq!(backend.versions(&s, Document::Session).unwrap(), 3);
   assert_eq!(
     [version(1).unwrap(), version(2).unwrap(), version(3).unwrap()],
     [b"0", b"1", b"2"]
   );
-  backend.write(&s, Item::SESSION, b"newer").unwrap();
+  backend.put(&s, Item::SESSION, b"newer").unwrap();
   assert_eq!(version(1).unwrap(), b"new");
   assert_eq!(
     [version(2).unwrap(), version(3).unwrap()],
@@ -145,16 +146,16 @@ pub fn what_a_session_is_founded_with_has_its_place(new_backend: Factory<'_>) {
 pub fn a_supply_that_fails_leaves_nothing(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
-  let failed = backend.found(&s, &mut |receive| {
-    supply_of(&[(Item::SESSION, &b"document"), (Item::TASK_TREE, &b"tree")])(receive)?;
+  let failed = backend.create_session_with(&s, &mut |receive| {
+    source_of(&[(Item::SESSION, &b"document"), (Item::TASK_TREE, &b"tree")])(receive)?;
     Err(Error::new(Code::Corrupt, "no more"))
   });
   assert_eq!(failed.unwrap_err().code, Code::Corrupt);
   assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap(), None);
-  assert!(backend.places().unwrap().is_empty());
+  assert!(backend.all_sessions().unwrap().is_empty());
   assert!(
     backend
-      .found(&s, &mut supply_of(&[(Item::SESSION, &b"document")]))
+      .create_session_with(&s, &mut source_of(&[(Item::SESSION, &b"document")]))
       .unwrap()
   );
 }

@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use super::Shorthand as _;
 use super::{Factory, checkpoint, opened, session};
-use crate::backend::{Change, Document, Encoding, Item, RetentionList, RetentionScope, Usage};
+use crate::backend::{BackendExt, CheckpointPage, Document, Encoding, Item, RetentionScope, Usage};
 use crate::types::error::{Code, Error};
 use crate::types::id::TaskId;
 
@@ -21,15 +22,17 @@ pub fn what_is_missing_is_none_and_no_error(new_backend: Factory<'_>) {
   );
   assert!(backend.checkpoints(&(&s).into()).unwrap().is_empty());
   assert_eq!(
-    backend.surplus(&(&s).into(), RetentionScope::Beyond(0)).unwrap(),
-    RetentionList::default()
+    backend
+      .list_for_retention(&(&s).into(), RetentionScope::Beyond(0))
+      .unwrap(),
+    CheckpointPage::default()
   );
   assert!(backend.sessions_with_checkpoint(&id).unwrap().is_empty());
-  assert_eq!(backend.usage(&s).unwrap(), Usage::default());
+  assert_eq!(backend.usage_of(&s).unwrap(), Usage::default());
   backend.remove(&s, Item::TASK_TREE).unwrap();
-  backend.confirm_retired(&(&s).into()).unwrap();
-  backend.delete_session(&s).unwrap();
-  assert!(backend.sessions().unwrap().is_empty());
+  backend.sync_deletes(&(&s).into()).unwrap();
+  backend.delete_any(&s).unwrap();
+  assert!(backend.saved_sessions().unwrap().is_empty());
 }
 
 pub fn what_was_written_is_read_back_and_replaced(new_backend: Factory<'_>) {
@@ -48,9 +51,9 @@ pub fn what_was_written_is_read_back_and_replaced(new_backend: Factory<'_>) {
     Item::Checkpoint(None, &other, Encoding::Gzip),
   ];
   for item in items {
-    backend.write(&s, item, b"first, longer").unwrap();
+    backend.put(&s, item, b"first, longer").unwrap();
     let text = item.to_string();
-    assert_eq!(backend.write(&s, item, &text).unwrap(), text.len() as u64);
+    assert_eq!(backend.put(&s, item, &text).unwrap(), text.len() as u64);
   }
   for item in items {
     assert_eq!(
@@ -65,7 +68,7 @@ pub fn session_and_tree_are_written_together(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
   for content in [b"one", b"two"] {
-    backend.write_state(&s, content, content).unwrap();
+    backend.put_state(&s, content, content).unwrap();
     assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap().unwrap(), content);
     assert_eq!(backend.read(&s, Item::TASK_TREE, u64::MAX).unwrap().unwrap(), content);
   }
@@ -77,11 +80,11 @@ pub fn removing_takes_one_item_and_deleting_takes_all(new_backend: Factory<'_>) 
   let (one, two) = (checkpoint("cp-1-000000"), checkpoint("cp-2-000000"));
   for id in [&one, &two] {
     backend
-      .write(&s, Item::Checkpoint(None, id, Encoding::Json), b"{}")
+      .put(&s, Item::Checkpoint(None, id, Encoding::Json), b"{}")
       .unwrap();
   }
-  backend.write(&s, Item::SESSION, b"{}").unwrap();
-  backend.write(&other, Item::SESSION, b"{}").unwrap();
+  backend.put(&s, Item::SESSION, b"{}").unwrap();
+  backend.put(&other, Item::SESSION, b"{}").unwrap();
 
   assert!(
     backend
@@ -101,10 +104,10 @@ pub fn removing_takes_one_item_and_deleting_takes_all(new_backend: Factory<'_>) 
   let left = backend.checkpoints(&(&s).into()).unwrap();
   assert_eq!(left.iter().map(|entry| &entry.id).collect::<Vec<_>>(), [&two]);
 
-  backend.delete_session(&s).unwrap();
+  backend.delete_any(&s).unwrap();
   assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap(), None);
   assert!(backend.checkpoints(&(&s).into()).unwrap().is_empty());
-  assert_eq!(backend.sessions().unwrap(), [other]);
+  assert_eq!(backend.saved_sessions().unwrap(), [other]);
 }
 
 pub fn usage_counts_every_byte(new_backend: Factory<'_>) {
@@ -115,22 +118,24 @@ pub fn usage_counts_every_byte(new_backend: Factory<'_>) {
     checkpoint("cp-2-000000"),
     TaskId::parse("t").unwrap(),
   );
-  backend.write(&s, Item::SESSION, b"12345").unwrap();
-  backend.write(&s, Item::TaskResult(&task), b"12").unwrap();
+  backend.put(&s, Item::SESSION, b"12345").unwrap();
+  backend.put(&s, Item::TaskResult(&task), b"12").unwrap();
   backend
-    .write(&s, Item::Checkpoint(None, &id, Encoding::Json), b"123")
+    .put(&s, Item::Checkpoint(None, &id, Encoding::Json), b"123")
     .unwrap();
   backend
-    .write(&s, Item::Checkpoint(None, &other, Encoding::Gzip), b"1234")
+    .put(&s, Item::Checkpoint(None, &other, Encoding::Gzip), b"1234")
     .unwrap();
-  let usage = backend.usage(&s).unwrap();
+  let usage = backend.usage_of(&s).unwrap();
   assert_eq!((usage.total_bytes, usage.checkpoints, usage.results), (14, 2, 1));
 }
 
 pub fn an_update_sees_what_is_there_and_no_other_comes_between(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
-  let update = |change: &mut Change<'_>| backend.update(&s, Document::Labels, u64::MAX, change);
+  let update = |change: &mut dyn FnMut(Option<Vec<u8>>) -> crate::types::error::Result<Option<Vec<u8>>>| {
+    backend.update(&s, Document::Labels, u64::MAX, change)
+  };
   update(&mut |old| Ok(old)).unwrap();
   assert_eq!(backend.read(&s, Item::LABELS, u64::MAX).unwrap(), None);
   let refused = update(&mut |_| Err(Error::invalid_argument("no")));
@@ -152,7 +157,7 @@ pub fn an_update_sees_what_is_there_and_no_other_comes_between(new_backend: Fact
 
 pub fn as_many_earlier_versions_stay_as_are_wanted(new_backend: Factory<'_>) {
   let backend = new_backend(2);
-  backend.initialize().unwrap();
+  backend.open().unwrap();
   let s = session("s");
   let versions = |document| {
     let items = [
@@ -164,23 +169,23 @@ pub fn as_many_earlier_versions_stay_as_are_wanted(new_backend: Factory<'_>) {
     let read = items.map(|item| backend.read(&s, item, u64::MAX).unwrap());
     read.map(|bytes| bytes.map_or_else(String::new, |bytes| String::from_utf8(bytes).unwrap()))
   };
-  backend.write(&s, Item::SESSION, b"1").unwrap();
+  backend.put(&s, Item::SESSION, b"1").unwrap();
   assert_eq!(versions(Document::Session), ["1", "", "", ""]);
-  backend.write(&s, Item::SESSION, b"2").unwrap();
-  backend.write_state(&s, b"3", b"t1").unwrap();
+  backend.put(&s, Item::SESSION, b"2").unwrap();
+  backend.put_state(&s, b"3", b"t1").unwrap();
   assert_eq!(versions(Document::Session), ["3", "2", "1", ""]);
   assert_eq!(versions(Document::TaskTree), ["t1", "", "", ""]);
   backend
     .update(&s, Document::Session, u64::MAX, &mut |_| Ok(Some(b"4".to_vec())))
     .unwrap();
-  backend.write_state(&s, b"5", b"t2").unwrap();
+  backend.put_state(&s, b"5", b"t2").unwrap();
   assert_eq!(versions(Document::Session), ["5", "4", "3", ""]);
   assert_eq!(versions(Document::TaskTree), ["t2", "t1", "", ""]);
   for _ in 0..2 {
-    backend.write(&s, Item::LABELS, b"l").unwrap();
+    backend.put(&s, Item::LABELS, b"l").unwrap();
   }
   assert_eq!(versions(Document::Labels), ["l", "", "", ""]);
-  backend.delete_session(&s).unwrap();
+  backend.delete_any(&s).unwrap();
   assert_eq!(versions(Document::Session), ["", "", "", ""]);
 }
 
@@ -188,13 +193,13 @@ pub fn simultaneous_writers_never_mix(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
   let contents: Vec<Vec<u8>> = (0..8u8).map(|writer| vec![writer; 20_000]).collect();
-  backend.write(&s, Item::SESSION, &contents[0]).unwrap();
+  backend.put(&s, Item::SESSION, &contents[0]).unwrap();
   thread::scope(|scope| {
     for content in &contents {
       let (backend, s, contents) = (&backend, &s, &contents);
       scope.spawn(move || {
         for _ in 0..5 {
-          backend.write_state(s, content, content).unwrap();
+          backend.put_state(s, content, content).unwrap();
           let read = backend.read(s, Item::SESSION, u64::MAX).unwrap().unwrap();
           assert!(contents.contains(&read));
         }
@@ -212,24 +217,24 @@ pub fn a_session_is_deleted_only_if_its_document_is_accepted(new_backend: Factor
   let (s, id) = (session("s"), checkpoint("cp-1-000001"));
   let delete_if = |accepted: &[u8]| {
     let mut seen = None;
-    let deleted = backend.delete_session_if(&s, 100, &mut |document| {
+    let deleted = backend.delete_if(&s, 100, &mut |document| {
       seen = Some(document.map(<[u8]>::to_vec));
       Ok(document == Some(accepted))
     });
     (deleted.unwrap().is_some(), seen.flatten())
   };
   assert_eq!(delete_if(b"old"), (false, None), "nothing is there");
-  backend.write(&s, Item::SESSION, b"new").unwrap();
+  backend.put(&s, Item::SESSION, b"new").unwrap();
   let item = Item::Checkpoint(None, &id, Encoding::Json);
-  backend.write(&s, item, b"{}").unwrap();
+  backend.put(&s, item, b"{}").unwrap();
   assert_eq!(delete_if(b"old"), (false, Some(b"new".to_vec())));
   assert_eq!(backend.read(&s, item, 100).unwrap().as_deref(), Some(&b"{}"[..]));
-  let refused = backend.delete_session_if(&s, 100, &mut |_| Err(Error::invalid_argument("no")));
+  let refused = backend.delete_if(&s, 100, &mut |_| Err(Error::invalid_argument("no")));
   assert_eq!(refused.unwrap_err().code, Code::InvalidArgument);
-  let refused = backend.delete_session_if(&s, 2, &mut |_| Ok(true));
+  let refused = backend.delete_if(&s, 2, &mut |_| Ok(true));
   assert_eq!(refused.unwrap_err().code, Code::TooLarge);
   assert_eq!(delete_if(b"new"), (true, Some(b"new".to_vec())));
-  assert!(backend.places().unwrap().is_empty());
+  assert!(backend.all_sessions().unwrap().is_empty());
   assert_eq!(backend.read(&s, item, 100).unwrap(), None);
   assert_eq!(delete_if(b"new"), (false, None), "it is gone");
 }
@@ -244,20 +249,20 @@ pub fn nothing_that_is_acknowledged_goes_with_a_session_that_was_over(new_backen
   thread::scope(|scope| {
     scope.spawn(|| {
       while !is_done.load(Ordering::Relaxed) {
-        let deleted = backend.delete_session_if(&s, 100, &mut |document| Ok(document == Some(b"over")));
+        let deleted = backend.delete_if(&s, 100, &mut |document| Ok(document == Some(b"over")));
         deleted.unwrap();
       }
     });
     for round in 0..ROUNDS {
-      backend.write(&s, Item::SESSION, b"over").unwrap();
-      backend.write(&s, Item::SESSION, b"active").unwrap();
-      backend.write(&s, item, b"{}").unwrap();
-      backend.write_state(&s, b"over", b"tree").unwrap();
+      backend.put(&s, Item::SESSION, b"over").unwrap();
+      backend.put(&s, Item::SESSION, b"active").unwrap();
+      backend.put(&s, item, b"{}").unwrap();
+      backend.put_state(&s, b"over", b"tree").unwrap();
       let revived = backend.update(&s, Document::Session, 100, &mut |_| Ok(Some(b"active".to_vec())));
       revived.unwrap();
       let document = backend.read(&s, Item::SESSION, 100).unwrap();
       assert_eq!(document.as_deref(), Some(&b"active"[..]), "round {round}");
-      backend.write(&s, item, b"{}").unwrap();
+      backend.put(&s, item, b"{}").unwrap();
       assert!(backend.read(&s, item, 100).unwrap().is_some(), "round {round}");
     }
     is_done.store(true, Ordering::Relaxed);

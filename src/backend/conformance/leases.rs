@@ -3,10 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
+use super::Shorthand as _;
 use super::{Factory, checkpoint, opened, session};
 use crate::backend::{
-  Acquired, Backend, CheckpointEntry, CheckpointWrite, Claim, Document, Encoding, Item, Lease, Precondition, Series,
-  supply_of,
+  Acquired, Backend, BackendExt, CheckpointEntry, Claim, Document, Encoding, Item, Lease, PutOptions, Series, source_of,
 };
 use crate::types::error::{Code, Result};
 use crate::types::id::SessionId;
@@ -100,7 +100,7 @@ pub fn what_changes_nothing_ends_no_lease(new_backend: Factory<'_>) {
   backend
     .update(&s, Document::Session, u64::MAX, &mut |_| Ok(None))
     .unwrap();
-  let deleted = backend.delete_session_if(&s, u64::MAX, &mut |_| Ok(false));
+  let deleted = backend.delete_if(&s, u64::MAX, &mut |_| Ok(false));
   assert!(deleted.unwrap().is_none());
   backend.checkpoints(&Series::from(&s)).unwrap();
   assert!(backend.renew(&s, lapsed.number, LONG).unwrap().is_some());
@@ -146,29 +146,22 @@ fn write(backend: &dyn Backend, s: &SessionId, way: &str) -> Result<()> {
   let series = Series::from(s);
   let entry = CheckpointEntry::new(checkpoint("foreign"), Encoding::Json, || 5);
   match way {
-    "create_session" => backend.create_session(s),
-    "write" => backend.write(s, Item::SESSION, b"{}").map(drop),
-    "write_state" => backend.write_state(s, b"{}", b"{}"),
+    "create_session" => backend.create_empty(s),
+    "write" => backend.put(s, Item::SESSION, b"{}").map(drop),
+    "write_state" => backend.put_state(s, b"{}", b"{}"),
     "update" => backend.update(s, Document::Labels, u64::MAX, &mut |_| Ok(Some(b"{}".to_vec()))),
     "write_checkpoint" => {
-      let write = CheckpointWrite {
-        encoding: Encoding::Json,
-        footing: None,
-        precondition: &Precondition::None,
-        content: &b"{}",
-        question: None,
-        labels: None,
-      };
-      backend.write_checkpoint(&series, &entry.id, write).map(drop)
+      let write = PutOptions::new(Encoding::Json);
+      backend.put_checkpoint(&series, &entry.id, b"{}", &write).map(drop)
     }
     "set_pinned" => backend.set_pinned(&series, &entry.id, false).map(drop),
     "set_made_at" => backend.set_made_at(&series, &entry),
     "quarantine" => backend.quarantine(&series, &entry, Some(b"{}")).map(drop),
-    "remove_unused_keys" => backend.remove_unused_keys(&series).map(drop),
-    "retire" => backend.retire(&series, &entry, None).map(drop),
+    "remove_unused_keys" => backend.delete_unused_bases(&series).map(drop),
+    "retire" => backend.delete_surplus(&series, &entry, None).map(drop),
     "remove" => backend.remove(s, Item::SESSION).map(drop),
-    "delete_session_if" => backend.delete_session_if(s, u64::MAX, &mut |_| Ok(true)).map(drop),
-    _ => backend.delete_session(s).map(drop),
+    "delete_session_if" => backend.delete_if(s, u64::MAX, &mut |_| Ok(true)).map(drop),
+    _ => backend.delete_any(s).map(drop),
   }
 }
 
@@ -177,11 +170,11 @@ fn fill(backend: &dyn Backend, s: &SessionId) {
   for way in ["write_state", "write_checkpoint"] {
     write(backend, s, way).unwrap();
   }
-  backend.write(s, Item::Key(None, &checkpoint("unused")), b"{}").unwrap();
+  backend.put(s, Item::Base(None, &checkpoint("unused")), b"{}").unwrap();
   // The newest is not retired.
   let newest = checkpoint("cp-zzzzzzzz-000000");
   backend
-    .write(s, Item::Checkpoint(None, &newest, Encoding::Json), b"{}")
+    .put(s, Item::Checkpoint(None, &newest, Encoding::Json), b"{}")
     .unwrap();
 }
 
@@ -213,11 +206,11 @@ pub fn whoever_does_not_own_a_session_cannot_write_to_it(new_backend: Factory<'_
 
   // Readers, and writers of other sessions, have nothing to do with it.
   let third = taken(&*backend, &s, claim("c", LONG));
-  assert!(backend.checkpoints(&Series::from(&s)).is_ok() && backend.usage(&s).is_ok());
-  backend.write(&session("other"), Item::SESSION, b"{}").unwrap();
+  assert!(backend.checkpoints(&Series::from(&s)).is_ok() && backend.usage_of(&s).is_ok());
+  backend.put(&session("other"), Item::SESSION, b"{}").unwrap();
   fences.set(&s, third.number);
   fill(&*backend, &s);
-  backend.delete_session(&s).unwrap();
+  backend.delete_any(&s).unwrap();
   assert!(
     backend.renew(&s, third.number, LONG).unwrap().is_some(),
     "its owner may make it again"
@@ -230,16 +223,17 @@ pub fn whoever_does_not_own_a_session_cannot_write_to_it(new_backend: Factory<'_
 pub fn a_session_that_is_owned_is_founded_by_its_owner(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
-  let found = || backend.found(&s, &mut supply_of(&[(Item::SESSION, &b"{}")]));
+  let found = || backend.create_session_with(&s, &mut source_of(&[(Item::SESSION, &b"{}")]));
   let lease = taken(&*backend, &s, claim("a", LONG));
-  assert!(backend.places().unwrap().is_empty(), "nothing of it is there yet");
+  assert!(backend.all_sessions().unwrap().is_empty(), "nothing of it is there yet");
   assert_eq!(found().unwrap_err().code, Code::LeaseLost);
-  assert!(backend.places().unwrap().is_empty());
+  assert!(backend.all_sessions().unwrap().is_empty());
   backend.fences().set(&s, lease.number);
   assert!(found().unwrap());
 }
 
 /// A record that is put into a backend by other means than the backend.
+#[derive(Debug)]
 pub struct StoredLease<'a> {
   pub session: &'a str,
   pub number: i128,

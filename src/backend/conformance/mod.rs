@@ -7,8 +7,10 @@ mod checkpoints;
 mod create_session;
 mod items;
 mod leases;
+mod shorthand;
 
 pub use leases::stored_leases;
+pub use shorthand::Shorthand;
 
 type Factory<'a> = &'a dyn Fn(u32) -> Box<dyn Backend>;
 
@@ -52,8 +54,8 @@ pub fn run(new_backend: impl Fn(u32) -> Box<dyn Backend>) {
 
 fn opened(new_backend: Factory<'_>) -> Box<dyn Backend> {
   let backend = new_backend(0);
-  backend.initialize().unwrap();
-  backend.initialize().unwrap();
+  backend.open().unwrap();
+  backend.open().unwrap();
   backend
 }
 

@@ -1,4 +1,4 @@
-//! How a checkpoint gets its name.
+//! Storing a checkpoint under its name.
 
 use std::io;
 use std::time::{Duration, SystemTime};
@@ -7,11 +7,11 @@ use super::disk::{Directory, Disk};
 use super::durable::{Temporary, sync_names};
 use super::listing_cache::{Held, LONGEST_WAIT};
 use super::{
-  FileBackend, NameChange, SessionPath, contents, directories, encodings_of, keys, modified, two_file_commit,
+  FileBackend, NameChange, SessionPath, bases, contents, directories, encodings_of, modified, two_file_commit,
 };
 use crate::backend::{
-  BaseRef, CheckpointEntry, CheckpointWrite, Content, Durability, Encoding, FileStamp, Item, KeyMerge, NewLabels,
-  Newest, Parent, Precondition, PutOutcome, Series, time_in_id,
+  BaseMerge, BaseRef, CheckpointEntry, Content, Durability, Encoding, FileStamp, Item, NewLabels, Newest, Parent,
+  Precondition, PutOptions, PutOutcome, Series, time_in_id,
 };
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::{CheckpointId, SessionId};
@@ -20,83 +20,85 @@ use crate::types::id::{CheckpointId, SessionId};
 type LockedDirectory<D> = (D, Option<<D as Directory>::Lock>);
 
 impl<D: Disk> FileBackend<D> {
-  pub(super) fn put_checkpoint(
+  pub(super) fn store_checkpoint(
     &self,
     series: &Series,
     id: &CheckpointId,
-    new: CheckpointWrite<'_>,
+    content: &dyn Content,
+    options: &PutOptions<'_>,
   ) -> Result<PutOutcome> {
+    let precondition = &options.precondition;
     let session = &series.session;
-    let item = series.item(id, new.encoding);
+    let item = series.item(id, options.encoding);
     let path = self.path(session, item);
     let place = SessionPath::of(session, item);
-    let key = new.footing.map(|footing| {
-      let key = series.key(footing.key);
-      (key.file_name(), self.path(session, key), footing)
+    let base = options.base.map(|base| {
+      let item = series.base(base.id);
+      (item.file_name(), self.path(session, item), base)
     });
     let fail = |error| Error::io("write", &path, error);
-    let fail_at_key = |error| Error::io("write", key.as_ref().map_or(&path, |(_, path, _)| path), error);
+    let fail_at_base = |error| Error::io("write", base.as_ref().map_or(&path, |(_, path, _)| path), error);
     let durability = self.settings.durability;
-    self.look_at_lease(session)?;
+    self.check_lease(session)?;
     // A write that is refused creates no session.
-    if let Some(refusal) = refusal_without_series(new.precondition)
-      && self.open(&place.directory)?.is_none()
+    if let Some(refusal) = refusal_without_series(precondition)
+      && self.open_directory(&place.directory)?.is_none()
     {
       return Ok(refusal);
     }
     self.in_directory(&place.directory, |directory| {
       self.names.look_for_others(series, directory);
-      let mut new_key = None;
-      if let Some((name, _, footing)) = &key {
-        if footing.known == 0 {
-          new_key = Some(Temporary::write(directory, name, &footing.added, durability).map_err(fail_at_key)?);
-        } else if !keys::add(directory, name, *footing, durability).map_err(fail_at_key)? {
-          return Ok(PutOutcome::KeyIsGone);
+      let mut new_base = None;
+      if let Some((name, _, base)) = &base {
+        if base.known == 0 {
+          new_base = Some(Temporary::write(directory, name, &base.added, durability).map_err(fail_at_base)?);
+        } else if !bases::append(directory, name, *base, durability).map_err(fail_at_base)? {
+          return Ok(PutOutcome::BaseIsGone);
         }
       }
-      let temporary = Temporary::write(directory, &place.name, new.content, durability).map_err(fail)?;
+      let temporary = Temporary::write(directory, &place.name, content, durability).map_err(fail)?;
       let size = temporary.size;
-      let mut put = PutOutcome::Unguarded;
+      let mut put = PutOutcome::BaseNotLocked;
       // The lock of the session comes before the lock on the names, everywhere.
-      let labels_directory = match new.labels {
+      let labels_directory = match options.labels {
         Some(_) => Some(self.lock_labels(session)?),
         None => None,
       };
       // Two steps that each remove the other encodings of one checkpoint must not run at once: both would remove what the other
       // one stored. A new checkpoint has no other encodings, and waits for no process that was stopped.
-      let replaces = !matches!(new.precondition, Precondition::Newest(_));
-      let has_parent = matches!(new.precondition, Precondition::Newest(newest) if newest.parent != Parent::Any);
-      let must_lock = has_parent || new.labels.is_some();
+      let replaces = !matches!(precondition, Precondition::Newest(_));
+      let has_parent = matches!(precondition, Precondition::Newest(newest) if newest.parent != Parent::Any);
+      let must_lock = has_parent || options.labels.is_some();
       let timeout = if replaces || must_lock {
         self.settings.timeout
       } else {
         LONGEST_WAIT
       };
       let happened = self.rename_or_remove(timeout, session, item, directory, |held| {
-        if (replaces || new.labels.is_some()) && held.is_busy {
+        if (replaces || options.labels.is_some()) && held.is_busy {
           let doing = if replaces { "replace" } else { "write" };
           return Err(Error::busy(doing, &path, io::ErrorKind::ResourceBusy.into()));
         }
-        if !held.is_locked && key.is_some() {
+        if !held.is_locked && base.is_some() {
           return Ok(NameChange::Nothing);
         }
-        let entry = CheckpointEntry::new(id.clone(), new.encoding, || modified(directory, &place.name));
-        if let Some(refusal) = self.refusal(series, directory, &entry, new.precondition, held)? {
+        let entry = CheckpointEntry::new(id.clone(), options.encoding, || modified(directory, &place.name));
+        if let Some(refusal) = self.refusal(series, directory, &entry, precondition, held)? {
           put = refusal;
           return Ok(NameChange::Nothing);
         }
         let mut staged_labels = None;
-        if let (Some((directory_of_labels, _)), Some(labels)) = (&labels_directory, new.labels) {
+        if let (Some((directory_of_labels, _)), Some(labels)) = (&labels_directory, options.labels) {
           let entries = self.checkpoints_in(series, directory)?;
           staged_labels = Some(self.stage_labels(session, directory_of_labels, &entries, labels)?);
         }
         let _fence = self.fence(session)?;
-        let mut look = None;
-        if let Some((name, path, footing)) = &key {
-          look = Self::secure_key(directory, name, *footing, new_key, durability)
+        let mut stamp = None;
+        if let Some((name, path, base)) = &base {
+          stamp = Self::secure_base(directory, name, *base, new_base, durability)
             .map_err(|error| Error::io("write", path, error))?;
-          if look.is_none() {
-            put = PutOutcome::KeyIsGone;
+          if stamp.is_none() {
+            put = PutOutcome::BaseIsGone;
             return Ok(NameChange::Nothing);
           }
         }
@@ -114,7 +116,11 @@ impl<D: Disk> FileBackend<D> {
         if replaces {
           self.remove_other_encodings(series, &entry, directory, held)?;
         }
-        put = PutOutcome::Stored { size, key: look };
+        put = PutOutcome::Stored {
+          size,
+          base: stamp,
+          retention: None,
+        };
         Ok(NameChange::Came)
       })?;
       if happened == NameChange::Nothing {
@@ -126,34 +132,34 @@ impl<D: Disk> FileBackend<D> {
       sync_names(directory, &path, durability)?;
       self.confirm_in_place(&place.directory, directory)?;
       if series.agent.is_none() {
-        let entry = CheckpointEntry::new(id.clone(), new.encoding, || modified(directory, &place.name));
+        let entry = CheckpointEntry::new(id.clone(), options.encoding, || modified(directory, &place.name));
         self.latest.made(session, entry);
       }
       Ok(put)
     })
   }
 
-  /// Gives a new key its name, unless the present one of that name continues it, and makes sure that the key is durable and what a
-  /// delta needs. The caller holds the lock on the names. `None` if it is another.
-  fn secure_key(
+  /// Gives a new base its name, unless the present one of that name continues it, and makes sure that the base is durable and what
+  /// the delta needs. `None` if it is not. The caller holds the lock on the names.
+  fn secure_base(
     directory: &D::Directory,
     name: &str,
-    footing: BaseRef<'_>,
-    new_key: Option<Temporary<'_, D::Directory>>,
+    base: BaseRef<'_>,
+    new_base: Option<Temporary<'_, D::Directory>>,
     durability: Durability,
   ) -> io::Result<Option<FileStamp>> {
-    if let Some(new_key) = new_key {
-      match keys::merge(directory, name, footing.added)? {
-        KeyMerge::Write => new_key.persist(name)?,
-        KeyMerge::Keep => {}
-        KeyMerge::Refuse => return Ok(None),
+    if let Some(new_base) = new_base {
+      match bases::merge(directory, name, base.added)? {
+        BaseMerge::Write => new_base.persist(name)?,
+        BaseMerge::Keep => {}
+        BaseMerge::Refuse => return Ok(None),
       }
-      // Sync the directory first: after a power cut there is no delta without its key.
+      // Sync the directory first: after a power cut no delta is without its base.
       if durability.is_full() {
         directory.sync()?;
       }
     }
-    keys::look(directory, name, footing)
+    bases::stamp(directory, name, base)
   }
 
   /// The directory of a session, with the lock that its labels are changed under.
@@ -198,15 +204,7 @@ impl<D: Disk> FileBackend<D> {
     encoding: Encoding,
     content: &dyn Content,
   ) -> Result<u64> {
-    let write = CheckpointWrite {
-      encoding,
-      footing: None,
-      precondition: &Precondition::None,
-      content,
-      question: None,
-      labels: None,
-    };
-    match self.put_checkpoint(series, id, write)? {
+    match self.store_checkpoint(series, id, content, &PutOptions::new(encoding))? {
       PutOutcome::Stored { size, .. } => Ok(size),
       other => Err(Error::new(Code::Internal, format!("unexpected outcome {other:?}"))),
     }

@@ -40,8 +40,8 @@ type LockOf<D> = <<D as Disk>::Directory as Directory>::Lock;
 
 impl<D: Disk> FileBackend<D> {
   /// Before anything of a session is touched: an error if the one who writes may not. What counts is the look under the lock.
-  pub(super) fn look_at_lease(&self, session: &SessionId) -> Result<()> {
-    let record = match self.open(&[LEASES])? {
+  pub(super) fn check_lease(&self, session: &SessionId) -> Result<()> {
+    let record = match self.open_directory(&[LEASES])? {
       Some(leases) => self.record(&leases, session)?,
       None => None,
     };
@@ -52,7 +52,7 @@ impl<D: Disk> FileBackend<D> {
   /// To be held while the last step of a write to a session is done. An error if the one who writes may not.
   pub(super) fn fence(&self, session: &SessionId) -> Result<Option<LockOf<D>>> {
     let fence = self.fences.of(session);
-    let Some(leases) = self.open(&[LEASES])? else {
+    let Some(leases) = self.open_directory(&[LEASES])? else {
       lease::admit(None, session, fence, now_ms()).inspect_err(|error| self.fences.observe(error))?;
       return Ok(None);
     };
@@ -73,7 +73,7 @@ impl<D: Disk> FileBackend<D> {
     session: &SessionId,
     decide: impl FnOnce() -> Result<bool>,
   ) -> Result<Decision<LockOf<D>>> {
-    let Some(leases) = self.open(&[LEASES])? else {
+    let Some(leases) = self.open_directory(&[LEASES])? else {
       return Ok(Decision::Against);
     };
     let lock = self.try_lock_record(&leases, session)?;
@@ -127,7 +127,7 @@ impl<D: Disk> FileBackend<D> {
 
   /// Removes the record of a session that is not there, unless somebody holds it, or it is our own.
   pub(super) fn forget_record(&self, session: &SessionId) -> Result<()> {
-    let (Some(base), Some(leases)) = (self.open(&[])?, self.open(&[LEASES])?) else {
+    let (Some(base), Some(leases)) = (self.open_directory(&[])?, self.open_directory(&[LEASES])?) else {
       return Ok(());
     };
     let path = self.path_of_record(session);
@@ -145,7 +145,7 @@ impl<D: Disk> FileBackend<D> {
 
   /// Those that somebody holds, in the order of the sessions. Of one that cannot be read, whoever writes to its session is told.
   pub(super) fn held_leases(&self) -> Result<Vec<(SessionId, Lease)>> {
-    let Some(leases) = self.open(&[LEASES])? else {
+    let Some(leases) = self.open_directory(&[LEASES])? else {
       return Ok(Vec::new());
     };
     let now = now_ms();

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::disk::Directory;
 use super::{is_absence, locks};
-use crate::backend::{CheckpointEntry, Encoding, RetentionList, RetentionScope, Series};
+use crate::backend::{CheckpointEntry, CheckpointPage, Encoding, RetentionScope, Series};
 use crate::types::error::Result;
 use crate::types::id::{CheckpointId, SessionId};
 
@@ -163,40 +163,40 @@ impl Names {
     deltas.next().map(|known| known.id.clone())
   }
 
-  /// The newest checkpoint, and those that are wanted; `list` reads the directory if nothing is known. `show` is given the
-  /// newest while the lock is still held; what it says becomes a warning.
-  pub fn surplus<D: Directory>(
+  /// The newest checkpoint, and those in scope; `list` reads the directory if nothing is cached. `show` is called with the newest while
+  /// the lock is held; what it returns becomes a warning.
+  pub fn list_for_retention<D: Directory>(
     &self,
     series: &Series,
     directory: &D,
-    wanted: RetentionScope,
+    scope: RetentionScope,
     list: impl FnOnce() -> Result<Vec<CheckpointEntry>>,
     show: impl FnOnce(&CheckpointEntry) -> Option<String>,
-  ) -> Result<RetentionList> {
+  ) -> Result<CheckpointPage> {
     let held = hold(directory, LONGEST_WAIT);
     // Beside the holder of the lock, the newest may be about to go.
     let show = |newest: &CheckpointEntry| if held.is_ok() { show(newest) } else { None };
     let lock = held.as_ref().ok().and_then(Option::as_ref);
     let mark = lock.and_then(|lock| directory.time_of(lock).ok());
-    if let Some(mut surplus) = mark.and_then(|mark| self.remembered(series, mark, wanted)) {
-      surplus.warning = surplus.newest.as_ref().and_then(show);
-      return Ok(surplus);
+    if let Some(mut page) = mark.and_then(|mark| self.remembered(series, mark, scope)) {
+      page.warning = page.newest.as_ref().and_then(show);
+      return Ok(page);
     }
     let directory_time = directory.time();
     let entries = list()?;
-    let mut surplus = RetentionList::of(entries.iter(), wanted);
+    let mut page = CheckpointPage::in_scope(entries.iter(), scope);
     if let (Some(mark), Ok(directory_time)) = (mark, directory_time) {
       self.remember(series, mark, directory_time, entries);
     }
-    surplus.warning = surplus.newest.as_ref().and_then(show);
-    Ok(surplus)
+    page.warning = page.newest.as_ref().and_then(show);
+    Ok(page)
   }
 
   /// The answer from memory, if it is still good under that mark.
-  fn remembered(&self, series: &Series, mark: SystemTime, wanted: RetentionScope) -> Option<RetentionList> {
+  fn remembered(&self, series: &Series, mark: SystemTime, scope: RetentionScope) -> Option<CheckpointPage> {
     let sessions = self.sessions();
     let known = CachedListing::good(&sessions, series, mark)?;
-    Some(RetentionList::of(known.entries.iter().rev(), wanted))
+    Some(CheckpointPage::in_scope(known.entries.iter().rev(), scope))
   }
 
   /// `entries` were listed under that mark, newest first.
@@ -336,9 +336,9 @@ mod tests {
   use std::thread;
 
   use super::*;
-  use crate::backend::{
-    Backend, CheckpointWrite, Durability, FileBackend, Item, Newest, Parent, Precondition, PutOutcome,
-  };
+  use crate::backend::BackendExt as _;
+  use crate::backend::conformance::Shorthand as _;
+  use crate::backend::{Backend, Durability, FileBackend, Item, Newest, Parent, Precondition, PutOptions, PutOutcome};
 
   fn id(number: usize) -> CheckpointId {
     CheckpointId::parse(&format!("cp-1-00000{number}")).unwrap()
@@ -349,22 +349,20 @@ mod tests {
   }
 
   fn write(backend: &FileBackend, number: usize) {
-    let new = CheckpointWrite {
-      encoding: Encoding::Json,
-      footing: None,
-      precondition: &Precondition::Newest(Newest::default()),
-      content: b"{}",
-      question: None,
-      labels: None,
+    let new = PutOptions {
+      precondition: Precondition::Newest(Newest::default()),
+      ..PutOptions::new(Encoding::Json)
     };
-    let put = backend.write_checkpoint(&session().into(), &id(number), new).unwrap();
+    let put = backend
+      .put_checkpoint(&session().into(), &id(number), b"{}", &new)
+      .unwrap();
     assert!(matches!(put, PutOutcome::Stored { .. }), "{put:?}");
   }
 
   /// The numbers of the checkpoints that a backend would prune if none were to be kept.
   fn seen(backend: &FileBackend) -> Vec<usize> {
     let entries = backend
-      .surplus(&session().into(), RetentionScope::Beyond(0))
+      .list_for_retention(&session().into(), RetentionScope::Beyond(0))
       .unwrap()
       .entries;
     let number = |entry: &CheckpointEntry| entry.id.as_str()[10..].parse().unwrap();
@@ -392,14 +390,14 @@ mod tests {
     let item = |number: usize| Item::Checkpoint(None, &ids[number], Encoding::Json);
     theirs.remove(&session(), item(0)).unwrap();
     let entry = CheckpointEntry::new(ids[1].clone(), Encoding::Json, || 0);
-    mine.retire(&session().into(), &entry, None).unwrap();
+    mine.delete_surplus(&session().into(), &entry, None).unwrap();
     let entry = CheckpointEntry::new(ids[2].clone(), Encoding::Json, || 0);
     theirs
       .quarantine(&session().into(), &entry, Some(b"{}"))
       .unwrap()
       .unwrap();
     assert_eq!((seen(&mine), seen(&theirs)), (vec![3, 4], vec![3, 4]));
-    theirs.delete_session(&session()).unwrap();
+    theirs.delete_any(&session()).unwrap();
     assert!(seen(&mine).is_empty());
     write(&theirs, 5);
     assert_eq!(seen(&mine), [5]);
@@ -449,9 +447,9 @@ mod tests {
     let other = SessionId::parse("other").unwrap();
     let id = id(1);
     mine
-      .write(&other, Item::Checkpoint(None, &id, Encoding::Json), b"{}")
+      .put(&other, Item::Checkpoint(None, &id, Encoding::Json), b"{}")
       .unwrap();
-    mine.surplus(&other.into(), RetentionScope::All).unwrap();
+    mine.list_for_retention(&other.into(), RetentionScope::All).unwrap();
     assert_eq!(mine.names.sessions().len(), 1);
   }
 
@@ -474,7 +472,7 @@ mod tests {
     let (_root, mine, theirs) = two();
     write(&mine, 1);
     assert_eq!(seen(&mine), [1]);
-    let directory = mine.open(&["s", "checkpoints"]).unwrap().unwrap();
+    let directory = mine.open_directory(&["s", "checkpoints"]).unwrap().unwrap();
     let change = mine.names.change(&session().into(), &directory, |held| {
       assert!(held.was_alone);
       write(&theirs, 2);
@@ -488,15 +486,11 @@ mod tests {
         later: Vec::new(),
       })
     };
-    let new = CheckpointWrite {
-      encoding: Encoding::Json,
-      footing: None,
-      precondition: &parent(1),
-      content: b"{}",
-      question: None,
-      labels: None,
+    let new = PutOptions {
+      precondition: parent(1),
+      ..PutOptions::new(Encoding::Json)
     };
-    let put = mine.write_checkpoint(&session().into(), &id(3), new).unwrap();
+    let put = mine.put_checkpoint(&session().into(), &id(3), b"{}", &new).unwrap();
     assert_eq!(put, PutOutcome::Conflict(Some(id(2))));
   }
 

@@ -9,20 +9,25 @@ use super::{CheckpointEntry, Encoding, Fences, Item, Series, Settings};
 use crate::types::error::{Error, Result};
 use crate::types::id::{CheckpointId, SessionId};
 
+mod attributes;
 mod backend;
+mod bases;
 mod checkpoints;
 mod cleanup;
 mod create_session;
+mod deletes;
 mod directories;
 pub mod disk;
+mod documents;
 mod durable;
-mod keys;
 mod latest;
 mod leases;
 mod listing_cache;
+mod lists;
 mod locks;
 #[cfg(any(test, not(unix)))]
 mod portable;
+mod sessions;
 mod tombstones;
 mod two_file_commit;
 #[cfg(unix)]
@@ -132,7 +137,7 @@ impl<D: Disk> FileBackend<D> {
   }
 
   /// An existing directory; `None` if it is missing.
-  fn open(&self, path: &[&str]) -> Result<Option<D::Directory>> {
+  fn open_directory(&self, path: &[&str]) -> Result<Option<D::Directory>> {
     match directories::open(&self.disk, path) {
       Err(error) if is_absence(&error) => Ok(None),
       opened => opened
@@ -142,8 +147,8 @@ impl<D: Disk> FileBackend<D> {
   }
 
   /// The entries of a directory; none if it is missing.
-  fn list(&self, path: &[&str]) -> Result<Vec<Entry>> {
-    match self.open(path)? {
+  fn list_directory(&self, path: &[&str]) -> Result<Vec<Entry>> {
+    match self.open_directory(path)? {
       Some(directory) => self.entries(&directory, path),
       None => Ok(Vec::new()),
     }
@@ -157,7 +162,7 @@ impl<D: Disk> FileBackend<D> {
 
   /// The directories in a directory whose names are ids.
   fn directories_in<T>(&self, path: &[&str], parse: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
-    let entries = self.list(path)?;
+    let entries = self.list_directory(path)?;
     let directories = entries.iter().filter(|entry| entry.kind == Kind::Directory);
     Ok(directories.filter_map(|entry| parse(&entry.name).ok()).collect())
   }
@@ -172,7 +177,7 @@ impl<D: Disk> FileBackend<D> {
     may_go: impl Fn(&D::Directory, Held) -> Result<bool>,
   ) -> Result<Option<D::Directory>> {
     let place = SessionPath::of(session, item);
-    let Some(directory) = self.open(&place.directory)? else {
+    let Some(directory) = self.open_directory(&place.directory)? else {
       return Ok(None);
     };
     let fail = |error| Error::io("delete", &self.path(session, item), error);
@@ -223,15 +228,15 @@ impl<D: Disk> FileBackend<D> {
   /// Removes one name, and says whether it was there. The caller holds the lock on the names and that of the lease.
   fn unlink_held(&self, session: &SessionId, item: Item<'_>, directory: &D::Directory, held: Held) -> Result<bool> {
     self.let_go(session, item, directory)?;
-    let doomed_key = self.doomed_key(session, item, directory, held);
+    let base_to_release = self.base_to_release(session, item, directory, held);
     match directory.remove_file(&item.file_name()) {
       Ok(()) => {}
       Err(error) if is_absence(&error) => return Ok(false),
       Err(error) => return Err(Error::io("delete", &self.path(session, item), error)),
     }
-    if let Some(key) = doomed_key {
-      // The checkpoint is gone. A key that stays takes up space until the next prune, and does no other harm.
-      let _ = keys::release(directory, &key, self.settings.durability);
+    if let Some(base) = base_to_release {
+      // The checkpoint is gone. A base that stays takes up space until the next prune.
+      let _ = bases::release(directory, &base, self.settings.durability);
     }
     Ok(true)
   }
@@ -320,7 +325,7 @@ fn checkpoints_among<D: Directory>(directory: &D, files: &[Entry]) -> Vec<Checkp
 
 /// The same, each checkpoint once: a process that died while it replaced one encoding by another left both. Newest first.
 fn each_once(mut entries: Vec<CheckpointEntry>) -> Vec<CheckpointEntry> {
-  // The encoding that needs no key comes last, and stays.
+  // The encoding that needs no base comes last, and is kept.
   entries.sort_unstable_by(CheckpointEntry::newest_first);
   entries.reverse();
   entries.dedup_by(|next, kept| next.id == kept.id);

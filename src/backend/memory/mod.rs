@@ -5,12 +5,14 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::ext::each_series;
 use super::item::RESULTS;
 use super::lease::{self, Record};
 use super::{
-  Acquired, Backend, BaseRef, Change, CheckpointEntry, CheckpointWrite, Claim, Condition, Content, DeletedSession,
-  Document, Encoding, Fences, FileStamp, IsLabelled, Item, ItemSource, KeyMerge, LabelsChange, Lease, Page, Peek,
-  PeekResult, Precondition, PutOutcome, RetentionList, RetentionScope, Series, Usage, time_in_id,
+  Acquired, Attribute, Backend, BaseMerge, BaseRef, CheckpointEntry, CheckpointPage, Claim, Content, DeleteCondition,
+  DeleteMode, DeletedSession, Document, DocumentChange, Encoding, Fences, FileStamp, Item, ItemKind, ItemName,
+  ItemSource, Lease, ListedItem, Maintenance, Peek, PeekResult, Precondition, PutOptions, PutOutcome, ReadResult,
+  RetentionScope, Selection, Series, SessionFilter, Usage, time_in_id,
 };
 use crate::codec::delta::Reference;
 use crate::types::error::{Error, Result};
@@ -28,23 +30,23 @@ pub struct MemoryBackend {
 
 #[derive(Debug, Default)]
 struct Contents {
-  /// Items other than checkpoints and keys, by their names.
+  /// Items other than checkpoints and bases, by name.
   documents: BTreeMap<String, Vec<u8>>,
   /// Checkpoints and what deltas are based on: the session's own, and those of its agents.
-  rows: BTreeMap<Option<AgentId>, Row>,
+  series: BTreeMap<Option<AgentId>, StoredSeries>,
   damaged: Vec<Vec<u8>>,
 }
 
 /// The checkpoints of one series. Each id is there once, so storing and removing one costs the same however many there are.
 #[derive(Debug, Default)]
-struct Row {
+struct StoredSeries {
   checkpoints: HashMap<CheckpointId, StoredCheckpoint>,
   /// All of them, oldest first.
   order: BTreeSet<OrderKey>,
   /// Those that retention may remove, oldest first.
   unpinned: BTreeSet<OrderKey>,
-  keys: BTreeMap<CheckpointId, Vec<u8>>,
-  /// How many deltas need a key.
+  bases: BTreeMap<CheckpointId, Vec<u8>>,
+  /// How many deltas are based on each base.
   users: HashMap<CheckpointId, usize>,
 }
 
@@ -57,11 +59,11 @@ struct StoredCheckpoint {
   bytes: Vec<u8>,
   made_at: u64,
   is_pinned: bool,
-  /// The key that a delta is based on.
-  key: Option<CheckpointId>,
+  /// The base of a delta.
+  base: Option<CheckpointId>,
 }
 
-impl Row {
+impl StoredSeries {
   fn entry(&self, id: &CheckpointId) -> Option<CheckpointEntry> {
     let stored = self.checkpoints.get(id)?;
     Some(CheckpointEntry {
@@ -76,12 +78,12 @@ impl Row {
     self.order.iter().rev().filter_map(|(_, id)| self.entry(id))
   }
 
-  /// Stores a checkpoint, in place of the same in any encoding, and removes the key that nothing is based on any more.
+  /// Stores a checkpoint, in place of the same in any encoding, and removes a base that is no longer used.
   fn put(&mut self, id: &CheckpointId, encoding: Encoding, bytes: Vec<u8>) {
-    let key = (encoding == Encoding::Delta).then(|| Reference::of(&bytes)).flatten();
-    let key = key.map(|reference| reference.key);
-    if let Some(key) = &key {
-      *self.users.entry(key.clone()).or_default() += 1;
+    let base = (encoding == Encoding::Delta).then(|| Reference::of(&bytes)).flatten();
+    let base = base.map(|reference| reference.key);
+    if let Some(base) = &base {
+      *self.users.entry(base.clone()).or_default() += 1;
     }
     let old = self.take(id);
     // One that is replaced keeps its place in the order.
@@ -91,10 +93,10 @@ impl Row {
       bytes,
       made_at: made_at.unwrap_or_else(now_ms),
       is_pinned: old.as_ref().is_some_and(|old| old.is_pinned),
-      key,
+      base,
     };
     self.insert(id.clone(), stored);
-    self.release(old.and_then(|old| old.key));
+    self.release(old.and_then(|old| old.base));
   }
 
   fn insert(&mut self, id: CheckpointId, stored: StoredCheckpoint) {
@@ -106,35 +108,35 @@ impl Row {
     self.checkpoints.insert(id, stored);
   }
 
-  /// Removes a checkpoint; its key stays.
+  /// Removes a checkpoint, but not its base.
   fn take(&mut self, id: &CheckpointId) -> Option<StoredCheckpoint> {
     let stored = self.checkpoints.remove(id)?;
     let place = (stored.made_at, id.clone());
     self.order.remove(&place);
     self.unpinned.remove(&place);
-    if let Some(key) = &stored.key
-      && let Some(users) = self.users.get_mut(key)
+    if let Some(base) = &stored.base
+      && let Some(users) = self.users.get_mut(base)
     {
       *users -= 1;
       if *users == 0 {
-        self.users.remove(key);
+        self.users.remove(base);
       }
     }
     Some(stored)
   }
 
-  /// Removes a checkpoint, and its key if nothing else is based on it.
+  /// Removes a checkpoint, and its base if nothing else is based on it.
   fn remove(&mut self, id: &CheckpointId) -> Option<Vec<u8>> {
     let stored = self.take(id)?;
-    self.release(stored.key);
+    self.release(stored.base);
     Some(stored.bytes)
   }
 
-  fn release(&mut self, key: Option<CheckpointId>) {
-    if let Some(key) = key
-      && !self.users.contains_key(&key)
+  fn release(&mut self, base: Option<CheckpointId>) {
+    if let Some(base) = base
+      && !self.users.contains_key(&base)
     {
-      self.keys.remove(&key);
+      self.bases.remove(&base);
     }
   }
 
@@ -151,57 +153,112 @@ impl Row {
     true
   }
 
-  /// Makes or extends a key, and says how long it is then; `None` if it is not what the delta needs.
-  fn extend_key(&mut self, footing: BaseRef<'_>) -> Option<u64> {
-    if footing.known == 0 {
-      let present = self.keys.get(footing.key).map(Vec::as_slice);
-      match KeyMerge::of(footing.added, present) {
-        KeyMerge::Write => drop(self.keys.insert(footing.key.clone(), footing.added.to_vec())),
-        KeyMerge::Keep => {}
-        KeyMerge::Refuse => return None,
+  /// Creates or extends a base, and returns its size; `None` if it is not what the delta needs.
+  fn extend_base(&mut self, base: BaseRef<'_>) -> Option<u64> {
+    if base.known == 0 {
+      let present = self.bases.get(base.id).map(Vec::as_slice);
+      match BaseMerge::of(base.added, present) {
+        BaseMerge::Write => drop(self.bases.insert(base.id.clone(), base.added.to_vec())),
+        BaseMerge::Keep => {}
+        BaseMerge::Refuse => return None,
       }
     }
-    let known = usize::try_from(footing.known).unwrap_or(usize::MAX);
-    let key = self.keys.get_mut(footing.key).filter(|key| key.len() >= known)?;
-    if known > 0 && !footing.added.is_empty() {
-      key.truncate(known);
-      key.extend_from_slice(footing.added);
+    let known = usize::try_from(base.known).unwrap_or(usize::MAX);
+    let present = self.bases.get_mut(base.id).filter(|present| present.len() >= known)?;
+    if known > 0 && !base.added.is_empty() {
+      present.truncate(known);
+      present.extend_from_slice(base.added);
     }
-    Some(key.len() as u64)
+    Some(present.len() as u64)
   }
 
-  fn unused_keys(&self) -> Vec<CheckpointId> {
-    let unused = self.keys.keys().filter(|key| !self.users.contains_key(*key));
+  /// Whether retention must keep a checkpoint: it is pinned, or the newest.
+  fn is_kept(&self, id: &CheckpointId) -> bool {
+    let is_pinned = self.checkpoints.get(id).is_some_and(|stored| stored.is_pinned);
+    is_pinned || self.order.last().is_none_or(|(_, newest)| newest == id)
+  }
+
+  fn select(&self, selection: Selection<'_>) -> CheckpointPage {
+    match selection {
+      Selection::All => CheckpointPage::all(self.newest_first().collect()),
+      Selection::One(id) => CheckpointPage::all(self.entry(id).into_iter().collect()),
+      Selection::Page { after, limit } => {
+        let end = after.map_or(Bound::Unbounded, |after| {
+          Bound::Excluded((after.made_at, after.id.clone()))
+        });
+        let keys = self.order.range((Bound::Unbounded, end)).rev();
+        CheckpointPage {
+          entries: keys.filter_map(|(_, id)| self.entry(id)).take(limit).collect(),
+          total: self.checkpoints.len(),
+          ..CheckpointPage::default()
+        }
+      }
+      Selection::Retention(RetentionScope::All) => CheckpointPage::all(self.newest_first().collect()),
+      Selection::Retention(RetentionScope::Beyond(keep)) => {
+        let beyond = self.unpinned.iter().take(self.unpinned.len().saturating_sub(keep));
+        let entries: Vec<_> = beyond.rev().filter_map(|(_, id)| self.entry(id)).collect();
+        CheckpointPage {
+          total: entries.len(),
+          entries,
+          newest: self.order.last().and_then(|(_, id)| self.entry(id)),
+          warning: None,
+        }
+      }
+    }
+  }
+
+  fn unused_bases(&self) -> Vec<CheckpointId> {
+    let unused = self.bases.keys().filter(|id| !self.users.contains_key(*id));
     unused.cloned().collect()
   }
 }
 
 impl Contents {
-  fn row(&self, agent: Option<&AgentId>) -> Option<&Row> {
-    self.rows.get(&agent.cloned())
+  fn usage(&self) -> Usage {
+    let own = self.series(None);
+    let documents = self.documents.values().map(Vec::len);
+    let in_series = self.series.values().flat_map(|stored| {
+      let checkpoints = stored.checkpoints.values().map(|checkpoint| checkpoint.bytes.len());
+      checkpoints.chain(stored.bases.values().map(Vec::len))
+    });
+    let damaged = self.damaged.iter().map(Vec::len);
+    let of_agents = self.series.iter().filter(|(agent, _)| agent.is_some());
+    let results = self.documents.keys().filter(|name| name.starts_with(RESULTS));
+    Usage {
+      total_bytes: documents.chain(in_series).chain(damaged).map(|size| size as u64).sum(),
+      checkpoints: own.map_or(0, |own| own.checkpoints.len() as u64),
+      pinned: own.map_or(0, |own| (own.checkpoints.len() - own.unpinned.len()) as u64),
+      agent_checkpoints: of_agents.map(|(_, stored)| stored.checkpoints.len() as u64).sum(),
+      results: results.count() as u64,
+      newest: own.and_then(|own| own.newest_first().next()),
+    }
   }
 
-  fn row_mut(&mut self, agent: Option<&AgentId>) -> &mut Row {
-    self.rows.entry(agent.cloned()).or_default()
+  fn series(&self, agent: Option<&AgentId>) -> Option<&StoredSeries> {
+    self.series.get(&agent.cloned())
+  }
+
+  fn series_mut(&mut self, agent: Option<&AgentId>) -> &mut StoredSeries {
+    self.series.entry(agent.cloned()).or_default()
   }
 
   fn put(&mut self, item: Item<'_>, bytes: Vec<u8>) {
     match item {
-      Item::Checkpoint(agent, id, encoding) => self.row_mut(agent).put(id, encoding, bytes),
-      Item::Key(agent, id) => drop(self.row_mut(agent).keys.insert(id.clone(), bytes)),
+      Item::Checkpoint(agent, id, encoding) => self.series_mut(agent).put(id, encoding, bytes),
+      Item::Base(agent, id) => drop(self.series_mut(agent).bases.insert(id.clone(), bytes)),
       _ => drop(self.documents.insert(item.to_string(), bytes)),
     }
   }
 
   fn remove(&mut self, item: Item<'_>) -> Option<Vec<u8>> {
     match item {
-      Item::Checkpoint(agent, id, _) => self.row_mut(agent).remove(id),
+      Item::Checkpoint(agent, id, _) => self.series_mut(agent).remove(id),
       _ => self.take(item),
     }
   }
 
   fn is_empty(&self) -> bool {
-    let has_checkpoints = self.rows.values().any(|row| !row.checkpoints.is_empty());
+    let has_checkpoints = self.series.values().any(|stored| !stored.checkpoints.is_empty());
     self.documents.is_empty() && !has_checkpoints && self.damaged.is_empty()
   }
 
@@ -230,9 +287,9 @@ impl Contents {
 
   fn get(&self, item: Item<'_>) -> Option<&Vec<u8>> {
     match item {
-      Item::Key(agent, id) => self.row(agent)?.keys.get(id),
+      Item::Base(agent, id) => self.series(agent)?.bases.get(id),
       Item::Checkpoint(agent, id, encoding) => {
-        let stored = self.row(agent)?.checkpoints.get(id)?;
+        let stored = self.series(agent)?.checkpoints.get(id)?;
         (stored.encoding == encoding).then_some(&stored.bytes)
       }
       _ => self.documents.get(&item.to_string()),
@@ -244,9 +301,9 @@ impl Contents {
     match item {
       Item::Checkpoint(agent, id, _) => {
         self.get(item)?;
-        Some(self.row_mut(agent).take(id)?.bytes)
+        Some(self.series_mut(agent).take(id)?.bytes)
       }
-      Item::Key(agent, id) => self.row_mut(agent).keys.remove(id),
+      Item::Base(agent, id) => self.series_mut(agent).bases.remove(id),
       _ => self.documents.remove(&item.to_string()),
     }
   }
@@ -274,7 +331,7 @@ impl MemoryBackend {
   }
 
   /// Whether somebody may write, before it is known whether anything is to be written.
-  fn look_at_lease(&self, session: &SessionId) -> Result<()> {
+  fn check_lease(&self, session: &SessionId) -> Result<()> {
     let admitted = lease::admit(self.records().get(session), session, self.fences.of(session), now_ms());
     admitted.inspect_err(|error| self.fences.observe(error)).map(drop)
   }
@@ -313,69 +370,81 @@ impl Backend for MemoryBackend {
     format!("memory:{session}/{item}")
   }
 
-  fn initialize(&self) -> Result<()> {
+  fn open(&self) -> Result<()> {
     Ok(())
   }
 
-  fn create_session(&self, session: &SessionId) -> Result<()> {
-    self.lock_for(session)?.entry(session.clone()).or_default();
+  fn close(&self) -> Result<()> {
     Ok(())
   }
 
-  fn sessions(&self) -> Result<Vec<SessionId>> {
+  fn sessions(&self, filter: SessionFilter<'_>) -> Result<Vec<SessionId>> {
     let session_document = Item::SESSION.to_string();
+    let is_selected = |contents: &Contents| match filter {
+      SessionFilter::All => true,
+      SessionFilter::Saved => contents.documents.contains_key(&session_document),
+      SessionFilter::WithCheckpoint(id) => contents
+        .series(None)
+        .is_some_and(|stored| stored.checkpoints.contains_key(id)),
+    };
     let sessions = self.lock();
-    let with_document = sessions
-      .iter()
-      .filter(|(_, contents)| contents.documents.contains_key(&session_document));
-    Ok(with_document.map(|(id, _)| id.clone()).collect())
-  }
-
-  fn places(&self) -> Result<Vec<SessionId>> {
-    Ok(self.lock().keys().cloned().collect())
+    let selected = sessions.iter().filter(|(_, contents)| is_selected(contents));
+    Ok(selected.map(|(id, _)| id.clone()).collect())
   }
 
   fn agents(&self, session: &SessionId) -> Result<Vec<AgentId>> {
     let sessions = self.lock();
-    let rows = sessions.get(session).into_iter().flat_map(|contents| &contents.rows);
-    let with_checkpoints = rows.filter(|(_, row)| !row.checkpoints.is_empty());
+    let all = sessions.get(session).into_iter().flat_map(|contents| &contents.series);
+    let with_checkpoints = all.filter(|(_, stored)| !stored.checkpoints.is_empty());
     Ok(with_checkpoints.filter_map(|(agent, _)| agent.clone()).collect())
   }
 
-  fn delete_session(&self, session: &SessionId) -> Result<Option<Error>> {
-    self.lock_for(session)?.remove(session);
-    Ok(None)
+  fn items(&self, session: &SessionId, kind: ItemKind<'_>) -> Result<Vec<ListedItem>> {
+    let sessions = self.lock();
+    let Some(contents) = sessions.get(session) else {
+      return Ok(Vec::new());
+    };
+    let unsized_item = |name| ListedItem { name, size: None };
+    match kind {
+      ItemKind::TaskResults => {
+        let names = contents.documents.keys();
+        let ids = names.filter_map(|name| name.strip_prefix(RESULTS)?.strip_prefix('/')?.strip_suffix(".json"));
+        ids
+          .map(|id| Ok(unsized_item(ItemName::TaskResult(TaskId::parse(id)?))))
+          .collect()
+      }
+      ItemKind::Previous(document) => {
+        let versions = (1..).take_while(|back| contents.get(Item::Previous(document, *back)).is_some());
+        Ok(
+          versions
+            .map(|back| unsized_item(ItemName::Previous(document, back)))
+            .collect(),
+        )
+      }
+      ItemKind::Bases(agent) => {
+        let bases = contents.series(agent).into_iter().flat_map(|stored| &stored.bases);
+        let listed = bases.map(|(id, bytes)| ListedItem {
+          name: ItemName::Base(agent.cloned(), id.clone()),
+          size: Some(bytes.len() as u64),
+        });
+        Ok(listed.collect())
+      }
+    }
   }
 
-  fn delete_session_if(
-    &self,
-    session: &SessionId,
-    limit: u64,
-    condition: &mut Condition<'_>,
-  ) -> Result<Option<DeletedSession>> {
-    let mut sessions = self.lock();
-    self.look_at_lease(session)?;
-    let document = sessions.get(session).and_then(|contents| contents.get(Item::SESSION));
-    if let Some(size) = document.map(|bytes| bytes.len() as u64).filter(|size| *size > limit) {
-      return Err(Error::too_large(&self.name_of(session, Item::SESSION), size, limit));
-    }
-    if !condition(document.map(Vec::as_slice))? {
-      return Ok(None);
-    }
-    self.admit(session)?;
-    sessions.remove(session);
-    Ok(Some(DeletedSession { left: None }))
-  }
-
-  fn found(&self, session: &SessionId, supply: &mut ItemSource<'_>) -> Result<bool> {
+  fn create_session(&self, session: &SessionId, source: Option<&mut ItemSource<'_>>) -> Result<bool> {
+    let Some(source) = source else {
+      self.lock_for(session)?.entry(session.clone()).or_default();
+      return Ok(true);
+    };
     let mut contents = Contents::default();
-    supply(&mut |arrival| {
-      let bytes = self.bytes(session, arrival.item, arrival.content)?;
-      contents.put(arrival.item, bytes);
-      if let Item::Checkpoint(agent, id, _) = arrival.item {
-        contents.row_mut(agent).change(id, |stored| {
-          stored.made_at = arrival.made_at.unwrap_or(stored.made_at);
-          stored.is_pinned |= arrival.is_pinned;
+    source(&mut |new| {
+      let bytes = self.bytes(session, new.item, new.content)?;
+      contents.put(new.item, bytes);
+      if let Item::Checkpoint(agent, id, _) = new.item {
+        contents.series_mut(agent).change(id, |stored| {
+          stored.made_at = new.made_at.unwrap_or(stored.made_at);
+          stored.is_pinned |= new.is_pinned;
         });
       }
       Ok(())
@@ -388,7 +457,30 @@ impl Backend for MemoryBackend {
     Ok(is_new)
   }
 
-  fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64> {
+  fn delete_session(
+    &self,
+    session: &SessionId,
+    condition: Option<DeleteCondition<'_>>,
+  ) -> Result<Option<DeletedSession>> {
+    let mut sessions = self.lock();
+    if let Some(condition) = condition {
+      self.check_lease(session)?;
+      let document = sessions.get(session).and_then(|contents| contents.get(Item::SESSION));
+      let size = document.map(|bytes| bytes.len() as u64);
+      if let Some(size) = size.filter(|size| *size > condition.limit) {
+        let name = self.name_of(session, Item::SESSION);
+        return Err(Error::too_large(&name, size, condition.limit));
+      }
+      if !(condition.accepts)(document.map(Vec::as_slice))? {
+        return Ok(None);
+      }
+    }
+    self.admit(session)?;
+    sessions.remove(session);
+    Ok(Some(DeletedSession::default()))
+  }
+
+  fn put(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64> {
     let bytes = self.bytes(session, item, content)?;
     let size = bytes.len() as u64;
     let mut sessions = self.lock_for(session)?;
@@ -400,79 +492,62 @@ impl Backend for MemoryBackend {
     Ok(size)
   }
 
-  fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<PutOutcome> {
-    let item = series.item(id, new.encoding);
-    let bytes = self.bytes(&series.session, item, new.content)?;
+  fn put_checkpoint(
+    &self,
+    series: &Series,
+    id: &CheckpointId,
+    content: &dyn Content,
+    options: &PutOptions<'_>,
+  ) -> Result<PutOutcome> {
+    let item = series.item(id, options.encoding);
+    let bytes = self.bytes(&series.session, item, content)?;
     let size = bytes.len() as u64;
     let mut sessions = self.lock_for(&series.session)?;
-    let row = sessions.get(&series.session);
-    let row = row.and_then(|contents| contents.row(series.agent.as_ref()));
-    let refusal = match new.precondition {
+    let present = sessions.get(&series.session);
+    let stored = present.and_then(|contents| contents.series(series.agent.as_ref()));
+    let newest_first = || stored.into_iter().flat_map(StoredSeries::newest_first);
+    let refusal = match &options.precondition {
       Precondition::None => None,
       Precondition::Exists => {
-        let is_stored = row.is_some_and(|row| row.checkpoints.contains_key(id));
-        (!is_stored).then_some(PutOutcome::Missing)
+        let exists = stored.is_some_and(|stored| stored.checkpoints.contains_key(id));
+        (!exists).then_some(PutOutcome::Missing)
       }
       Precondition::Newest(newest) => {
-        let entry = CheckpointEntry::new(id.clone(), new.encoding, now_ms);
-        let mut entries = row.into_iter().flat_map(Row::newest_first);
-        newest.refusal(&entry, &mut entries)
+        let entry = CheckpointEntry::new(id.clone(), options.encoding, now_ms);
+        newest.refusal(&entry, &mut newest_first())
       }
     };
     if let Some(refusal) = refusal {
       return Ok(refusal);
     }
-    let labels = match new.labels {
+    let labels = match options.labels {
       Some(labels) => {
-        let old = sessions
-          .get(&series.session)
-          .and_then(|contents| contents.get(Item::LABELS));
-        Some(labels(
-          old.cloned(),
-          &row.into_iter().flat_map(Row::newest_first).collect::<Vec<_>>(),
-        )?)
+        let old = present.and_then(|contents| contents.get(Item::LABELS)).cloned();
+        Some(labels(old, &newest_first().collect::<Vec<_>>())?)
       }
       None => None,
     };
     let contents = sessions.entry(series.session.clone()).or_default();
-    let row = contents.row_mut(series.agent.as_ref());
-    let key = match new.footing {
+    let stored = contents.series_mut(series.agent.as_ref());
+    let base = match options.base {
       None => None,
-      Some(footing) => match row.extend_key(footing) {
+      Some(base) => match stored.extend_base(base) {
         Some(size) => Some(FileStamp { size, modified: 0 }),
-        None => return Ok(PutOutcome::KeyIsGone),
+        None => return Ok(PutOutcome::BaseIsGone),
       },
     };
-    row.put(id, new.encoding, bytes);
+    stored.put(id, options.encoding, bytes);
     if let Some(labels) = labels {
       contents.put(Item::LABELS, labels);
     }
-    Ok(PutOutcome::Stored { size, key })
+    Ok(PutOutcome::Stored {
+      size,
+      base,
+      retention: None,
+    })
   }
 
-  fn keys(&self, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {
-    let sessions = self.lock();
-    let contents = sessions.get(&series.session);
-    let row = contents.and_then(|contents| contents.row(series.agent.as_ref()));
-    let keys = row.into_iter().flat_map(|row| &row.keys);
-    Ok(keys.map(|(id, bytes)| (id.clone(), bytes.len() as u64)).collect())
-  }
-
-  fn remove_unused_keys(&self, series: &Series) -> Result<u64> {
-    let mut sessions = self.lock();
-    let Some(contents) = sessions.get_mut(&series.session) else {
-      return Ok(0);
-    };
-    let row = contents.row_mut(series.agent.as_ref());
-    let unused = row.unused_keys();
-    if !unused.is_empty() {
-      self.admit(&series.session)?;
-    }
-    let removed = unused.iter().filter_map(|key| row.keys.remove(key));
-    Ok(removed.map(|bytes| bytes.len() as u64).sum())
-  }
-
-  fn write_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
+  fn put_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
     let document = self.bytes(session, Item::SESSION, session_document)?;
     let tree = self.bytes(session, Item::TASK_TREE, task_tree)?;
     let mut sessions = self.lock_for(session)?;
@@ -482,77 +557,92 @@ impl Backend for MemoryBackend {
     Ok(())
   }
 
-  fn update(&self, session: &SessionId, document: Document, _limit: u64, change: &mut Change<'_>) -> Result<()> {
+  fn update_document(
+    &self,
+    session: &SessionId,
+    document: Document,
+    _limit: u64,
+    change: &mut DocumentChange<'_>,
+  ) -> Result<()> {
+    let item = Item::Document(document);
     let mut sessions = self.lock();
-    self.look_at_lease(session)?;
-    let old = sessions
-      .get(session)
-      .and_then(|contents| contents.get(Item::Document(document)))
-      .cloned();
-    if let Some(bytes) = change(old)? {
-      self.admit(session)?;
-      let contents = sessions.entry(session.clone()).or_default();
-      contents.replace(document, bytes, self.keep_previous);
-    }
-    Ok(())
-  }
-
-  fn update_labels(&self, session: &SessionId, _limit: u64, change: &mut LabelsChange<'_>) -> Result<()> {
-    let mut sessions = self.lock();
-    self.look_at_lease(session)?;
+    self.check_lease(session)?;
     let contents = sessions.get(session);
-    let old = contents.and_then(|contents| contents.get(Item::LABELS)).cloned();
-    let row = contents.and_then(|contents| contents.row(None));
-    let entries: Vec<_> = row.into_iter().flat_map(Row::newest_first).collect();
-    if let Some(labels) = change(old, &entries)? {
+    let old = contents.and_then(|contents| contents.get(item)).cloned();
+    let stored = contents.and_then(|contents| contents.series(None));
+    let entries: Vec<_> = match document {
+      Document::Labels => stored.into_iter().flat_map(StoredSeries::newest_first).collect(),
+      _ => Vec::new(),
+    };
+    if let Some(update) = change(old, &entries)? {
       self.admit(session)?;
       let contents = sessions.entry(session.clone()).or_default();
-      match labels.document {
-        Some(document) => contents.put(Item::LABELS, document),
-        None => drop(contents.take(Item::LABELS)),
+      match update.document {
+        Some(bytes) => contents.replace(document, bytes, self.keep_previous),
+        None => drop(contents.take(item)),
       }
     }
     Ok(())
   }
 
-  fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>> {
+  fn read_all(&self, items: &[(&SessionId, Item<'_>)], limit: u64) -> Result<Vec<ReadResult>> {
     let sessions = self.lock();
-    match sessions.get(session).and_then(|contents| contents.get(item)) {
-      Some(bytes) if bytes.len() as u64 > limit => Err(Error::too_large(
-        &self.name_of(session, item),
-        bytes.len() as u64,
-        limit,
-      )),
-      bytes => Ok(bytes.cloned()),
-    }
+    let read = |&(session, item): &(&SessionId, Item<'_>)| {
+      let bytes = sessions.get(session).and_then(|contents| contents.get(item));
+      match bytes.map(|bytes| bytes.len() as u64) {
+        Some(size) if size > limit => Err(Error::too_large(&self.name_of(session, item), size, limit)),
+        _ => Ok(bytes.cloned()),
+      }
+    };
+    Ok(items.iter().map(read).collect())
   }
 
-  fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<PeekResult>> {
+  fn peek(&self, checkpoints: &[(&Series, &CheckpointEntry)], head: usize, tail: usize) -> Result<Vec<PeekResult>> {
     let sessions = self.lock();
-    let contents = sessions.get(&series.session);
-    let peek = |entry: &CheckpointEntry| {
+    let peek = |&(series, entry): &(&Series, &CheckpointEntry)| {
+      let contents = sessions.get(&series.session);
       let bytes = contents.and_then(|contents| contents.get(series.item_of(entry)));
       Ok(bytes.map(|bytes| Peek::of(bytes, head, tail)))
     };
-    Ok(entries.iter().map(peek).collect())
+    Ok(checkpoints.iter().map(peek).collect())
   }
 
-  fn versions(&self, session: &SessionId, document: Document) -> Result<u32> {
+  fn list(&self, series: &[Series], selection: Selection<'_>) -> Result<Vec<CheckpointPage>> {
     let sessions = self.lock();
-    let Some(contents) = sessions.get(session) else {
-      return Ok(0);
-    };
-    let mut versions = 0;
-    while contents.get(Item::Previous(document, versions + 1)).is_some() {
-      versions += 1;
-    }
-    Ok(versions)
+    each_series(series, |series| {
+      let contents = sessions.get(&series.session);
+      let stored = contents.and_then(|contents| contents.series(series.agent.as_ref()));
+      Ok(stored.map(|stored| stored.select(selection)).unwrap_or_default())
+    })
   }
 
-  fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
+  fn delete(&self, session: &SessionId, item: Item<'_>, mode: DeleteMode) -> Result<bool> {
     let mut sessions = self.lock_for(session)?;
-    let taken = sessions.get_mut(session).and_then(|contents| contents.remove(item));
-    Ok(taken.is_some())
+    let Some(contents) = sessions.get_mut(session) else {
+      return Ok(false);
+    };
+    if let (DeleteMode::UnlessKept(is_labelled), Item::Checkpoint(agent, id, _)) = (mode, item) {
+      let labels = contents.get(Item::LABELS);
+      let has_label = is_labelled
+        .zip(labels)
+        .is_some_and(|(is_labelled, labels)| is_labelled(labels, id));
+      if has_label || contents.series_mut(agent).is_kept(id) {
+        return Ok(false);
+      }
+    }
+    Ok(contents.remove(item).is_some())
+  }
+
+  fn set_attribute(&self, series: &Series, id: &CheckpointId, attribute: Attribute) -> Result<bool> {
+    let mut sessions = self.lock_for(&series.session)?;
+    let Some(contents) = sessions.get_mut(&series.session) else {
+      return Ok(false);
+    };
+    let stored = contents.series_mut(series.agent.as_ref());
+    Ok(stored.change(id, |checkpoint| match attribute {
+      Attribute::Pinned(is_pinned) => checkpoint.is_pinned = is_pinned,
+      Attribute::MadeAt(made_at) => checkpoint.made_at = made_at,
+    }))
   }
 
   fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: Option<&[u8]>) -> Result<Option<String>> {
@@ -561,8 +651,8 @@ impl Backend for MemoryBackend {
     let Some(contents) = sessions.get_mut(session) else {
       return Ok(None);
     };
-    let bytes = contents.get(item).is_some_and(|bytes| Some(&**bytes) == judged);
-    let Some(bytes) = bytes.then(|| contents.take(item)).flatten() else {
+    let is_same = contents.get(item).is_some_and(|bytes| Some(&**bytes) == judged);
+    let Some(bytes) = is_same.then(|| contents.take(item)).flatten() else {
       return Ok(None);
     };
     let name = format!("damaged/{}.{}", item, contents.damaged.len());
@@ -570,137 +660,27 @@ impl Backend for MemoryBackend {
     Ok(Some(format!("memory:{session}/{name}")))
   }
 
-  fn retire(&self, series: &Series, entry: &CheckpointEntry, spare: Option<IsLabelled>) -> Result<bool> {
-    let mut sessions = self.lock_for(&series.session)?;
-    let Some(contents) = sessions.get_mut(&series.session) else {
-      return Ok(false);
+  fn usage(&self, of: &[SessionId]) -> Result<Vec<Result<Usage>>> {
+    let sessions = self.lock();
+    let usage = |session| Ok(sessions.get(session).map(Contents::usage).unwrap_or_default());
+    Ok(of.iter().map(usage).collect())
+  }
+
+  fn maintain(&self, task: Maintenance<'_>) -> Result<u64> {
+    let Maintenance::DeleteUnusedBases(series) = task else {
+      return Ok(0);
     };
-    let labels = contents.get(Item::LABELS);
-    let is_labelled = spare
-      .zip(labels)
-      .is_some_and(|(spare, labels)| spare(labels, &entry.id));
-    let row = contents.row_mut(series.agent.as_ref());
-    let is_pinned = row.checkpoints.get(&entry.id).is_some_and(|stored| stored.is_pinned);
-    let is_newest = row.order.last().is_none_or(|(_, newest)| *newest == entry.id);
-    Ok(!is_pinned && !is_labelled && !is_newest && row.remove(&entry.id).is_some())
-  }
-
-  fn confirm_retired(&self, _series: &Series) -> Result<()> {
-    Ok(())
-  }
-
-  fn set_made_at(&self, series: &Series, entry: &CheckpointEntry) -> Result<()> {
-    let mut sessions = self.lock_for(&series.session)?;
-    if let Some(contents) = sessions.get_mut(&series.session) {
-      let row = contents.row_mut(series.agent.as_ref());
-      row.change(&entry.id, |stored| stored.made_at = entry.made_at);
+    let mut sessions = self.lock();
+    let Some(contents) = sessions.get_mut(&series.session) else {
+      return Ok(0);
+    };
+    let stored = contents.series_mut(series.agent.as_ref());
+    let unused = stored.unused_bases();
+    if !unused.is_empty() {
+      self.admit(&series.session)?;
     }
-    Ok(())
-  }
-
-  fn set_pinned(&self, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool> {
-    let mut sessions = self.lock_for(&series.session)?;
-    let Some(contents) = sessions.get_mut(&series.session) else {
-      return Ok(false);
-    };
-    let row = contents.row_mut(series.agent.as_ref());
-    Ok(row.change(id, |stored| stored.is_pinned = is_pinned))
-  }
-
-  fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>> {
-    let sessions = self.lock();
-    let contents = sessions.get(&series.session);
-    let row = contents.and_then(|contents| contents.row(series.agent.as_ref()));
-    Ok(row.into_iter().flat_map(Row::newest_first).collect())
-  }
-
-  fn find(&self, series: &Series, id: &CheckpointId) -> Result<Option<CheckpointEntry>> {
-    let sessions = self.lock();
-    let contents = sessions.get(&series.session);
-    let row = contents.and_then(|contents| contents.row(series.agent.as_ref()));
-    Ok(row.and_then(|row| row.entry(id)))
-  }
-
-  fn page(&self, series: &Series, after: Option<&CheckpointEntry>, limit: usize) -> Result<Page> {
-    let sessions = self.lock();
-    let contents = sessions.get(&series.session);
-    let Some(row) = contents.and_then(|contents| contents.row(series.agent.as_ref())) else {
-      return Ok(Page::default());
-    };
-    let end = after.map_or(Bound::Unbounded, |after| {
-      Bound::Excluded((after.made_at, after.id.clone()))
-    });
-    let places = row.order.range((Bound::Unbounded, end)).rev();
-    Ok(Page {
-      entries: places.filter_map(|(_, id)| row.entry(id)).take(limit).collect(),
-      total: row.checkpoints.len(),
-    })
-  }
-
-  fn surplus(&self, series: &Series, wanted: RetentionScope) -> Result<RetentionList> {
-    let sessions = self.lock();
-    let contents = sessions.get(&series.session);
-    let Some(row) = contents.and_then(|contents| contents.row(series.agent.as_ref())) else {
-      return Ok(RetentionList::default());
-    };
-    let RetentionScope::Beyond(keep) = wanted else {
-      return Ok(RetentionList::of(row.newest_first().collect::<Vec<_>>().iter(), wanted));
-    };
-    let beyond = row.unpinned.iter().take(row.unpinned.len().saturating_sub(keep));
-    let mut entries: Vec<_> = beyond.filter_map(|(_, id)| row.entry(id)).collect();
-    entries.reverse();
-    Ok(RetentionList {
-      newest: row.order.last().and_then(|(_, id)| row.entry(id)),
-      entries,
-      warning: None,
-    })
-  }
-
-  fn results(&self, session: &SessionId) -> Result<Vec<TaskId>> {
-    let sessions = self.lock();
-    let names = sessions
-      .get(session)
-      .into_iter()
-      .flat_map(|contents| contents.documents.keys());
-    let ids = names.filter_map(|name| name.strip_prefix(RESULTS)?.strip_prefix('/')?.strip_suffix(".json"));
-    ids.map(TaskId::parse).collect()
-  }
-
-  fn sessions_with_checkpoint(&self, id: &CheckpointId) -> Result<Vec<SessionId>> {
-    let sessions = self.lock();
-    let holds = |contents: &Contents| contents.row(None).is_some_and(|row| row.checkpoints.contains_key(id));
-    let holding = sessions.iter().filter(|(_, contents)| holds(contents));
-    Ok(holding.map(|(session, _)| session.clone()).collect())
-  }
-
-  fn usage(&self, session: &SessionId) -> Result<Usage> {
-    let sessions = self.lock();
-    let Some(contents) = sessions.get(session) else {
-      return Ok(Usage::default());
-    };
-    let own = contents.row(None);
-    let documents = contents.documents.values().map(Vec::len);
-    let in_rows = contents.rows.values().flat_map(|row| {
-      let checkpoints = row.checkpoints.values().map(|stored| stored.bytes.len());
-      checkpoints.chain(row.keys.values().map(Vec::len))
-    });
-    let of_agents = contents.rows.iter().filter(|(agent, _)| agent.is_some());
-    Ok(Usage {
-      total_bytes: documents
-        .chain(in_rows)
-        .chain(contents.damaged.iter().map(Vec::len))
-        .map(|size| size as u64)
-        .sum(),
-      checkpoints: own.map_or(0, |row| row.checkpoints.len() as u64),
-      pinned: own.map_or(0, |row| (row.checkpoints.len() - row.unpinned.len()) as u64),
-      agent_checkpoints: of_agents.map(|(_, row)| row.checkpoints.len() as u64).sum(),
-      results: contents
-        .documents
-        .keys()
-        .filter(|name| name.starts_with(RESULTS))
-        .count() as u64,
-      newest: own.and_then(|row| row.newest_first().next()),
-    })
+    let removed = unused.iter().filter_map(|id| stored.bases.remove(id));
+    Ok(removed.map(|bytes| bytes.len() as u64).sum())
   }
 
   fn fences(&self) -> &Fences {
@@ -722,9 +702,9 @@ impl Backend for MemoryBackend {
     )
   }
 
-  fn renew(&self, session: &SessionId, number: u64, ttl_ms: u64) -> Result<Option<Lease>> {
+  fn renew(&self, session: &SessionId, token: u64, ttl_ms: u64) -> Result<Option<Lease>> {
     let (mut records, now) = (self.records(), now_ms());
-    let renewed = Record::renew(records.get(session), number, ttl_ms, now);
+    let renewed = Record::renew(records.get(session), token, ttl_ms, now);
     Ok(renewed.map(|record| {
       let lease = record.lease(now);
       records.insert(session.clone(), record);
@@ -732,9 +712,9 @@ impl Backend for MemoryBackend {
     }))
   }
 
-  fn release(&self, session: &SessionId, number: u64) -> Result<bool> {
+  fn release(&self, session: &SessionId, token: u64) -> Result<bool> {
     let mut records = self.records();
-    let Some(released) = Record::release(records.get(session), number) else {
+    let Some(released) = Record::release(records.get(session), token) else {
       return Ok(false);
     };
     records.insert(session.clone(), released);

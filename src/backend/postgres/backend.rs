@@ -1,26 +1,29 @@
-//! The operations of a place, on a server.
+//! The operations of the trait, on a server.
 
 use uuid::Uuid;
 
+use super::bases::BaseKey;
+use super::checkpoints::CheckpointKey;
 use super::connection::{Connection, Params};
 use super::contents::Contents;
+use super::documents::DocumentKey;
 use super::failure::Failure;
-use super::lists::Near;
-use super::lists::SurplusQuery;
+use super::lists::{Near, RetentionSelect};
 use super::replacing::{self, Replacement};
 use super::storing::{self, LabelsWith, Outcome, Storing};
 use super::{
-  PostgresBackend, checkpoints, clearing, create_session, documents, keys, leases, lists, payload, removal, schema,
+  PostgresBackend, bases, checkpoints, clearing, create_session, documents, leases, lists, payload, removal, schema,
   sessions,
 };
+use crate::backend::ext::each_series;
 use crate::backend::{
-  Acquired, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Condition, Content, DeletedSession, Document,
-  Encoding, Fences, FileStamp, IsLabelled, Item, ItemSource, LabelsChange, LabelsUpdate, Lease, NewLabels, Page, Peek,
-  PeekResult, Precondition, PutOutcome, ReadResult, RetentionAnswer, RetentionList, RetentionQuery, RetentionScope,
-  Series, Usage,
+  Acquired, Attribute, Backend, CheckpointEntry, CheckpointPage, Claim, Content, DeleteCondition, DeleteMode,
+  DeletedSession, Document, DocumentChange, Encoding, Fences, FileStamp, Item, ItemKind, ItemName, ItemSource, Lease,
+  ListedItem, Maintenance, NewLabels, Peek, PeekResult, PutOptions, PutOutcome, ReadResult, RetentionAnswer,
+  RetentionQuery, Selection, Series, SessionFilter, Usage,
 };
 use crate::types::error::{Code, Error, Result};
-use crate::types::id::{AgentId, CheckpointId, SessionId, TaskId};
+use crate::types::id::{AgentId, CheckpointId, SessionId};
 
 impl Backend for PostgresBackend {
   fn location(&self) -> String {
@@ -31,32 +34,20 @@ impl Backend for PostgresBackend {
     self.name(session, &item.to_string())
   }
 
-  fn initialize(&self) -> Result<()> {
+  fn open(&self) -> Result<()> {
     schema::ensure(self)
   }
 
-  fn rest(&self) -> Result<()> {
+  fn close(&self) -> Result<()> {
     drop(self.pool.retain(|_, _| false));
     Ok(())
   }
 
-  fn create_session(&self, session: &SessionId) -> Result<()> {
-    let (name, fence) = (|| self.name_of_session(session), self.fence(session));
-    self.ask("create", &name, async |connection| {
-      sessions::add(connection, session, fence).await
-    })
-  }
-
-  fn sessions(&self) -> Result<Vec<SessionId>> {
-    let document = Item::SESSION.to_string();
-    self.ask("read", &|| self.location(), async |connection| {
-      sessions::list(connection, Some(&document)).await
-    })
-  }
-
-  fn places(&self) -> Result<Vec<SessionId>> {
-    self.ask("read", &|| self.location(), async |connection| {
-      sessions::list(connection, None).await
+  fn sessions(&self, filter: SessionFilter<'_>) -> Result<Vec<SessionId>> {
+    self.ask("read", &|| self.location(), async |connection| match filter {
+      SessionFilter::All => sessions::list(connection, None).await,
+      SessionFilter::Saved => sessions::list(connection, Some(&Item::SESSION.to_string())).await,
+      SessionFilter::WithCheckpoint(id) => lists::sessions_with(connection, id).await,
     })
   }
 
@@ -67,115 +58,146 @@ impl Backend for PostgresBackend {
     })
   }
 
-  fn delete_session(&self, session: &SessionId) -> Result<Option<Error>> {
-    let (name, fence) = (|| self.name_of_session(session), self.fence(session));
-    self.ask("delete", &name, async |connection| {
-      sessions::remove(connection, session, fence).await
-    })?;
-    // The server uses the space again, after its next vacuum.
-    Ok(None)
+  fn items(&self, session: &SessionId, kind: ItemKind<'_>) -> Result<Vec<ListedItem>> {
+    let unsized_item = |name| ListedItem { name, size: None };
+    let name = || self.name_of_session(session);
+    self.ask("read", &name, async |connection| {
+      Ok(match kind {
+        ItemKind::TaskResults => {
+          let ids = documents::results(connection, session).await?.into_iter();
+          ids.map(|id| unsized_item(ItemName::TaskResult(id))).collect()
+        }
+        ItemKind::Previous(document) => {
+          let versions = 1..=documents::versions(connection, session, document).await?;
+          versions
+            .map(|back| unsized_item(ItemName::Previous(document, back)))
+            .collect()
+        }
+        ItemKind::Bases(agent) => {
+          let bases = bases::list(connection, &Series::of(session, agent)).await?.into_iter();
+          let listed = bases.map(|(id, size)| ListedItem {
+            name: ItemName::Base(agent.cloned(), id),
+            size: Some(size),
+          });
+          listed.collect()
+        }
+      })
+    })
   }
 
-  fn delete_session_if(
+  fn create_session(&self, session: &SessionId, source: Option<&mut ItemSource<'_>>) -> Result<bool> {
+    if let Some(source) = source {
+      return create_session::create_with(self, session, source);
+    }
+    let (name, fence) = (|| self.name_of_session(session), self.fence(session));
+    self.ask("create", &name, async |connection| {
+      sessions::add(connection, session, fence).await
+    })?;
+    Ok(true)
+  }
+
+  /// The server reuses the space after its next vacuum.
+  fn delete_session(
     &self,
     session: &SessionId,
-    limit: u64,
-    condition: &mut Condition<'_>,
+    condition: Option<DeleteCondition<'_>>,
   ) -> Result<Option<DeletedSession>> {
     let (name, fence) = (|| self.name_of_session(session), self.fence(session));
+    let Some(condition) = condition else {
+      self.ask("delete", &name, async |connection| {
+        sessions::remove(connection, session, fence).await
+      })?;
+      return Ok(Some(DeletedSession::default()));
+    };
     let mut is_sent = false;
     let is_deleted = self.ask("delete", &name, async |connection| {
       let mut decide = |document: Option<Contents>| {
-        let document = document.map(|document| document.within(&self.name_of(session, Item::SESSION), limit));
-        condition(document.transpose()?.as_deref())
+        let document = document.map(|document| document.within(&self.name_of(session, Item::SESSION), condition.limit));
+        (condition.accepts)(document.transpose()?.as_deref())
       };
-      match sessions::remove_if(connection, session, fence, limit, &mut decide, &mut is_sent).await? {
+      match sessions::remove_if(connection, session, fence, condition.limit, &mut decide, &mut is_sent).await? {
         sessions::Removed::Gone => Ok(true),
         sessions::Removed::Kept => Ok(false),
         // An earlier attempt without an answer has deleted it.
         sessions::Removed::Missing => Ok(connection.is_repeat && is_sent),
       }
     })?;
-    Ok(is_deleted.then_some(DeletedSession { left: None }))
+    Ok(is_deleted.then(DeletedSession::default))
   }
 
-  fn found(&self, session: &SessionId, supply: &mut ItemSource<'_>) -> Result<bool> {
-    create_session::found(self, session, supply)
-  }
-
-  fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64> {
+  fn put(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64> {
     let bytes = self.bytes(session, item, content)?;
     let (token, fence) = (Uuid::new_v4(), self.fence(session));
     let name = || self.name_of(session, item);
     self.ask("write", &name, async |connection| match item {
       Item::Checkpoint(agent, id, encoding) => {
         let storing = Storing {
-          key: checkpoints::Key::new(session, agent, id, encoding),
+          key: CheckpointKey::new(session, agent, id, encoding),
           fence,
           bytes: &bytes,
-          footing: None,
-          precondition: &Precondition::None,
+          options: &PutOptions::new(encoding),
           labels: None,
         };
         storing::put(connection, &storing, &[]).await.map(drop)
       }
-      Item::Key(agent, id) => keys::put(connection, &keys::Key::new(session, agent, id), fence, &bytes).await,
+      Item::Base(agent, id) => bases::put(connection, &BaseKey::new(session, agent, id), fence, &bytes).await,
       Item::Document(document) => {
         let replacement = self.replacement(session, vec![(document, Some(&bytes[..]))], token);
         replacing::replace(connection, &replacement, None).await
       }
       Item::Previous(..) | Item::TaskResult(_) => {
-        let key = documents::Key::new(session, item);
+        let key = DocumentKey::new(session, item);
         replacing::put(connection, &key, fence, &bytes, token).await
       }
     })?;
     Ok(bytes.len() as u64)
   }
 
-  fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<PutOutcome> {
-    let item = series.item(id, new.encoding);
-    let bytes = self.bytes(&series.session, item, new.content)?;
+  fn put_checkpoint(
+    &self,
+    series: &Series,
+    id: &CheckpointId,
+    content: &dyn Content,
+    options: &PutOptions<'_>,
+  ) -> Result<PutOutcome> {
+    let item = series.item(id, options.encoding);
+    let bytes = self.bytes(&series.session, item, content)?;
     let storing = Storing {
-      key: checkpoints::Key::new(&series.session, series.agent.as_ref(), id, new.encoding),
+      key: CheckpointKey::new(&series.session, series.agent.as_ref(), id, options.encoding),
       fence: self.fence(&series.session),
       bytes: &bytes,
-      footing: new.footing.as_ref(),
-      precondition: new.precondition,
+      options,
       labels: None,
     };
     let name = || self.name_of(&series.session, item);
     let token = Uuid::new_v4();
-    let outcome = self.ask("write", &name, async |connection| match (new.labels, new.question) {
-      (Some(labels), _) => self.put_labelled(connection, series, &storing, labels, token).await,
-      (None, Some(question)) => self.put_and_ask(connection, series, &storing, question).await,
-      (None, None) => Ok(storing::put(connection, &storing, &[]).await?.0),
+    let (outcome, retention) = self.ask("write", &name, async |connection| {
+      match (options.labels, &options.retention) {
+        (Some(labels), _) => {
+          let outcome = self.put_labelled(connection, series, &storing, labels, token).await?;
+          Ok((outcome, None))
+        }
+        (None, Some(query)) => self.put_and_ask(connection, series, &storing, query).await,
+        (None, None) => Ok((storing::put(connection, &storing, &[]).await?.0, None)),
+      }
     })?;
-    let look = |size| FileStamp { size, modified: 0 };
     Ok(match outcome {
       Outcome::Stored => PutOutcome::Stored {
         size: bytes.len() as u64,
-        key: new.footing.map(|footing| look(footing.bytes())),
+        base: options.base.map(|base| FileStamp {
+          size: base.size(),
+          modified: 0,
+        }),
+        retention,
       },
-      Outcome::KeyIsGone => PutOutcome::KeyIsGone,
+      Outcome::BaseIsGone => PutOutcome::BaseIsGone,
       Outcome::Conflict(newest) => PutOutcome::Conflict(newest),
       Outcome::Behind(newest) => PutOutcome::Behind(newest),
       Outcome::Missing => PutOutcome::Missing,
     })
   }
 
-  fn keys(&self, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {
-    let name = || self.name_of_session(&series.session);
-    self.ask("read", &name, async |connection| keys::list(connection, series).await)
-  }
-
-  fn remove_unused_keys(&self, series: &Series) -> Result<u64> {
-    let (name, fence) = (|| self.name_of_session(&series.session), self.fence(&series.session));
-    self.ask("clean up", &name, async |connection| {
-      keys::remove_unused(connection, series, fence).await
-    })
-  }
-
-  fn write_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
+  fn put_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
     let document = self.bytes(session, Item::SESSION, session_document)?;
     let tree = self.bytes(session, Item::TASK_TREE, task_tree)?;
     let documents = vec![
@@ -189,105 +211,130 @@ impl Backend for PostgresBackend {
     })
   }
 
-  fn update(&self, session: &SessionId, document: Document, limit: u64, change: &mut Change<'_>) -> Result<()> {
-    self.update_with(session, document, limit, &mut |old, _| {
-      Ok(change(old)?.map(|document| LabelsUpdate {
-        document: Some(document),
-        relies_on: None,
-      }))
-    })
-  }
-
-  fn update_labels(&self, session: &SessionId, limit: u64, change: &mut LabelsChange<'_>) -> Result<()> {
-    self.update_with(session, Document::Labels, limit, change)
-  }
-
-  fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>> {
-    let name = || self.name_of(session, item);
-    let contents = self.ask("read", &name, async |connection| match item {
-      Item::Checkpoint(agent, id, encoding) => {
-        checkpoints::read(connection, &checkpoints::Key::new(session, agent, id, encoding), limit).await
+  /// Nothing is locked while `change` runs: if the document is no longer the one that it was given, it is called again. The checkpoints
+  /// are listed after the document was read, so every checkpoint with a label in it is among them.
+  fn update_document(
+    &self,
+    session: &SessionId,
+    document: Document,
+    limit: u64,
+    change: &mut DocumentChange<'_>,
+  ) -> Result<()> {
+    let item = Item::Document(document);
+    let key = DocumentKey::new(session, item);
+    let (name, token) = (|| self.name_of(session, item), Uuid::new_v4());
+    self.ask("write", &name, async |connection| {
+      let current = documents::read_current(connection, &key, token, limit).await?;
+      if current.is_done {
+        return Ok(());
       }
-      Item::Key(agent, id) => keys::read(connection, &keys::Key::new(session, agent, id), limit).await,
-      _ => documents::read(connection, &documents::Key::new(session, item), limit).await,
-    })?;
-    contents.map(|contents| contents.within(&name(), limit)).transpose()
-  }
-
-  fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<PeekResult>> {
-    let name = || self.name_of_session(&series.session);
-    let wanted: Vec<_> = entries.iter().map(|entry| (series, entry)).collect();
-    self.peek_all(&name, &wanted, head, tail)
-  }
-
-  fn versions(&self, session: &SessionId, document: Document) -> Result<u32> {
-    let name = || self.name_of(session, Item::Document(document));
-    self.ask("read", &name, async |connection| {
-      documents::versions(connection, session, document).await
+      let old = current.contents.map(|old| old.within(&name(), limit)).transpose()?;
+      let entries = match document {
+        Document::Labels => lists::list(connection, &session.into()).await?,
+        _ => Vec::new(),
+      };
+      let update = match change(old, &entries) {
+        Ok(Some(update)) => update,
+        Ok(None) => return Ok(()),
+        Err(error) => return Err(self.refused(connection, session, error).await),
+      };
+      let mut replacement = self.replacement(session, vec![(document, update.document.as_deref())], token);
+      replacement.relies_on = update.relies_on.as_ref();
+      replacing::replace(connection, &replacement, Some(current.seen)).await
     })
   }
 
-  fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
+  fn read_all(&self, items: &[(&SessionId, Item<'_>)], limit: u64) -> Result<Vec<ReadResult>> {
+    let Some(document) = documents::same_document(items) else {
+      let read = |&(session, item): &(&SessionId, Item<'_>)| self.read_item(session, item, limit);
+      return Ok(items.iter().map(read).collect());
+    };
+    let sessions: Vec<_> = items.iter().map(|(session, _)| session.as_str()).collect();
+    let name = document.to_string();
+    let read = self.ask("read", &|| self.location(), async |connection| {
+      documents::read_each(connection, &sessions, &name, limit).await
+    })?;
+    let read = items.iter().zip(read).map(|((session, item), contents)| {
+      let within = |contents: Contents| contents.within(&self.name_of(session, *item), limit);
+      contents.map(within).transpose()
+    });
+    Ok(read.collect())
+  }
+
+  /// What is not stored apart is read whole.
+  fn peek(&self, of: &[(&Series, &CheckpointEntry)], head: usize, tail: usize) -> Result<Vec<PeekResult>> {
+    let near = self.ask("read", &|| self.location(), async |connection| {
+      lists::peek(connection, of, head, tail).await
+    })?;
+    let peek = |(&(series, entry), near): (&(&Series, &CheckpointEntry), _)| match near {
+      None => Ok(None),
+      Some(Near::Enough(peek)) => Ok(Some(peek)),
+      Some(Near::TooLittle) => {
+        let whole = self.read_item(&series.session, series.item_of(entry), u64::MAX)?;
+        Ok(whole.map(|bytes| Peek::of(&bytes, head, tail)))
+      }
+    };
+    Ok(of.iter().zip(near).map(peek).collect())
+  }
+
+  fn list(&self, series: &[Series], selection: Selection<'_>) -> Result<Vec<CheckpointPage>> {
+    if series.len() > 1 && selection == Selection::All && series.iter().all(|series| series.agent.is_none()) {
+      let sessions: Vec<_> = series.iter().map(|series| series.session.as_str()).collect();
+      let lists = self.ask("read", &|| self.location(), async |connection| {
+        lists::list_each(connection, &sessions).await
+      })?;
+      return Ok(lists.into_iter().map(CheckpointPage::all).collect());
+    }
+    each_series(series, |series| {
+      let name = || self.name_of_session(&series.session);
+      self.ask("read", &name, async |connection| {
+        lists::select(connection, series, selection).await
+      })
+    })
+  }
+
+  fn delete(&self, session: &SessionId, item: Item<'_>, mode: DeleteMode) -> Result<bool> {
     let name = || self.name_of(session, item);
     let (token, fence, mut number) = (Uuid::new_v4(), self.fence(session), None);
-    self.ask("delete", &name, async |connection| match item {
-      Item::Checkpoint(agent, id, encoding) => {
-        removal::remove(connection, &checkpoints::Key::new(session, agent, id, encoding), fence).await
+    self.ask("delete", &name, async |connection| match (item, mode) {
+      (Item::Checkpoint(agent, id, encoding), DeleteMode::Always) => {
+        removal::remove(connection, &CheckpointKey::new(session, agent, id, encoding), fence).await
       }
-      Item::Key(agent, id) => keys::remove(connection, &keys::Key::new(session, agent, id), fence).await,
+      (Item::Checkpoint(agent, id, encoding), DeleteMode::UnlessKept(is_labelled)) => {
+        let key = CheckpointKey::new(session, agent, id, encoding);
+        let Some(is_labelled) = is_labelled else {
+          return removal::remove_unless_kept(connection, &key, fence).await;
+        };
+        let labels = DocumentKey::new(session, Item::LABELS);
+        let current = documents::read_current(connection, &labels, Uuid::new_v4(), u64::MAX).await?;
+        let labels = current
+          .contents
+          .map(|labels| labels.within(&name(), u64::MAX))
+          .transpose()?;
+        if labels.is_some_and(|labels| is_labelled(&labels, id)) {
+          return Ok(false);
+        }
+        removal::remove_unless_labelled(connection, &key, fence, current.seen).await
+      }
+      (Item::Base(agent, id), _) => bases::remove(connection, &BaseKey::new(session, agent, id), fence).await,
       _ => {
-        clearing::remove(
-          connection,
-          &documents::Key::new(session, item),
-          fence,
-          token,
-          &mut number,
-        )
-        .await
+        let key = DocumentKey::new(session, item);
+        clearing::remove(connection, &key, fence, token, &mut number).await
       }
     })
   }
 
-  fn retire(&self, series: &Series, entry: &CheckpointEntry, spare: Option<IsLabelled>) -> Result<bool> {
-    let fence = self.fence(&series.session);
-    let name = || self.name_of(&series.session, series.item_of(entry));
-    let labels = documents::Key::new(&series.session, Item::LABELS);
-    self.ask("delete", &name, async |connection| {
-      let key = checkpoints::Key::of(series, entry);
-      let Some(is_labelled) = spare else {
-        return removal::retire(connection, &key, fence).await;
-      };
-      let current = documents::read_current(connection, &labels, Uuid::new_v4(), u64::MAX).await?;
-      let labels = current
-        .contents
-        .map(|labels| labels.within(&name(), u64::MAX))
-        .transpose()?;
-      if labels.is_some_and(|labels| is_labelled(&labels, &entry.id)) {
-        return Ok(false);
-      }
-      removal::retire_unlabelled(connection, &key, fence, current.seen).await
-    })
-  }
-
-  /// What the server answered is as durable as anything else that it did.
-  fn confirm_retired(&self, _series: &Series) -> Result<()> {
-    Ok(())
-  }
-
-  fn set_made_at(&self, series: &Series, entry: &CheckpointEntry) -> Result<()> {
-    let fence = self.fence(&series.session);
-    let name = || self.name_of(&series.session, series.item_of(entry));
-    self.ask("set the time of", &name, async |connection| {
-      checkpoints::set_made_at(connection, &checkpoints::Key::of(series, entry), fence, entry.made_at).await
-    })
-  }
-
-  fn set_pinned(&self, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool> {
+  fn set_attribute(&self, series: &Series, id: &CheckpointId, attribute: Attribute) -> Result<bool> {
     let fence = self.fence(&series.session);
     let name = || self.name_of(&series.session, series.item(id, Encoding::Json));
-    self.ask("pin", &name, async |connection| {
-      checkpoints::set_pinned(connection, series, id, fence, is_pinned).await
-    })
+    match attribute {
+      Attribute::Pinned(is_pinned) => self.ask("pin", &name, async |connection| {
+        checkpoints::set_pinned(connection, series, id, fence, is_pinned).await
+      }),
+      Attribute::MadeAt(made_at) => self.ask("set the time of", &name, async |connection| {
+        checkpoints::set_made_at(connection, series, id, fence, made_at).await
+      }),
+    }
   }
 
   fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: Option<&[u8]>) -> Result<Option<String>> {
@@ -297,7 +344,7 @@ impl Backend for PostgresBackend {
     let new_name = format!("damaged/{}.{}", item.file_name(), Uuid::new_v4().simple());
     let (fence, mut stored) = (self.fence(session), None);
     let moved = self.ask("move aside", &name, async |connection| {
-      let key = checkpoints::Key::of(series, entry);
+      let key = CheckpointKey::of(series, entry);
       if stored.is_none() {
         stored = checkpoints::read(connection, &key, u64::MAX).await?;
       }
@@ -317,84 +364,25 @@ impl Backend for PostgresBackend {
     Ok(moved.then(|| self.name(session, &new_name)))
   }
 
-  fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>> {
-    let name = || self.name_of_session(&series.session);
-    self.ask("read", &name, async |connection| lists::list(connection, series).await)
-  }
-
-  fn find(&self, series: &Series, id: &CheckpointId) -> Result<Option<CheckpointEntry>> {
-    let name = || self.name_of_session(&series.session);
-    self.ask("read", &name, async |connection| {
-      lists::find(connection, series, id).await
-    })
-  }
-
-  fn page(&self, series: &Series, after: Option<&CheckpointEntry>, limit: usize) -> Result<Page> {
-    let name = || self.name_of_session(&series.session);
-    self.ask("read", &name, async |connection| {
-      lists::page(connection, series, after, limit).await
-    })
-  }
-
-  fn surplus(&self, series: &Series, wanted: RetentionScope) -> Result<RetentionList> {
-    let name = || self.name_of_session(&series.session);
-    self.ask("read", &name, async |connection| {
-      lists::surplus(connection, series, wanted).await
-    })
-  }
-
-  fn results(&self, session: &SessionId) -> Result<Vec<TaskId>> {
-    let name = || self.name_of_session(session);
-    self.ask("read", &name, async |connection| {
-      documents::results(connection, session).await
-    })
-  }
-
-  fn sessions_with_checkpoint(&self, id: &CheckpointId) -> Result<Vec<SessionId>> {
-    self.ask("read", &|| self.location(), async |connection| {
-      lists::sessions_with(connection, id).await
-    })
-  }
-
-  fn usage(&self, session: &SessionId) -> Result<Usage> {
-    let name = || self.name_of_session(session);
-    let mut usages = self.ask("read", &name, async |connection| {
-      sessions::usage(connection, &[session.as_str()]).await
-    })?;
-    Ok(usages.pop().unwrap_or_default())
-  }
-
-  fn read_each(&self, sessions: &[SessionId], document: Document, limit: u64) -> Result<Vec<ReadResult>> {
-    let item = Item::Document(document);
-    let (ids, document) = (texts(sessions), item.to_string());
-    let read = self.ask("read", &|| self.location(), async |connection| {
-      documents::read_each(connection, &ids, &document, limit).await
-    })?;
-    let read = sessions.iter().zip(read).map(|(session, contents)| {
-      let within = |contents: Contents| contents.within(&self.name_of(session, item), limit);
-      contents.map(within).transpose()
-    });
-    Ok(read.collect())
-  }
-
-  fn usage_each(&self, sessions: &[SessionId]) -> Result<Vec<Result<Usage>>> {
-    let ids = texts(sessions);
+  fn usage(&self, sessions: &[SessionId]) -> Result<Vec<Result<Usage>>> {
+    let ids: Vec<_> = sessions.iter().map(SessionId::as_str).collect();
     let usages = self.ask("read", &|| self.location(), async |connection| {
       sessions::usage(connection, &ids).await
     })?;
     Ok(usages.into_iter().map(Ok).collect())
   }
 
-  fn checkpoints_each(&self, sessions: &[SessionId]) -> Result<Vec<Vec<CheckpointEntry>>> {
-    let ids = texts(sessions);
-    self.ask("read", &|| self.location(), async |connection| {
-      lists::list_each(connection, &ids).await
-    })
-  }
-
-  fn peek_each(&self, of: &[(Series, CheckpointEntry)], head: usize, tail: usize) -> Result<Vec<PeekResult>> {
-    let wanted: Vec<_> = of.iter().map(|(series, entry)| (series, entry)).collect();
-    self.peek_all(&|| self.location(), &wanted, head, tail)
+  /// What the server acknowledged is durable, and it reuses space by itself.
+  fn maintain(&self, task: Maintenance<'_>) -> Result<u64> {
+    match task {
+      Maintenance::DeleteUnusedBases(series) => {
+        let (name, fence) = (|| self.name_of_session(&series.session), self.fence(&series.session));
+        self.ask("clean up", &name, async |connection| {
+          bases::remove_unused(connection, series, fence).await
+        })
+      }
+      Maintenance::SyncDeletes(_) | Maintenance::RefreshLatestLink(_) | Maintenance::Vacuum => Ok(0),
+    }
   }
 
   fn fences(&self) -> &Fences {
@@ -409,17 +397,17 @@ impl Backend for PostgresBackend {
     })
   }
 
-  fn renew(&self, session: &SessionId, number: u64, ttl_ms: u64) -> Result<Option<Lease>> {
+  fn renew(&self, session: &SessionId, token: u64, ttl_ms: u64) -> Result<Option<Lease>> {
     let name = || self.name_of_session(session);
     self.ask("renew the lease of", &name, async |connection| {
-      leases::renew(connection, session, number, ttl_ms).await
+      leases::renew(connection, session, token, ttl_ms).await
     })
   }
 
-  fn release(&self, session: &SessionId, number: u64) -> Result<bool> {
-    let (name, token) = (|| self.name_of_session(session), Uuid::new_v4());
+  fn release(&self, session: &SessionId, token: u64) -> Result<bool> {
+    let (name, attempt) = (|| self.name_of_session(session), Uuid::new_v4());
     self.ask("release", &name, async |connection| {
-      leases::release(connection, session, number, token).await
+      leases::release(connection, session, token, attempt).await
     })
   }
 
@@ -430,11 +418,19 @@ impl Backend for PostgresBackend {
   }
 }
 
-fn texts(sessions: &[SessionId]) -> Vec<&str> {
-  sessions.iter().map(SessionId::as_str).collect()
-}
-
 impl PostgresBackend {
+  fn read_item(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>> {
+    let name = || self.name_of(session, item);
+    let contents = self.ask("read", &name, async |connection| match item {
+      Item::Checkpoint(agent, id, encoding) => {
+        checkpoints::read(connection, &CheckpointKey::new(session, agent, id, encoding), limit).await
+      }
+      Item::Base(agent, id) => bases::read(connection, &BaseKey::new(session, agent, id), limit).await,
+      _ => documents::read(connection, &DocumentKey::new(session, item), limit).await,
+    })?;
+    contents.map(|contents| contents.within(&name(), limit)).transpose()
+  }
+
   /// Stores a checkpoint with its label, if the labels of the session are still those that `labels` was shown.
   async fn put_labelled(
     &self,
@@ -445,7 +441,7 @@ impl PostgresBackend {
     token: Uuid,
   ) -> Result<Outcome, Failure> {
     let session = &series.session;
-    let key = documents::Key::new(session, Item::LABELS);
+    let key = DocumentKey::new(session, Item::LABELS);
     let current = documents::read_current(connection, &key, token, u64::MAX).await?;
     if current.is_done {
       return Ok(Outcome::Stored);
@@ -476,111 +472,55 @@ impl PostgresBackend {
     }
   }
 
-  /// Stores a checkpoint, removes what does not stay with it, and brings the answer to what is asked next along. What comes behind the
-  /// checkpoint in the same journey cannot take it back: without an answer, it is asked again.
+  /// Stores a checkpoint, and answers what retention asks next in the same round trip, or applies it there. What follows the checkpoint
+  /// in that round trip cannot take it back: without an answer, the caller asks again.
   async fn put_and_ask(
     &self,
     connection: &Connection,
     series: &Series,
     storing: &Storing<'_>,
-    question: &RetentionQuery,
-  ) -> Result<Outcome, Failure> {
+    query: &RetentionQuery,
+  ) -> Result<(Outcome, Option<RetentionAnswer>), Failure> {
     let (session, document) = (series.session.as_str(), Item::RETENTION.to_string());
-    let limit = payload::to_signed(question.limit);
+    let limit = payload::to_signed(query.limit);
     let within = |contents: Contents| {
       let name = self.name_of(&series.session, Item::RETENTION);
-      contents.within(&name, question.limit)
+      contents.within(&name, query.limit)
     };
-    let keep = question.keep().filter(|_| !storing.key.is_delta());
+    let keep = query.keep().filter(|_| !storing.key.is_delta());
     if let Some(keep) = keep {
       let keep = payload::to_signed(keep.max(1) as u64);
-      let retiring = storing.key.under(&storing.fence, &[&keep, &document, &limit]);
-      let questions: [(_, Params<'_>); 1] = [(removal::RETIRE_BEYOND, &retiring)];
+      let params = storing.key.under(&storing.fence, &[&keep, &document, &limit]);
+      let questions: [(_, Params<'_>); 1] = [(removal::REMOVE_BEYOND, &params)];
       let (outcome, answers) = storing::put(connection, storing, &questions).await?;
       let row = answers.first().and_then(|rows| rows.as_ref()?.first());
-      if let Some(Ok(retired)) = row.map(removal::Retired::read) {
-        question.answer(RetentionAnswer {
-          retention: retired.retention.map(within).transpose(),
-          surplus: retired.newest.map(|newest| RetentionList {
-            newest: Some(newest),
-            ..RetentionList::default()
-          }),
-        });
-      }
-      return Ok(outcome);
+      let removed = row.and_then(|row| removal::RemovedBeyond::read(row).ok());
+      let answer = removed.map(|removed| RetentionAnswer {
+        document: removed.retention.map(within).transpose(),
+        list: removed.newest.map(|newest| CheckpointPage {
+          newest: Some(newest),
+          ..CheckpointPage::default()
+        }),
+      });
+      return Ok((outcome, answer));
     }
-    let surplus = SurplusQuery::new(series, question.wanted);
+    let select = RetentionSelect::new(series, query.scope);
     let questions: [(_, Params<'_>); 2] = [
       (documents::READ, &[&session, &document, &limit]),
-      (surplus.sql(), &surplus.params()),
+      (select.sql(), &select.params()),
     ];
     let (outcome, answers) = storing::put(connection, storing, &questions).await?;
+    let mut answer = None;
     if let [Some(retention), Some(entries)] = &answers[..]
-      && let Ok(surplus) = surplus.read(entries)
+      && let Ok(list) = select.read(entries)
       && let Ok(contents) = retention.first().map(|row| documents::contents(row, 0)).transpose()
     {
-      question.answer(RetentionAnswer {
-        retention: contents.flatten().map(within).transpose(),
-        surplus: Some(surplus),
+      answer = Some(RetentionAnswer {
+        document: contents.flatten().map(within).transpose(),
+        list: Some(list),
       });
     }
-    Ok(outcome)
-  }
-
-  /// What is not stored apart is read whole.
-  fn peek_all(
-    &self,
-    name: &dyn Fn() -> String,
-    wanted: &[(&Series, &CheckpointEntry)],
-    head: usize,
-    tail: usize,
-  ) -> Result<Vec<PeekResult>> {
-    let near = self.ask("read", name, async |connection| {
-      lists::peek(connection, wanted, head, tail).await
-    })?;
-    let peek = |(&(series, entry), near): (&(&Series, &CheckpointEntry), _)| match near {
-      None => Ok(None),
-      Some(Near::Enough(peek)) => Ok(Some(peek)),
-      Some(Near::TooLittle) => {
-        let whole = self.read(&series.session, series.item_of(entry), u64::MAX)?;
-        Ok(whole.map(|bytes| Peek::of(&bytes, head, tail)))
-      }
-    };
-    Ok(wanted.iter().zip(near).map(peek).collect())
-  }
-
-  /// Replaces a document. Nothing is locked while `change` runs: if the document is not the one that it was shown, it is asked
-  /// again. The checkpoints are listed after the document was read, so whatever has a label in it is listed too; they are
-  /// needed for labels only.
-  fn update_with(
-    &self,
-    session: &SessionId,
-    document: Document,
-    limit: u64,
-    change: &mut LabelsChange<'_>,
-  ) -> Result<()> {
-    let item = Item::Document(document);
-    let key = documents::Key::new(session, item);
-    let (name, token) = (|| self.name_of(session, item), Uuid::new_v4());
-    self.ask("write", &name, async |connection| {
-      let current = documents::read_current(connection, &key, token, limit).await?;
-      if current.is_done {
-        return Ok(());
-      }
-      let old = current.contents.map(|old| old.within(&name(), limit)).transpose()?;
-      let entries = match document {
-        Document::Labels => lists::list(connection, &session.into()).await?,
-        _ => Vec::new(),
-      };
-      let update = match change(old, &entries) {
-        Ok(Some(update)) => update,
-        Ok(None) => return Ok(()),
-        Err(error) => return Err(self.refused(connection, session, error).await),
-      };
-      let mut replacement = self.replacement(session, vec![(document, update.document.as_deref())], token);
-      replacement.relies_on = update.relies_on.as_ref();
-      replacing::replace(connection, &replacement, Some(current.seen)).await
-    })
+    Ok((outcome, answer))
   }
 
   fn replacement<'a>(

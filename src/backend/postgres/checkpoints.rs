@@ -16,7 +16,7 @@ use crate::types::time::now_ms;
 
 /// What names one checkpoint.
 #[derive(Debug, Clone, Copy)]
-pub struct Key<'a> {
+pub struct CheckpointKey<'a> {
   pub of: &'a SessionId,
   session: &'a str,
   agent: &'a str,
@@ -24,7 +24,7 @@ pub struct Key<'a> {
   encoding: i16,
 }
 
-/// The condition that a [`Key`] is bound to as the first four parameters, by those who read.
+/// The condition that a [`CheckpointKey`] is bound to as the first four parameters, by those who read.
 macro_rules! where_key {
   ($sql:literal) => {
     concat!($sql, " WHERE session = $1 AND agent = $2 AND id = $3 AND encoding = $4")
@@ -54,7 +54,7 @@ macro_rules! where_key_under {
 
 pub(super) use {where_id, where_id_under, where_key_under};
 
-impl<'a> Key<'a> {
+impl<'a> CheckpointKey<'a> {
   pub fn new(session: &'a SessionId, agent: Option<&'a AgentId>, id: &'a CheckpointId, encoding: Encoding) -> Self {
     Self {
       of: session,
@@ -114,21 +114,21 @@ pub fn encoding_of(number: i16) -> Option<Encoding> {
 pub struct Parts<'a> {
   pub size: i64,
   pub made_at: i64,
-  pub stands_on: Option<String>,
+  pub base: Option<String>,
   pub head: &'a [u8],
   pub middle: Payload<'a>,
   pub tail: &'a [u8],
 }
 
 impl<'a> Parts<'a> {
-  pub fn of(key: &Key<'_>, bytes: &'a [u8]) -> Self {
+  pub fn of(key: &CheckpointKey<'_>, bytes: &'a [u8]) -> Self {
     let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES));
     let (middle, tail) = rest.split_at(rest.len().saturating_sub(TAIL_BYTES));
-    let stands_on = if key.is_delta() { Reference::of(bytes) } else { None };
+    let base = if key.is_delta() { Reference::of(bytes) } else { None };
     Self {
       size: to_signed(bytes.len() as u64),
       made_at: to_signed(time_in_id(key.id).unwrap_or_else(now_ms)),
-      stands_on: stands_on.map(|reference| reference.key.to_string()),
+      base: base.map(|reference| reference.key.to_string()),
       head,
       // All other encodings are packed already.
       middle: if key.encoding == number_of(Encoding::Json) {
@@ -144,7 +144,7 @@ impl<'a> Parts<'a> {
 /// Stores a checkpoint of a session that is being made, with what else is known of it.
 pub async fn add(
   connection: &Connection,
-  key: &Key<'_>,
+  key: &CheckpointKey<'_>,
   bytes: &[u8],
   made_at: Option<u64>,
   is_pinned: bool,
@@ -159,7 +159,7 @@ pub async fn add(
     &made_at,
     &is_pinned,
     &parts.size,
-    &parts.stands_on,
+    &parts.base,
     &parts.middle.is_packed,
     &parts.head,
     &parts.tail,
@@ -168,7 +168,7 @@ pub async fn add(
   connection.query(sql, &params).await.map(drop)
 }
 
-pub async fn read(connection: &Connection, key: &Key<'_>, limit: u64) -> Result<Option<Contents>, Failure> {
+pub async fn read(connection: &Connection, key: &CheckpointKey<'_>, limit: u64) -> Result<Option<Contents>, Failure> {
   // What is too large is not even loaded, whatever it says of itself.
   let sql = where_key!(
     "SELECT size, packed, head, tail,
@@ -190,20 +190,21 @@ pub async fn read(connection: &Connection, key: &Key<'_>, limit: u64) -> Result<
 
 pub async fn set_made_at(
   connection: &Connection,
-  key: &Key<'_>,
+  series: &Series,
+  id: &CheckpointId,
   fence: Option<i64>,
   made_at: u64,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
   let sql = with_session!(
     "done AS (",
-    where_key_under!("UPDATE waymark.checkpoints SET made_at = $6"),
+    where_id_under!("UPDATE waymark.checkpoints SET made_at = $5"),
     " AND EXISTS (SELECT 1 FROM place) RETURNING 1)",
     answer!("done")
   );
-  let rows = connection
-    .change(sql, &key.under(&fence, &[&to_signed(made_at)]))
-    .await?;
-  leases::let_in(connection, key.of, fence, &rows).await.map(drop)
+  let (session, agent) = (series.session.as_str(), agent_text(series.agent.as_ref()));
+  let params: [&(dyn ToSql + Sync); 5] = [&session, &fence, &agent, &id.as_str(), &to_signed(made_at)];
+  let rows = connection.change(sql, &params).await?;
+  leases::let_in(connection, &series.session, fence, &rows).await
 }
 
 pub async fn set_pinned(

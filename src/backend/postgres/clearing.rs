@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::connection::Connection;
-use super::documents::{Key, number};
+use super::documents::{DocumentKey, number};
 use super::failure::Failure;
 use super::leases;
 
@@ -11,7 +11,7 @@ use super::leases;
 /// it is gone, another one is as many versions ago.
 pub async fn remove(
   connection: &Connection,
-  key: &Key<'_>,
+  key: &DocumentKey<'_>,
   fence: Option<i64>,
   token: Uuid,
   found: &mut Option<i64>,

@@ -6,7 +6,7 @@ use super::call::Attempt;
 use super::connection::{Connection, is_denied};
 use super::failure::Failure;
 use super::storing::TAKE_SESSION;
-use super::{PostgresBackend, checkpoints, documents, keys, leases, replacing};
+use super::{PostgresBackend, bases, checkpoints, documents, leases, replacing};
 use crate::backend::{Item, ItemSource, NewItem};
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::SessionId;
@@ -39,7 +39,7 @@ enum ClaimState {
   Taken,
 }
 
-pub fn found(backend: &PostgresBackend, session: &SessionId, supply: &mut ItemSource<'_>) -> Result<bool> {
+pub fn create_with(backend: &PostgresBackend, session: &SessionId, source: &mut ItemSource<'_>) -> Result<bool> {
   let (token, fence) = (Uuid::new_v4(), backend.fence(session));
   let name = || backend.name_of_session(session);
   backend.call("create", &name, |attempt| {
@@ -50,11 +50,11 @@ pub fn found(backend: &PostgresBackend, session: &SessionId, supply: &mut ItemSo
       ClaimState::Ours => {}
     }
     let mut failure = None;
-    let supplied = supply(&mut |arrival| {
-      let bytes = backend.bytes(session, arrival.item, arrival.content)?;
+    let supplied = source(&mut |new| {
+      let bytes = backend.bytes(session, new.item, new.content)?;
       attempt.extend();
-      let taken_in = attempt.run(take_in(&attempt.connection, session, &arrival, &bytes, token));
-      taken_in.map_err(|refused| hand_over(refused, &mut failure))
+      let added = attempt.run(add_item(&attempt.connection, session, &new, &bytes, token));
+      added.map_err(|refused| hand_over(refused, &mut failure))
     });
     match (failure, supplied) {
       (Some(failure), _) => Err(failure),
@@ -116,19 +116,19 @@ async fn take(
   Ok(ClaimState::Ours)
 }
 
-async fn take_in(
+async fn add_item(
   connection: &Connection,
   session: &SessionId,
-  arrival: &NewItem<'_>,
+  new: &NewItem<'_>,
   bytes: &[u8],
   token: Uuid,
 ) -> Result<(), Failure> {
-  match arrival.item {
+  match new.item {
     Item::Checkpoint(agent, id, encoding) => {
-      let key = checkpoints::Key::new(session, agent, id, encoding);
-      checkpoints::add(connection, &key, bytes, arrival.made_at, arrival.is_pinned).await
+      let key = checkpoints::CheckpointKey::new(session, agent, id, encoding);
+      checkpoints::add(connection, &key, bytes, new.made_at, new.is_pinned).await
     }
-    Item::Key(agent, id) => keys::add(connection, &keys::Key::new(session, agent, id), bytes).await,
-    item => replacing::add(connection, &documents::Key::new(session, item), bytes, token).await,
+    Item::Base(agent, id) => bases::add(connection, &bases::BaseKey::new(session, agent, id), bytes).await,
+    item => replacing::add(connection, &documents::DocumentKey::new(session, item), bytes, token).await,
   }
 }

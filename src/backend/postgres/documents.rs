@@ -14,7 +14,7 @@ use crate::types::id::{SessionId, TaskId};
 
 /// What names one document.
 #[derive(Debug, Clone)]
-pub struct Key<'a> {
+pub struct DocumentKey<'a> {
   pub of: &'a SessionId,
   pub session: &'a str,
   /// That of the current version.
@@ -23,7 +23,7 @@ pub struct Key<'a> {
   pub back: u32,
 }
 
-impl<'a> Key<'a> {
+impl<'a> DocumentKey<'a> {
   /// Of everything but a checkpoint.
   pub fn new(session: &'a SessionId, item: Item<'_>) -> Self {
     let (item, back) = match item {
@@ -61,8 +61,15 @@ macro_rules! kept {
   };
 }
 
-/// The number of an earlier version; `None` if it is not there.
-pub async fn number(connection: &Connection, key: &Key<'_>, skipped: i64) -> Result<Option<i64>, Failure> {
+/// The document that all of these items are, if they are several and all the same.
+pub fn same_document<'a>(items: &[(&SessionId, Item<'a>)]) -> Option<Item<'a>> {
+  let (_, first) = *items.first()?;
+  let is_same = matches!(first, Item::Document(_)) && items.iter().all(|(_, item)| *item == first);
+  (items.len() > 1 && is_same).then_some(first)
+}
+
+/// The number of an earlier version; `None` if it is missing.
+pub async fn number(connection: &Connection, key: &DocumentKey<'_>, skipped: i64) -> Result<Option<i64>, Failure> {
   let sql = kept!("p.number", "ORDER BY p.number DESC LIMIT 1 OFFSET $3");
   let rows = connection.query(sql, &[&key.session, &key.name, &skipped]).await?;
   Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
@@ -70,7 +77,7 @@ pub async fn number(connection: &Connection, key: &Key<'_>, skipped: i64) -> Res
 
 /// How many earlier versions there are.
 pub async fn versions(connection: &Connection, session: &SessionId, document: Document) -> Result<u32, Failure> {
-  let key = Key::new(session, Item::Document(document));
+  let key = DocumentKey::new(session, Item::Document(document));
   let rows = connection
     .query(kept!("count(*)", ""), &[&key.session, &key.name])
     .await?;
@@ -78,7 +85,7 @@ pub async fn versions(connection: &Connection, session: &SessionId, document: Do
   Ok(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-pub async fn read(connection: &Connection, key: &Key<'_>, limit: u64) -> Result<Option<Contents>, Failure> {
+pub async fn read(connection: &Connection, key: &DocumentKey<'_>, limit: u64) -> Result<Option<Contents>, Failure> {
   let Some(skipped) = key.skipped() else {
     let rows = connection
       .query(READ, &[&key.session, &key.name, &to_signed(limit)])
@@ -158,7 +165,12 @@ pub struct Current {
   pub is_done: bool,
 }
 
-pub async fn read_current(connection: &Connection, key: &Key<'_>, token: Uuid, limit: u64) -> Result<Current, Failure> {
+pub async fn read_current(
+  connection: &Connection,
+  key: &DocumentKey<'_>,
+  token: Uuid,
+  limit: u64,
+) -> Result<Current, Failure> {
   let sql = "SELECT size, packed, CASE WHEN greatest(size, octet_length(bytes)) <= $3 THEN bytes END,
       tokens[1], $4 = ANY (tokens)
     FROM waymark.documents WHERE session = $1 AND name = $2";

@@ -10,7 +10,7 @@ use super::connection::Connection;
 use super::failure::Failure;
 use super::payload::{to_signed, to_unsigned};
 use super::sessions::ids;
-use crate::backend::{CheckpointEntry, Page, Peek, RetentionList, RetentionScope, Series};
+use crate::backend::{CheckpointEntry, CheckpointPage, Peek, RetentionScope, Selection, Series};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 
 /// The checkpoints of a series, newest first.
@@ -30,7 +30,7 @@ macro_rules! list {
 const ALL: &str = list!("", "", "");
 const NEWEST: &str = list!("", "", "LIMIT 1");
 /// The newest, and those beyond so many that are not pinned.
-const SURPLUS: &str = concat!(
+const BEYOND: &str = concat!(
   "(",
   list!("true AS is_newest, ", "", "LIMIT 1"),
   ") UNION ALL (",
@@ -61,7 +61,7 @@ const SESSIONS: &str = "SELECT DISTINCT session FROM waymark.checkpoints WHERE i
 pub const LISTS: [(&str, usize); 7] = [
   (ALL, 2),
   (NEWEST, 2),
-  (SURPLUS, 3),
+  (BEYOND, 3),
   (FIRST_PAGE, 3),
   (NEXT_PAGE, 6),
   (AGENTS, 1),
@@ -101,23 +101,23 @@ pub async fn list_each(connection: &Connection, sessions: &[&str]) -> Result<Vec
   Ok(sessions.iter().map(of).collect())
 }
 
-/// How retention is answered.
-pub struct SurplusQuery<'a> {
-  wanted: RetentionScope,
+/// The statement that answers retention.
+pub struct RetentionSelect<'a> {
+  scope: RetentionScope,
   session: &'a str,
   agent: &'a str,
   keep: i64,
 }
 
-impl<'a> SurplusQuery<'a> {
-  pub fn new(series: &'a Series, wanted: RetentionScope) -> Self {
+impl<'a> RetentionSelect<'a> {
+  pub fn new(series: &'a Series, scope: RetentionScope) -> Self {
     let (session, agent) = texts(series);
-    let keep = match wanted {
+    let keep = match scope {
       RetentionScope::Beyond(keep) => to_signed(keep as u64),
       RetentionScope::All => 0,
     };
     Self {
-      wanted,
+      scope,
       session,
       agent,
       keep,
@@ -125,25 +125,25 @@ impl<'a> SurplusQuery<'a> {
   }
 
   pub fn sql(&self) -> &'static str {
-    match self.wanted {
+    match self.scope {
       // Nobody has more than that.
       RetentionScope::Beyond(keep) if u32::try_from(keep).is_err() => NEWEST,
-      RetentionScope::Beyond(_) => SURPLUS,
+      RetentionScope::Beyond(_) => BEYOND,
       RetentionScope::All => ALL,
     }
   }
 
   pub fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
     let mut params: Vec<&(dyn ToSql + Sync)> = vec![&self.session, &self.agent];
-    if self.sql() == SURPLUS {
+    if self.sql() == BEYOND {
       params.push(&self.keep);
     }
     params
   }
 
-  pub fn read(&self, rows: &[Row]) -> Result<RetentionList, Failure> {
+  pub fn read(&self, rows: &[Row]) -> Result<CheckpointPage, Failure> {
     let (mut newest, mut entries) = (None, Vec::new());
-    match self.wanted {
+    match self.scope {
       RetentionScope::All => {
         entries = self::entries(rows)?;
         newest = entries.first().cloned();
@@ -161,7 +161,8 @@ impl<'a> SurplusQuery<'a> {
         entries.sort_by(CheckpointEntry::newest_first);
       }
     }
-    Ok(RetentionList {
+    Ok(CheckpointPage {
+      total: entries.len(),
       newest,
       entries,
       warning: None,
@@ -169,13 +170,23 @@ impl<'a> SurplusQuery<'a> {
   }
 }
 
-pub async fn surplus(
+pub async fn select(
   connection: &Connection,
   series: &Series,
-  wanted: RetentionScope,
-) -> Result<RetentionList, Failure> {
-  let query = SurplusQuery::new(series, wanted);
-  query.read(&connection.query(query.sql(), &query.params()).await?)
+  selection: Selection<'_>,
+) -> Result<CheckpointPage, Failure> {
+  match selection {
+    Selection::All => Ok(CheckpointPage::all(list(connection, series).await?)),
+    Selection::One(id) => {
+      let entry = find(connection, series, id).await?;
+      Ok(CheckpointPage::all(entry.into_iter().collect()))
+    }
+    Selection::Page { after, limit } => page(connection, series, after, limit).await,
+    Selection::Retention(scope) => {
+      let select = RetentionSelect::new(series, scope);
+      select.read(&connection.query(select.sql(), &select.params()).await?)
+    }
+  }
 }
 
 /// So many that come after one, or from the newest on, and how many there are in all.
@@ -184,7 +195,7 @@ pub async fn page(
   series: &Series,
   after: Option<&CheckpointEntry>,
   limit: usize,
-) -> Result<Page, Failure> {
+) -> Result<CheckpointPage, Failure> {
   let (session, agent) = texts(series);
   let limit = to_signed(limit as u64);
   let rows = match after {
@@ -206,7 +217,11 @@ pub async fn page(
   }
   entries.sort_by(CheckpointEntry::newest_first);
   let total = usize::try_from(total).unwrap_or(0);
-  Ok(Page { entries, total })
+  Ok(CheckpointPage {
+    entries,
+    total,
+    ..CheckpointPage::default()
+  })
 }
 
 /// Both ends of some checkpoints, without the rest, in the order in which they are asked for.

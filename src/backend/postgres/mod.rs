@@ -25,6 +25,7 @@ use crate::types::id::SessionId;
 mod sql;
 
 mod backend;
+mod bases;
 mod call;
 mod checkpoints;
 mod clearing;
@@ -34,7 +35,6 @@ mod contents;
 mod create_session;
 mod documents;
 mod failure;
-mod keys;
 mod leases;
 mod lists;
 mod payload;
@@ -68,7 +68,7 @@ impl fmt::Debug for PostgresBackend {
 }
 
 impl PostgresBackend {
-  /// Nothing is touched before [`super::Backend::initialize`].
+  /// Nothing is touched before [`super::Backend::open`].
   pub fn new(url: &str, settings: impl Into<Settings>) -> Result<Self> {
     let settings = settings.into();
     let target = Target::parse(url, settings.timeout)?;

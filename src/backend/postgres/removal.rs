@@ -2,7 +2,7 @@
 
 use tokio_postgres::Row;
 
-use super::checkpoints::{Key, where_id, where_id_under, where_key_under};
+use super::checkpoints::{CheckpointKey, where_id, where_id_under, where_key_under};
 use super::connection::Connection;
 use super::contents::Contents;
 use super::documents::DocumentToken;
@@ -56,7 +56,7 @@ macro_rules! at_once {
 /// The disk is not waited for, since it does no harm if they are back after a power cut; and somebody who holds one of them is not
 /// waited for either. Those that go lie between two of them, however little the server knows of the table: a join would be a
 /// matter of luck.
-pub const RETIRE_BEYOND: &str = with_session!(
+pub const REMOVE_BEYOND: &str = with_session!(
   "rules AS (",
   documents::columns!("$8"),
   " FROM waymark.documents d WHERE d.session = $1 AND d.name = $7
@@ -89,14 +89,14 @@ pub const RETIRE_BEYOND: &str = with_session!(
 );
 
 /// What it answers.
-pub struct Retired {
+pub struct RemovedBeyond {
   /// What the session says of which stay.
   pub retention: Option<Contents>,
   /// The newest of all, if nothing is left that should have gone.
   pub newest: Option<CheckpointEntry>,
 }
 
-impl Retired {
+impl RemovedBeyond {
   pub fn read(row: &Row) -> Result<Self, Failure> {
     let newest = if row.try_get(5)? { lists::entry(row, 6)? } else { None };
     Ok(Self {
@@ -106,20 +106,24 @@ impl Retired {
   }
 }
 
-pub async fn remove(connection: &Connection, key: &Key<'_>, fence: Option<i64>) -> Result<bool, Failure> {
+pub async fn remove(connection: &Connection, key: &CheckpointKey<'_>, fence: Option<i64>) -> Result<bool, Failure> {
   delete(connection, key, fence, remove!("")).await
 }
 
 /// The same, unless it is pinned or the newest.
-pub async fn retire(connection: &Connection, key: &Key<'_>, fence: Option<i64>) -> Result<bool, Failure> {
+pub async fn remove_unless_kept(
+  connection: &Connection,
+  key: &CheckpointKey<'_>,
+  fence: Option<i64>,
+) -> Result<bool, Failure> {
   delete(connection, key, fence, remove!(is_surplus!())).await
 }
 
 /// The same, if the labels of the session are still those that were seen. Labels are given while the session is locked, so none
 /// can be given between the look at them and the removal.
-pub async fn retire_unlabelled(
+pub async fn remove_unless_labelled(
   connection: &Connection,
-  key: &Key<'_>,
+  key: &CheckpointKey<'_>,
   fence: Option<i64>,
   seen: DocumentToken,
 ) -> Result<bool, Failure> {
@@ -138,7 +142,12 @@ pub async fn retire_unlabelled(
   leases::let_in(connection, key.of, fence, &rows).await
 }
 
-async fn delete(connection: &Connection, key: &Key<'_>, fence: Option<i64>, sql: &str) -> Result<bool, Failure> {
+async fn delete(
+  connection: &Connection,
+  key: &CheckpointKey<'_>,
+  fence: Option<i64>,
+  sql: &str,
+) -> Result<bool, Failure> {
   let (named, params) = (key.with(&[]), key.under(&fence, &[]));
   let (named, params) = (&named[..3], &params[..4]);
   let answers = connection
@@ -158,7 +167,7 @@ async fn delete(connection: &Connection, key: &Key<'_>, fence: Option<i64>, sql:
 /// was damaged.
 pub async fn set_aside(
   connection: &Connection,
-  key: &Key<'_>,
+  key: &CheckpointKey<'_>,
   fence: Option<i64>,
   judged: &Contents,
   new_name: &str,

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::connection::{Connection, Params};
-use super::documents::{DocumentToken, Key, number};
+use super::documents::{DocumentKey, DocumentToken, number};
 use super::failure::{DbError, Failure};
 use super::leases;
 use super::payload::{Payload, to_signed};
@@ -110,7 +110,7 @@ pub async fn replace(
 /// Stores something under a name, in place of what is there.
 pub async fn put(
   connection: &Connection,
-  key: &Key<'_>,
+  key: &DocumentKey<'_>,
   fence: Option<i64>,
   bytes: &[u8],
   token: Uuid,
@@ -216,7 +216,7 @@ impl RowReplacement<'_> {
 }
 
 /// Stores a document of a session that is being made, or an earlier version of one.
-pub async fn add(connection: &Connection, key: &Key<'_>, bytes: &[u8], token: Uuid) -> Result<(), Failure> {
+pub async fn add(connection: &Connection, key: &DocumentKey<'_>, bytes: &[u8], token: Uuid) -> Result<(), Failure> {
   // Numbers count up; these count down from one that no count of saves comes near, so that they may come in any order.
   const NUMBER: i64 = 1 << 32;
   let (size, payload) = (to_signed(bytes.len() as u64), Payload::packed(bytes));

@@ -83,7 +83,7 @@ pub async fn remove_if(
   decide: &mut impl FnMut(Option<Contents>) -> crate::types::error::Result<bool>,
   is_sent: &mut bool,
 ) -> Result<Removed, Failure> {
-  let (id, document) = (session.as_str(), documents::Key::new(session, Item::SESSION));
+  let (id, document) = (session.as_str(), documents::DocumentKey::new(session, Item::SESSION));
   connection.begin().await?;
   // Without a look at the lease: a decision against the removal must not end one that is past its time.
   let sql = "SELECT 1 FROM waymark.sessions WHERE id = $1 AND present FOR UPDATE";

@@ -4,14 +4,14 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::checkpoints::{Key, Parts, where_id};
+use super::checkpoints::{CheckpointKey, Parts, where_id};
 use super::connection::{Connection, Params, is_denied};
 use super::documents::DocumentToken;
 use super::failure::Failure;
 use super::payload::{Payload, to_signed};
 use super::sql::LOCK_SESSION;
 use super::{leases, lists};
-use crate::backend::{BaseRef, CheckpointEntry, Item, Newest, Parent, Precondition};
+use crate::backend::{BaseRef, CheckpointEntry, Item, Newest, Parent, Precondition, PutOptions};
 use crate::types::id::CheckpointId;
 
 /// Stores a checkpoint on the parameters 1 to 12, if `$ground` has a row, in place of the same in any encoding, whose place in the
@@ -218,7 +218,7 @@ pub const TAKE_SESSION: &str = concat!(
 pub enum Outcome {
   Stored,
   /// The key is missing, or is not what it was; nothing was done.
-  KeyIsGone,
+  BaseIsGone,
   /// Another one is the newest; nothing was done.
   Conflict(Option<CheckpointId>),
   /// One of another writer is newer; nothing was done.
@@ -289,12 +289,11 @@ impl<'a> PackedLabels<'a> {
 
 /// A checkpoint on its way.
 pub struct Storing<'a> {
-  pub key: Key<'a>,
+  pub key: CheckpointKey<'a>,
   /// Under which number.
   pub fence: Option<i64>,
   pub bytes: &'a [u8],
-  pub footing: Option<&'a BaseRef<'a>>,
-  pub precondition: &'a Precondition,
+  pub options: &'a PutOptions<'a>,
   pub labels: Option<LabelsWith<'a>>,
 }
 
@@ -308,10 +307,10 @@ pub async fn put(
     key,
     fence,
     bytes,
-    footing,
-    precondition,
+    options,
     labels,
   } = storing;
+  let PutOptions { base, precondition, .. } = options;
   let parts = Parts::of(key, bytes);
   let middle = &*parts.middle.bytes;
   let params = key.under(
@@ -319,20 +318,20 @@ pub async fn put(
     &[
       &parts.made_at,
       &parts.size,
-      &parts.stands_on,
+      &parts.base,
       &parts.middle.is_packed,
       &parts.head,
       &parts.tail,
       &middle,
     ],
   );
-  let (base, known, added) = footing.map_or(("", 0, &[][..]), |footing| {
-    (footing.key.as_str(), to_signed(footing.known), footing.added)
+  let (base_id, known, added) = base.map_or(("", 0, &[][..]), |base| {
+    (base.id.as_str(), to_signed(base.known), base.added)
   });
-  let (put, add, replace, on_key): (_, _, _, Params<'_>) = match footing {
+  let (put, add, replace, on_key): (_, _, _, Params<'_>) = match base {
     None => (PUT, ADD, REPLACE, &[]),
-    Some(BaseRef { known: 0, .. }) => (PUT_ON_NEW_KEY, ADD_ON_NEW_KEY, REPLACE_ON_NEW_KEY, &[&base, &added]),
-    Some(_) => (PUT_ON_KEY, ADD_ON_KEY, REPLACE_ON_KEY, &[&base, &known, &added]),
+    Some(BaseRef { known: 0, .. }) => (PUT_ON_NEW_KEY, ADD_ON_NEW_KEY, REPLACE_ON_NEW_KEY, &[&base_id, &added]),
+    Some(_) => (PUT_ON_KEY, ADD_ON_KEY, REPLACE_ON_KEY, &[&base_id, &known, &added]),
   };
   let (must_be_newest, newest) = match precondition {
     Precondition::Newest(newest) => (true, newest),
@@ -345,7 +344,7 @@ pub async fn put(
     Parent::Any | Parent::Missing => None,
   };
   let conditions: Params<'_> = &[&must_be_newest, &later, &has_parent, &parent];
-  let (sql, all) = if **precondition == Precondition::Exists {
+  let (sql, all) = if *precondition == Precondition::Exists {
     (replace, [&params, on_key].concat())
   } else {
     let put = if parent.is_some() { add } else { put };
@@ -374,11 +373,11 @@ pub async fn put(
     Err(failure) => (Err(failure), Vec::new()),
   };
   let refusal = match &rows {
-    Ok(rows) => refusal(rows, precondition, footing.is_some()),
+    Ok(rows) => refusal(rows, precondition, base.is_some()),
     // The session does not exist.
     Err(_) => Ok(Outcome::Conflict(None)),
   };
-  let is_stored = if **precondition == Precondition::Exists || parent.is_some() {
+  let is_stored = if *precondition == Precondition::Exists || parent.is_some() {
     match rows {
       Err(failure) if is_denied(&failure) => {
         leases::explain(connection, key.of, *fence).await?;
@@ -414,13 +413,13 @@ fn refusal(rows: &[Row], precondition: &Precondition, is_delta: bool) -> Result<
     return Ok(if is_missing {
       Outcome::Missing
     } else {
-      Outcome::KeyIsGone
+      Outcome::BaseIsGone
     });
   }
   if is_fitting {
     // What needs no key was refused for its id: the next attempt sees the checkpoint that has it.
     return if is_delta {
-      Ok(Outcome::KeyIsGone)
+      Ok(Outcome::BaseIsGone)
     } else {
       Err(Failure::Overtaken)
     };
@@ -435,12 +434,12 @@ fn refusal(rows: &[Row], precondition: &Precondition, is_delta: bool) -> Result<
   // A name that no store gives cannot be passed by an id.
   let is_newer = row.try_get::<_, Option<&str>>(4)?.is_some();
   let newer = if is_newer { lists::entry(row, 4)? } else { None };
-  Ok(newer.map_or(Outcome::KeyIsGone, Outcome::Behind))
+  Ok(newer.map_or(Outcome::BaseIsGone, Outcome::Behind))
 }
 
 /// Whether a checkpoint of that id is stored. Ids are as good as unique: an earlier attempt has stored it, and another store may have
 /// converted it meanwhile.
-async fn is_there(connection: &Connection, key: &Key<'_>) -> Result<bool, Failure> {
+async fn is_there(connection: &Connection, key: &CheckpointKey<'_>) -> Result<bool, Failure> {
   let sql = where_id!("SELECT 1 FROM waymark.checkpoints");
   let rows = connection.query(sql, &key.with(&[])[..3]).await?;
   Ok(!rows.is_empty())

@@ -1,23 +1,26 @@
-//! The operations of a place, on a database.
+//! The operations of the trait, on a database.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
-use rusqlite::Connection;
+use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::checkpoints::Key;
+use super::bases::Addition;
+use super::checkpoints::CheckpointKey;
+use super::documents::DocumentKey;
 use super::failure::DbError;
 use super::writer::{Operation, Run, Writer};
-use super::{Contents, Label, RowKey, SqliteBackend, checkpoints, documents, keys, leases, queue, schema, sessions};
+use super::{Contents, Label, RowKey, SqliteBackend, bases, checkpoints, documents, leases, queue, schema, sessions};
+use crate::backend::ext::each_series;
 use crate::backend::{
-  Acquired, Backend, Change, CheckpointEntry, CheckpointWrite, Claim, Condition, Content, DeletedSession, Document,
-  Encoding, Fences, IsLabelled, Item, ItemSource, LabelsChange, Lease, PeekResult, PutOutcome, RetentionList,
-  RetentionScope, Series, Usage,
+  Acquired, Attribute, Backend, CheckpointEntry, CheckpointPage, Claim, Content, DeleteCondition, DeleteMode,
+  DeletedSession, Document, DocumentChange, Encoding, Fences, Item, ItemKind, ItemName, ItemSource, Lease, ListedItem,
+  Maintenance, PeekResult, PutOptions, PutOutcome, ReadResult, Selection, Series, SessionFilter, Usage,
 };
 use crate::types::error::{Error, Result};
 use crate::types::fault_injection;
-use crate::types::id::{AgentId, CheckpointId, SessionId, TaskId};
+use crate::types::id::{AgentId, CheckpointId, SessionId};
 use crate::types::time::now_ms;
 
 impl Backend for SqliteBackend {
@@ -29,7 +32,7 @@ impl Backend for SqliteBackend {
     self.name(session, &item.to_string())
   }
 
-  fn initialize(&self) -> Result<()> {
+  fn open(&self) -> Result<()> {
     let deadline = Instant::now() + self.settings.timeout;
     self.queue.exclusively(|writer| {
       if writer.as_ref().is_none_or(Writer::has_moved) {
@@ -45,12 +48,12 @@ impl Backend for SqliteBackend {
     })
   }
 
-  fn rest(&self) -> Result<()> {
+  fn close(&self) -> Result<()> {
     if fault_injection::is_enabled("wal-left") {
       return Ok(());
     }
     self.queue.exclusively(|writer| {
-      // The readers go first: none of them keeps the log from being moved.
+      // The readers go first: an open reader would keep the log from being moved.
       self.readers.forget();
       match writer.take().map(Writer::close) {
         Some(Err(refusal)) => Err(refusal.to_error("move the log of the closed database into", &self.location())),
@@ -59,95 +62,65 @@ impl Backend for SqliteBackend {
     })
   }
 
-  fn create_session(&self, session: &SessionId) -> Result<()> {
-    let label = Label {
-      doing: "create",
-      name: self.name_of_session(session),
-    };
-    let id = session.to_string();
-    let add = move |connection: &_| Ok(sessions::add(connection, &id)?);
-    self.submit(session, label, true, add).map(drop)
-  }
-
-  fn sessions(&self) -> Result<Vec<SessionId>> {
-    let name = Item::SESSION.to_string();
-    self.read_with(
+  fn sessions(&self, filter: SessionFilter<'_>) -> Result<Vec<SessionId>> {
+    self.query(
       || self.location(),
-      |connection| Ok(sessions::list(connection, Some(&name))?),
+      |connection| {
+        Ok(match filter {
+          SessionFilter::All => sessions::list(connection, None)?,
+          SessionFilter::Saved => sessions::list(connection, Some(&Item::SESSION.to_string()))?,
+          SessionFilter::WithCheckpoint(id) => checkpoints::sessions_with(connection, id)?,
+        })
+      },
     )
   }
 
-  fn places(&self) -> Result<Vec<SessionId>> {
-    self.read_with(|| self.location(), |connection| Ok(sessions::list(connection, None)?))
-  }
-
   fn agents(&self, session: &SessionId) -> Result<Vec<AgentId>> {
-    self.read_with(
+    self.query(
       || self.name_of_session(session),
       |connection| Ok(checkpoints::agents(connection, session)?),
     )
   }
 
-  fn delete_session(&self, session: &SessionId) -> Result<Option<Error>> {
-    let label = Label {
-      doing: "delete",
-      name: self.name_of_session(session),
-    };
-    let (id, fence) = (session.clone(), self.fences.of(session));
-    let remove = move |connection: &_| {
-      let removed = sessions::remove(connection, id.as_str())?;
-      leases::forget(connection, &id, fence)?;
-      Ok(removed)
-    };
-    if !self.submit(session, label, true, remove)? {
-      return Ok(None);
-    }
-    Ok(self.give_back(&self.name_of_session(session)).err())
-  }
-
-  fn delete_session_if(
-    &self,
-    session: &SessionId,
-    limit: u64,
-    condition: &mut Condition<'_>,
-  ) -> Result<Option<DeletedSession>> {
-    let name = self.name_of_session(session);
-    let label = Label {
-      doing: "delete",
-      name: name.clone(),
-    };
-    let (key, fence) = (documents::Key::new(session, Item::SESSION), self.fences.of(session));
-    let is_deleted = self.queue.exclusively(|writer| {
-      let writer = writer.as_mut().ok_or_else(queue::not_open)?;
-      let mut run = |connection: &_| {
-        leases::admitted(connection, session, fence, || {
-          let document = documents::read(connection, &key, limit)?;
-          let document = document.map(|document| document.within(&self.name_of(session, Item::SESSION), limit));
-          if !condition(document.transpose()?.as_deref())? {
-            return Ok(false);
+  fn items(&self, session: &SessionId, kind: ItemKind<'_>) -> Result<Vec<ListedItem>> {
+    let unsized_item = |name| ListedItem { name, size: None };
+    self.query(
+      || self.name_of_session(session),
+      |connection| {
+        Ok(match kind {
+          ItemKind::TaskResults => {
+            let ids = documents::results(connection, session)?.into_iter();
+            ids.map(|id| unsized_item(ItemName::TaskResult(id))).collect()
           }
-          sessions::remove(connection, session.as_str())?;
-          leases::forget(connection, session, fence)?;
-          Ok(true)
+          ItemKind::Previous(document) => {
+            let versions = 1..=documents::versions(connection, session, document)?;
+            versions
+              .map(|back| unsized_item(ItemName::Previous(document, back)))
+              .collect()
+          }
+          ItemKind::Bases(agent) => {
+            let bases = bases::list(connection, &Series::of(session, agent))?.into_iter();
+            let listed = bases.map(|(id, size)| ListedItem {
+              name: ItemName::Base(agent.cloned(), id),
+              size: Some(size),
+            });
+            listed.collect()
+          }
         })
-      };
-      let mut operations = [Operation {
-        label: &label,
-        must_last: true,
-        run: &mut run,
-      }];
-      writer.commit(&mut operations).pop().unwrap_or(Ok(false))
-    });
-    let is_deleted = is_deleted.inspect_err(|error| self.fences.observe(error))?;
-    Ok(is_deleted.then(|| DeletedSession {
-      left: self.give_back(&name).err(),
-    }))
+      },
+    )
   }
 
-  fn found(&self, session: &SessionId, supply: &mut ItemSource<'_>) -> Result<bool> {
+  fn create_session(&self, session: &SessionId, source: Option<&mut ItemSource<'_>>) -> Result<bool> {
     let label = Label {
       doing: "create",
       name: self.name_of_session(session),
+    };
+    let Some(source) = source else {
+      let id = session.to_string();
+      let add = move |connection: &_| Ok(sessions::add(connection, &id)?);
+      self.submit(session, label, true, add)?;
+      return Ok(true);
     };
     // On this thread, one thing at a time: what does not fit the cache is in the log before the transaction ends.
     self.queue.exclusively(|writer| {
@@ -158,16 +131,16 @@ impl Backend for SqliteBackend {
             return Ok(false);
           }
           let mut refused = None;
-          let supplied = supply(&mut |arrival| {
-            let bytes = self.bytes(session, arrival.item, arrival.content)?;
-            let place = RowKey::of(session, arrival.item);
-            place.take_in(connection, &arrival, &bytes).map_err(|refusal| {
-              let error = refusal.to_error("write", &self.name_of(session, arrival.item));
+          let supplied = source(&mut |new| {
+            let bytes = self.bytes(session, new.item, new.content)?;
+            let row = RowKey::of(session, new.item);
+            row.add(connection, &new, &bytes).map_err(|refusal| {
+              let error = refusal.to_error("write", &self.name_of(session, new.item));
               refused = Some(refusal);
               error
             })
           });
-          // A full disk, for one, may have ended the transaction: whoever leads has to know.
+          // A full disk, for one, may have ended the transaction: the leader of the group commit has to know.
           match refused {
             Some(refusal) => Err(refusal.into()),
             None => Ok(supplied.map(|()| true)?),
@@ -186,11 +159,22 @@ impl Backend for SqliteBackend {
     })
   }
 
-  fn write(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64> {
+  fn delete_session(
+    &self,
+    session: &SessionId,
+    condition: Option<DeleteCondition<'_>>,
+  ) -> Result<Option<DeletedSession>> {
+    match condition {
+      Some(condition) => self.delete_session_if(session, condition),
+      None => self.delete_any_session(session).map(Some),
+    }
+  }
+
+  fn put(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64> {
     let bytes = self.bytes(session, item, content)?;
     let size = bytes.len() as u64;
     let label = self.label("write", session, item);
-    let place = RowKey::of(session, item);
+    let row = RowKey::of(session, item);
     let (id, keep) = (session.clone(), self.settings.keep_previous);
     let versioned = match item {
       Item::Document(document) => Some(document),
@@ -199,90 +183,79 @@ impl Backend for SqliteBackend {
     self.submit(session, label, true, move |connection| {
       match versioned {
         Some(document) => documents::replace(connection, &id, document, &bytes, keep)?,
-        None => place.put(connection, &bytes)?,
+        None => row.put(connection, &bytes)?,
       }
       Ok(true)
     })?;
     Ok(size)
   }
 
-  fn write_checkpoint(&self, series: &Series, id: &CheckpointId, new: CheckpointWrite<'_>) -> Result<PutOutcome> {
-    let item = series.item(id, new.encoding);
-    let bytes = self.bytes(&series.session, item, new.content)?;
+  fn put_checkpoint(
+    &self,
+    series: &Series,
+    id: &CheckpointId,
+    content: &dyn Content,
+    options: &PutOptions<'_>,
+  ) -> Result<PutOutcome> {
+    let item = series.item(id, options.encoding);
+    let bytes = self.bytes(&series.session, item, content)?;
     let size = bytes.len() as u64;
     let label = self.label("write", &series.session, item);
-    let place = RowKey::of(&series.session, item);
-    let addition = new.footing.map(|footing| keys::Addition::new(series, footing));
-    let key = addition.as_ref().map(keys::Addition::look);
-    let (row, precondition) = (series.clone(), new.precondition.clone());
-    let entry = CheckpointEntry::new(id.clone(), new.encoding, now_ms);
-    if let Some(labels) = new.labels {
+    let row = RowKey::of(&series.session, item);
+    let addition = options.base.map(|base| Addition::new(series, base));
+    let base = addition.as_ref().map(Addition::stamp);
+    let (of, precondition) = (series.clone(), options.precondition.clone());
+    let entry = CheckpointEntry::new(id.clone(), options.encoding, now_ms);
+    if let Some(labels) = options.labels {
       // On this thread: the caller's function is not sent to another.
-      let mut put = PutOutcome::KeyIsGone;
-      let labels_key = documents::Key::new(&series.session, Item::LABELS);
+      let mut put = PutOutcome::BaseIsGone;
+      let labels_key = DocumentKey::new(&series.session, Item::LABELS);
       self.exclusively(&series.session, &label, &mut |connection| {
-        if let Some(refusal) = checkpoints::refusal(connection, &row, &entry, &precondition)? {
+        if let Some(refusal) = checkpoints::refusal(connection, &of, &entry, &precondition)? {
           put = refusal;
           return Ok(true);
         }
         let old = documents::read(connection, &labels_key, u64::MAX)?;
         let old = old.map(|old| old.within(&label.name, u64::MAX)).transpose()?;
-        let document = labels(old, &checkpoints::list(connection, &row)?)?;
+        let document = labels(old, &checkpoints::list(connection, &of)?)?;
         let added = addition.as_ref().map(|addition| addition.apply(connection));
         if added.unwrap_or(Ok(true))? {
           documents::replace(connection, &series.session, Document::Labels, &document, 0)?;
-          place.put(connection, &bytes)?;
-          put = PutOutcome::Stored { size, key };
+          row.put(connection, &bytes)?;
+          put = PutOutcome::Stored {
+            size,
+            base,
+            retention: None,
+          };
         }
         Ok(true)
       })?;
       return Ok(put);
     }
-    let outcome = Arc::new(Mutex::new(PutOutcome::KeyIsGone));
+    let outcome = Arc::new(Mutex::new(None));
     let told = Arc::clone(&outcome);
     self.submit(&series.session, label, true, move |connection| {
-      let refusal = checkpoints::refusal(connection, &row, &entry, &precondition)?;
+      let refusal = checkpoints::refusal(connection, &of, &entry, &precondition)?;
       let put = match (refusal, &addition) {
         (Some(refusal), _) => refusal,
-        (None, Some(addition)) if !addition.apply(connection)? => PutOutcome::KeyIsGone,
+        (None, Some(addition)) if !addition.apply(connection)? => PutOutcome::BaseIsGone,
         (None, _) => {
-          place.put(connection, &bytes)?;
-          PutOutcome::Stored { size, key }
+          row.put(connection, &bytes)?;
+          PutOutcome::Stored {
+            size,
+            base,
+            retention: None,
+          }
         }
       };
-      *told.lock().unwrap_or_else(PoisonError::into_inner) = put;
+      *told.lock() = Some(put);
       Ok(true)
     })?;
-    let put = outcome.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(put.clone())
+    let put = outcome.lock().take();
+    Ok(put.unwrap_or(PutOutcome::BaseIsGone))
   }
 
-  fn keys(&self, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {
-    self.read_with(
-      || self.name_of_session(&series.session),
-      |connection| Ok(keys::list(connection, series)?),
-    )
-  }
-
-  fn remove_unused_keys(&self, series: &Series) -> Result<u64> {
-    let mut freed = 0;
-    let unused = self.read_with(
-      || self.name_of_session(&series.session),
-      |connection| Ok(keys::unused(connection, series)?),
-    )?;
-    for (key, size) in unused {
-      let label = self.label("delete", &series.session, series.key(&key));
-      let row = series.clone();
-      let released = self.submit(&series.session, label, true, move |connection| {
-        let agent = checkpoints::agent_text(row.agent.as_ref());
-        Ok(keys::release(connection, row.session.as_str(), agent, key.as_str())?)
-      })?;
-      freed += if released { size } else { 0 };
-    }
-    Ok(freed)
-  }
-
-  fn write_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
+  fn put_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
     let document = self.bytes(session, Item::SESSION, session_document)?;
     let tree = self.bytes(session, Item::TASK_TREE, task_tree)?;
     let label = self.label("write", session, Item::SESSION);
@@ -295,104 +268,107 @@ impl Backend for SqliteBackend {
     self.submit(session, label, true, write).map(drop)
   }
 
-  fn update(&self, session: &SessionId, document: Document, limit: u64, change: &mut Change<'_>) -> Result<()> {
-    self.update_with(session, document, limit, &mut |old, _| Ok(change(old)?.map(Some)))
-  }
-
-  fn update_labels(&self, session: &SessionId, limit: u64, change: &mut LabelsChange<'_>) -> Result<()> {
-    let series = Series::from(session);
-    self.update_with(session, Document::Labels, limit, &mut |old, connection| {
-      let entries = checkpoints::list(connection, &series);
-      let name = || self.name_of_session(session);
-      let entries = entries.map_err(|error| DbError::from(error).to_error("read", &name()))?;
-      Ok(change(old, &entries)?.map(|labels| labels.document))
+  fn update_document(
+    &self,
+    session: &SessionId,
+    document: Document,
+    limit: u64,
+    change: &mut DocumentChange<'_>,
+  ) -> Result<()> {
+    let item = Item::Document(document);
+    let label = self.label("write", session, item);
+    let key = DocumentKey::new(session, item);
+    // On this thread: the caller's function is not sent to another.
+    self.exclusively(session, &label, &mut |connection| {
+      let old = documents::read(connection, &key, limit)?;
+      let old = old.map(|old| old.within(&label.name, limit)).transpose()?;
+      let entries = match document {
+        Document::Labels => checkpoints::list(connection, &session.into())?,
+        _ => Vec::new(),
+      };
+      let Some(update) = change(old, &entries)? else {
+        return Ok(false);
+      };
+      match update.document {
+        Some(bytes) => documents::replace(connection, session, document, &bytes, self.settings.keep_previous)?,
+        None => drop(documents::remove(connection, &key)?),
+      }
+      Ok(true)
     })
   }
 
-  fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>> {
-    let name = || self.name_of(session, item);
-    let place = RowKey::of(session, item);
-    let contents = self.read_with(name, |connection| Ok(place.read(connection, limit)?))?;
-    contents
-      .map(|contents: Contents| contents.within(&name(), limit))
-      .transpose()
+  fn read_all(&self, items: &[(&SessionId, Item<'_>)], limit: u64) -> Result<Vec<ReadResult>> {
+    let read = |&(session, item): &(&SessionId, Item<'_>)| {
+      let name = || self.name_of(session, item);
+      let row = RowKey::of(session, item);
+      let contents = self.query(name, |connection| Ok(row.read(connection, limit)?))?;
+      contents
+        .map(|contents: Contents| contents.within(&name(), limit))
+        .transpose()
+    };
+    Ok(items.iter().map(read).collect())
   }
 
-  fn peek(&self, series: &Series, entries: &[CheckpointEntry], head: usize, tail: usize) -> Result<Vec<PeekResult>> {
-    self.read_with(
-      || self.name_of_session(&series.session),
+  fn peek(&self, of: &[(&Series, &CheckpointEntry)], head: usize, tail: usize) -> Result<Vec<PeekResult>> {
+    self.query(
+      || self.location(),
       |connection| {
-        let peek = |entry: &CheckpointEntry| {
-          let peeked = checkpoints::peek(connection, &Key::of(series, entry), head, tail);
+        let peek = |&(series, entry): &(&Series, &CheckpointEntry)| {
+          let peeked = checkpoints::peek(connection, &CheckpointKey::of(series, entry), head, tail);
           let name = || self.name_of(&series.session, series.item_of(entry));
           peeked.map_err(|error| DbError::from(error).to_error("read", &name()))
         };
-        Ok(entries.iter().map(peek).collect())
+        Ok(of.iter().map(peek).collect())
       },
     )
   }
 
-  fn versions(&self, session: &SessionId, document: Document) -> Result<u32> {
-    self.read_with(
-      || self.name_of(session, Item::Document(document)),
-      |connection| Ok(documents::versions(connection, session, document)?),
-    )
+  fn list(&self, series: &[Series], selection: Selection<'_>) -> Result<Vec<CheckpointPage>> {
+    each_series(series, |series| {
+      self.query(
+        || self.name_of_session(&series.session),
+        |connection| Ok(checkpoints::select(connection, series, selection)?),
+      )
+    })
   }
 
-  fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
-    let place = RowKey::of(session, item);
+  fn delete(&self, session: &SessionId, item: Item<'_>, mode: DeleteMode) -> Result<bool> {
     let label = self.label("delete", session, item);
-    self.submit(session, label, true, move |connection| Ok(place.remove(connection)?))
-  }
-
-  fn retire(&self, series: &Series, entry: &CheckpointEntry, spare: Option<IsLabelled>) -> Result<bool> {
-    let (key, id) = (Key::of(series, entry), entry.id.clone());
-    let label = self.label("delete", &series.session, series.item_of(entry));
-    let labels = documents::Key::new(&series.session, Item::LABELS);
-    let retire = move |connection: &_| {
-      if let Some(is_labelled) = spare
+    let row = RowKey::of(session, item);
+    let (DeleteMode::UnlessKept(is_labelled), Item::Checkpoint(agent, id, encoding)) = (mode, item) else {
+      return self.submit(session, label, true, move |connection| Ok(row.remove(connection)?));
+    };
+    let (key, id) = (CheckpointKey::new(session, agent, id, encoding), id.clone());
+    let labels = DocumentKey::new(session, Item::LABELS);
+    self.submit(session, label, false, move |connection| {
+      if let Some(is_labelled) = is_labelled
         && let Some(Contents::Bytes(labels)) = documents::read(connection, &labels, u64::MAX)?
         && is_labelled(&labels, &id)
       {
         return Ok(false);
       }
-      Ok(checkpoints::retire(connection, &key)?)
+      Ok(checkpoints::delete_unless_kept(connection, &key)?)
+    })
+  }
+
+  fn set_attribute(&self, series: &Series, id: &CheckpointId, attribute: Attribute) -> Result<bool> {
+    let doing = match attribute {
+      Attribute::Pinned(_) => "pin",
+      Attribute::MadeAt(_) => "set the time of",
     };
-    self.submit(&series.session, label, false, retire)
-  }
-
-  fn confirm_retired(&self, series: &Series) -> Result<()> {
-    let label = Label {
-      doing: "sync the log of",
-      name: self.name_of_session(&series.session),
-    };
-    // Whoever syncs the log syncs all that was appended before.
-    let touch = |connection: &_| Ok(schema::touch(connection).map(|()| true)?);
-    self.queue.submit(label, true, touch).map(drop)
-  }
-
-  fn give_back_space(&self) -> Result<()> {
-    self.give_back(&self.location())
-  }
-
-  fn set_made_at(&self, series: &Series, entry: &CheckpointEntry) -> Result<()> {
-    let (key, made_at) = (Key::of(series, entry), entry.made_at);
-    let label = self.label("set the time of", &series.session, series.item_of(entry));
-    let set = move |connection: &_| Ok(checkpoints::set_made_at(connection, &key, made_at)?);
-    self.submit(&series.session, label, true, set).map(drop)
-  }
-
-  fn set_pinned(&self, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool> {
-    let label = self.label("pin", &series.session, series.item(id, Encoding::Json));
-    let (row, id) = (series.clone(), id.clone());
+    let label = self.label(doing, &series.session, series.item(id, Encoding::Json));
+    let key = CheckpointKey::new(&series.session, series.agent.as_ref(), id, Encoding::Json);
     self.submit(&series.session, label, true, move |connection| {
-      Ok(checkpoints::set_pinned(connection, &row, &id, is_pinned)?)
+      Ok(match attribute {
+        Attribute::Pinned(is_pinned) => checkpoints::set_pinned(connection, &key, is_pinned)?,
+        Attribute::MadeAt(made_at) => checkpoints::set_made_at(connection, &key, made_at)?,
+      })
     })
   }
 
   fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: Option<&[u8]>) -> Result<Option<String>> {
     let (session, item) = (&series.session, series.item_of(entry));
-    let (key, judged) = (Key::of(series, entry), judged.map(<[u8]>::to_vec));
+    let (key, judged) = (CheckpointKey::of(series, entry), judged.map(<[u8]>::to_vec));
     let label = self.label("move aside", session, item);
     // The name says what it was; the second part keeps two of the same name apart.
     let new_name = format!("damaged/{}.{}", item.file_name(), Uuid::new_v4().simple());
@@ -405,46 +381,23 @@ impl Backend for SqliteBackend {
     Ok(moved.then_some(name))
   }
 
-  fn checkpoints(&self, series: &Series) -> Result<Vec<CheckpointEntry>> {
-    self.read_with(
-      || self.name_of_session(&series.session),
-      |connection| Ok(checkpoints::list(connection, series)?),
-    )
+  fn usage(&self, of: &[SessionId]) -> Result<Vec<Result<Usage>>> {
+    let usage = |session: &SessionId| {
+      self.query(
+        || self.name_of_session(session),
+        |connection| Ok(sessions::usage(connection, session)?),
+      )
+    };
+    Ok(of.iter().map(usage).collect())
   }
 
-  fn find(&self, series: &Series, id: &CheckpointId) -> Result<Option<CheckpointEntry>> {
-    self.read_with(
-      || self.name_of_session(&series.session),
-      |connection| Ok(checkpoints::find(connection, series, id)?),
-    )
-  }
-
-  fn surplus(&self, series: &Series, wanted: RetentionScope) -> Result<RetentionList> {
-    self.read_with(
-      || self.name_of_session(&series.session),
-      |connection| Ok(checkpoints::surplus(connection, series, wanted)?),
-    )
-  }
-
-  fn results(&self, session: &SessionId) -> Result<Vec<TaskId>> {
-    self.read_with(
-      || self.name_of_session(session),
-      |connection| Ok(documents::results(connection, session)?),
-    )
-  }
-
-  fn sessions_with_checkpoint(&self, id: &CheckpointId) -> Result<Vec<SessionId>> {
-    self.read_with(
-      || self.location(),
-      |connection| Ok(checkpoints::sessions_with(connection, id)?),
-    )
-  }
-
-  fn usage(&self, session: &SessionId) -> Result<Usage> {
-    self.read_with(
-      || self.name_of_session(session),
-      |connection| Ok(sessions::usage(connection, session)?),
-    )
+  fn maintain(&self, task: Maintenance<'_>) -> Result<u64> {
+    match task {
+      Maintenance::DeleteUnusedBases(series) => self.delete_unused_bases(series),
+      Maintenance::SyncDeletes(series) => self.sync_log(&series.session).map(|()| 0),
+      Maintenance::Vacuum => self.vacuum(&self.location()).map(|()| 0),
+      Maintenance::RefreshLatestLink(_) => Ok(0),
+    }
   }
 
   fn fences(&self) -> &Fences {
@@ -457,52 +410,104 @@ impl Backend for SqliteBackend {
     })
   }
 
-  fn renew(&self, session: &SessionId, number: u64, ttl_ms: u64) -> Result<Option<Lease>> {
+  fn renew(&self, session: &SessionId, token: u64, ttl_ms: u64) -> Result<Option<Lease>> {
     self.change_lease("renew the lease of", session, |connection| {
-      leases::renew(connection, session, number, ttl_ms)
+      leases::renew(connection, session, token, ttl_ms)
     })
   }
 
-  fn release(&self, session: &SessionId, number: u64) -> Result<bool> {
+  fn release(&self, session: &SessionId, token: u64) -> Result<bool> {
     self.change_lease("release", session, |connection| {
-      leases::release(connection, session, number)
+      leases::release(connection, session, token)
     })
   }
 
   fn leases(&self) -> Result<Vec<(SessionId, Lease)>> {
-    self.read_with(|| self.location(), leases::list)
+    self.query(|| self.location(), leases::list)
   }
 }
 
-/// A [`Change`] that reads more in the same transaction.
-/// The inner `None` removes the document.
-type ChangeWith<'a> = dyn FnMut(Option<Vec<u8>>, &Connection) -> Result<Option<Option<Vec<u8>>>> + 'a;
-
 impl SqliteBackend {
-  /// Replaces a document in one transaction with what `change` reads.
-  fn update_with(
-    &self,
-    session: &SessionId,
-    document: Document,
-    limit: u64,
-    change: &mut ChangeWith<'_>,
-  ) -> Result<()> {
-    let item = Item::Document(document);
-    let label = self.label("write", session, item);
-    let key = documents::Key::new(session, item);
-    // On this thread: the caller's function is not sent to another.
-    self.exclusively(session, &label, &mut |connection| {
-      let old = documents::read(connection, &key, limit)?;
-      let old = old.map(|old| old.within(&label.name, limit)).transpose()?;
-      let Some(bytes) = change(old, connection)? else {
-        return Ok(false);
-      };
-      match bytes {
-        Some(bytes) => documents::replace(connection, session, document, &bytes, self.settings.keep_previous)?,
-        None => drop(documents::remove(connection, &key)?),
-      }
-      Ok(true)
+  fn delete_any_session(&self, session: &SessionId) -> Result<DeletedSession> {
+    let label = Label {
+      doing: "delete",
+      name: self.name_of_session(session),
+    };
+    let (id, fence) = (session.clone(), self.fences.of(session));
+    let remove = move |connection: &_| {
+      let removed = sessions::remove(connection, id.as_str())?;
+      leases::forget(connection, &id, fence)?;
+      Ok(removed)
+    };
+    if !self.submit(session, label, true, remove)? {
+      return Ok(DeletedSession::default());
+    }
+    Ok(DeletedSession {
+      not_freed: self.vacuum(&self.name_of_session(session)).err(),
     })
+  }
+
+  fn delete_session_if(&self, session: &SessionId, condition: DeleteCondition<'_>) -> Result<Option<DeletedSession>> {
+    let DeleteCondition { limit, accepts } = condition;
+    let name = self.name_of_session(session);
+    let label = Label {
+      doing: "delete",
+      name: name.clone(),
+    };
+    let (key, fence) = (DocumentKey::new(session, Item::SESSION), self.fences.of(session));
+    let is_deleted = self.queue.exclusively(|writer| {
+      let writer = writer.as_mut().ok_or_else(queue::not_open)?;
+      let mut run = |connection: &_| {
+        leases::admitted(connection, session, fence, || {
+          let document = documents::read(connection, &key, limit)?;
+          let document = document.map(|document| document.within(&self.name_of(session, Item::SESSION), limit));
+          if !accepts(document.transpose()?.as_deref())? {
+            return Ok(false);
+          }
+          sessions::remove(connection, session.as_str())?;
+          leases::forget(connection, session, fence)?;
+          Ok(true)
+        })
+      };
+      let mut operations = [Operation {
+        label: &label,
+        must_last: true,
+        run: &mut run,
+      }];
+      writer.commit(&mut operations).pop().unwrap_or(Ok(false))
+    });
+    let is_deleted = is_deleted.inspect_err(|error| self.fences.observe(error))?;
+    Ok(is_deleted.then(|| DeletedSession {
+      not_freed: self.vacuum(&name).err(),
+    }))
+  }
+
+  fn delete_unused_bases(&self, series: &Series) -> Result<u64> {
+    let mut freed = 0;
+    let unused = self.query(
+      || self.name_of_session(&series.session),
+      |connection| Ok(bases::unused(connection, series)?),
+    )?;
+    for (id, size) in unused {
+      let label = self.label("delete", &series.session, series.base(&id));
+      let of = series.clone();
+      let released = self.submit(&series.session, label, true, move |connection| {
+        let agent = checkpoints::agent_text(of.agent.as_ref());
+        Ok(bases::release(connection, of.session.as_str(), agent, id.as_str())?)
+      })?;
+      freed += if released { size } else { 0 };
+    }
+    Ok(freed)
+  }
+
+  fn sync_log(&self, session: &SessionId) -> Result<()> {
+    let label = Label {
+      doing: "sync the log of",
+      name: self.name_of_session(session),
+    };
+    // A sync of the log covers all that was appended before.
+    let touch = |connection: &_| Ok(schema::touch(connection).map(|()| true)?);
+    self.queue.submit(label, true, touch).map(drop)
   }
 
   /// Runs one operation in a transaction of its own, on this thread, if the lease of the session admits it.

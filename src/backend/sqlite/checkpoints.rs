@@ -2,11 +2,12 @@
 
 use rusqlite::{Connection, OptionalExtension, Params, Result, Row, ToSql, params};
 
+use super::bases;
 use super::contents::Contents;
-use super::keys;
 use super::sessions::{self, ids};
 use crate::backend::{
-  CheckpointEntry, Encoding, Parent, Peek, Precondition, PutOutcome, RetentionList, RetentionScope, Series, time_in_id,
+  CheckpointEntry, CheckpointPage, Encoding, Parent, Peek, Precondition, PutOutcome, RetentionScope, Selection, Series,
+  time_in_id,
 };
 use crate::checkpoint::summary::{HEAD_BYTES, TAIL_BYTES};
 use crate::codec::delta::Reference;
@@ -15,21 +16,21 @@ use crate::types::time::now_ms;
 
 /// What names one checkpoint, in words of its own: an operation may run on another thread.
 #[derive(Debug, Clone)]
-pub struct Key {
+pub struct CheckpointKey {
   pub session: String,
   agent: String,
   id: String,
   encoding: u8,
 }
 
-/// The condition that a [`Key`] is bound to as the first four parameters.
+/// The condition that a [`CheckpointKey`] is bound to as the first four parameters.
 macro_rules! where_key {
   ($sql:literal) => {
     concat!($sql, " WHERE id = ?1 AND session = ?2 AND agent = ?3 AND encoding = ?4")
   };
 }
 
-/// The condition for a checkpoint in whatever encoding; the first three parameters of a [`Key`] are bound to it. Without statistics,
+/// The condition for a checkpoint in whatever encoding; the first three parameters of a [`CheckpointKey`] are bound to it. Without statistics,
 /// SQLite would look through all checkpoints of the series in the other index, which covers more columns.
 macro_rules! where_id {
   ($sql:literal) => {
@@ -54,7 +55,7 @@ const REMOVE_OTHERS: &str = concat!(
   " AND encoding <> ?4 RETURNING key"
 );
 const REMOVE: &str = concat!(where_id!("DELETE FROM checkpoints"), " RETURNING key");
-const RETIRE: &str = concat!(
+const DELETE_UNLESS_KEPT: &str = concat!(
   where_id!("DELETE FROM checkpoints"),
   " AND NOT pinned AND EXISTS (
     SELECT 1 FROM checkpoints newer WHERE newer.session = ?2 AND newer.agent = ?3
@@ -66,11 +67,16 @@ const SET_PINNED: &str = concat!(
   "WHERE id = ?1 AND session = ?2 AND agent = ?3"
 );
 
+const SET_MADE_AT: &str = concat!(
+  "UPDATE checkpoints INDEXED BY sqlite_autoindex_checkpoints_1 SET made_at = ?4 ",
+  "WHERE id = ?1 AND session = ?2 AND agent = ?3"
+);
+
 /// What looks up one checkpoint.
 #[cfg(test)]
-pub const BY_ID: [&str; 6] = [PUT, REMOVE_OTHERS, REMOVE, RETIRE, SET_PINNED, FIND];
+pub const BY_ID: [&str; 6] = [PUT, REMOVE_OTHERS, REMOVE, DELETE_UNLESS_KEPT, SET_PINNED, FIND];
 
-impl Key {
+impl CheckpointKey {
   pub fn new(session: &SessionId, agent: Option<&AgentId>, id: &CheckpointId, encoding: Encoding) -> Self {
     Self {
       session: session.to_string(),
@@ -105,7 +111,7 @@ fn number_of(encoding: Encoding) -> u8 {
 }
 
 /// Stores a checkpoint in three parts, in place of the same in any encoding. The first two parts are what a list needs to see.
-pub fn put(connection: &Connection, key: &Key, bytes: &[u8]) -> Result<()> {
+pub fn put(connection: &Connection, key: &CheckpointKey, bytes: &[u8]) -> Result<()> {
   sessions::add(connection, &key.session)?;
   let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES));
   let (middle, tail) = rest.split_at(rest.len().saturating_sub(TAIL_BYTES));
@@ -115,33 +121,38 @@ pub fn put(connection: &Connection, key: &Key, bytes: &[u8]) -> Result<()> {
     None => present_made_at(connection, key)?.unwrap_or_else(now_ms),
   };
   let size = bytes.len();
-  let stands_on = (key.encoding == number_of(Encoding::Delta)).then(|| Reference::of(bytes));
-  let stands_on = stands_on.flatten().map(|reference| reference.key.to_string());
+  let base = (key.encoding == number_of(Encoding::Delta)).then(|| Reference::of(bytes));
+  let base = base.flatten().map(|reference| reference.key.to_string());
   connection
     .prepare_cached(PUT)?
-    .execute(&*key.with(&[&made_at, &size, &head, &tail, &middle, &stands_on]))?;
+    .execute(&*key.with(&[&made_at, &size, &head, &tail, &middle, &base]))?;
   delete(connection, key, REMOVE_OTHERS, &key.with(&[])).map(drop)
 }
 
-fn present_made_at(connection: &Connection, key: &Key) -> Result<Option<u64>> {
+fn present_made_at(connection: &Connection, key: &CheckpointKey) -> Result<Option<u64>> {
   let mut statement = connection.prepare_cached(where_id!("SELECT min(made_at) FROM checkpoints"))?;
   statement.query_row(params![key.id, key.session, key.agent], |row| row.get(0))
 }
 
 /// Stores a checkpoint of a session that is being made, with what else is known of it.
-pub fn add(connection: &Connection, key: &Key, bytes: &[u8], made_at: Option<u64>, is_pinned: bool) -> Result<()> {
+pub fn add(
+  connection: &Connection,
+  key: &CheckpointKey,
+  bytes: &[u8],
+  made_at: Option<u64>,
+  is_pinned: bool,
+) -> Result<()> {
   put(connection, key, bytes)?;
   if let Some(made_at) = made_at {
     set_made_at(connection, key, made_at)?;
   }
   if is_pinned {
-    let mut statement = connection.prepare_cached(SET_PINNED)?;
-    statement.execute(params![key.id, key.session, key.agent, true])?;
+    set_pinned(connection, key, true)?;
   }
   Ok(())
 }
 
-pub fn read(connection: &Connection, key: &Key, limit: u64) -> Result<Option<Contents>> {
+pub fn read(connection: &Connection, key: &CheckpointKey, limit: u64) -> Result<Option<Contents>> {
   // What is too large is not even loaded.
   let sql = where_key!("SELECT size, head, tail, CASE WHEN size <= ?5 THEN middle END FROM checkpoints");
   let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -157,7 +168,7 @@ pub fn read(connection: &Connection, key: &Key, limit: u64) -> Result<Option<Con
 }
 
 /// Both ends of a checkpoint, without the rest of it, as long as no more is asked for than is stored apart.
-pub fn peek(connection: &Connection, key: &Key, head: usize, tail: usize) -> Result<Option<Peek>> {
+pub fn peek(connection: &Connection, key: &CheckpointKey, head: usize, tail: usize) -> Result<Option<Peek>> {
   let sql = where_key!("SELECT size, head, tail FROM checkpoints");
   let mut statement = connection.prepare_cached(sql)?;
   let near = statement.query_row(&*key.with(&[]), |row| {
@@ -183,37 +194,36 @@ pub fn peek(connection: &Connection, key: &Key, head: usize, tail: usize) -> Res
 }
 
 /// Removes it, in whatever encoding, and its key if nothing else is based on that.
-pub fn remove(connection: &Connection, key: &Key) -> Result<bool> {
+pub fn remove(connection: &Connection, key: &CheckpointKey) -> Result<bool> {
   delete(connection, key, REMOVE, &key.with(&[])[..3])
 }
 
 /// The same, unless it is pinned or the newest.
-pub fn retire(connection: &Connection, key: &Key) -> Result<bool> {
-  delete(connection, key, RETIRE, &key.with(&[])[..3])
+pub fn delete_unless_kept(connection: &Connection, key: &CheckpointKey) -> Result<bool> {
+  delete(connection, key, DELETE_UNLESS_KEPT, &key.with(&[])[..3])
 }
 
-fn delete(connection: &Connection, key: &Key, sql: &str, params: &[&dyn ToSql]) -> Result<bool> {
+fn delete(connection: &Connection, key: &CheckpointKey, sql: &str, params: &[&dyn ToSql]) -> Result<bool> {
   let mut statement = connection.prepare_cached(sql)?;
   let deleted = statement.query_map(params, |row| row.get::<_, Option<String>>(0))?;
   let deleted = deleted.collect::<Result<Vec<_>>>()?;
   for base in deleted.iter().flatten() {
-    keys::release(connection, &key.session, &key.agent, base)?;
+    bases::release(connection, &key.session, &key.agent, base)?;
   }
   Ok(!deleted.is_empty())
 }
 
-pub fn set_made_at(connection: &Connection, key: &Key, made_at: u64) -> Result<bool> {
-  let mut statement = connection.prepare_cached(where_key!("UPDATE checkpoints SET made_at = ?5"))?;
-  Ok(statement.execute(&*key.with(&[&made_at]))? > 0)
+pub fn set_made_at(connection: &Connection, key: &CheckpointKey, made_at: u64) -> Result<bool> {
+  let mut statement = connection.prepare_cached(SET_MADE_AT)?;
+  Ok(statement.execute(params![key.id, key.session, key.agent, made_at])? > 0)
 }
 
-pub fn set_pinned(connection: &Connection, series: &Series, id: &CheckpointId, is_pinned: bool) -> Result<bool> {
-  let agent = agent_text(series.agent.as_ref());
+pub fn set_pinned(connection: &Connection, key: &CheckpointKey, is_pinned: bool) -> Result<bool> {
   let mut statement = connection.prepare_cached(SET_PINNED)?;
-  Ok(statement.execute(params![id.as_str(), series.session.as_str(), agent, is_pinned])? > 0)
+  Ok(statement.execute(params![key.id, key.session, key.agent, is_pinned])? > 0)
 }
 
-pub fn set_aside(connection: &Connection, key: &Key, new_name: &str) -> Result<bool> {
+pub fn set_aside(connection: &Connection, key: &CheckpointKey, new_name: &str) -> Result<bool> {
   let sql = where_key!(
     "INSERT INTO damaged (session, name, size, head, tail, middle)
       SELECT session, ?5, size, head, tail, middle FROM checkpoints"
@@ -301,10 +311,19 @@ pub fn refusal(
   }
 }
 
-pub fn surplus(connection: &Connection, series: &Series, wanted: RetentionScope) -> Result<RetentionList> {
+pub fn select(connection: &Connection, series: &Series, selection: Selection<'_>) -> Result<CheckpointPage> {
+  Ok(match selection {
+    Selection::All => CheckpointPage::all(list(connection, series)?),
+    Selection::One(id) => CheckpointPage::all(find(connection, series, id)?.into_iter().collect()),
+    Selection::Page { after, limit } => CheckpointPage::cut(list(connection, series)?, after, limit),
+    Selection::Retention(scope) => list_for_retention(connection, series, scope)?,
+  })
+}
+
+fn list_for_retention(connection: &Connection, series: &Series, scope: RetentionScope) -> Result<CheckpointPage> {
   let (session, agent) = texts(series);
   let newest = newest(connection, series)?;
-  let entries = match wanted {
+  let entries = match scope {
     RetentionScope::Beyond(keep) => {
       // More than that cannot be stored.
       let keep = i64::try_from(keep).unwrap_or(i64::MAX);
@@ -314,7 +333,8 @@ pub fn surplus(connection: &Connection, series: &Series, wanted: RetentionScope)
     }
     RetentionScope::All => list(connection, series)?,
   };
-  Ok(RetentionList {
+  Ok(CheckpointPage {
+    total: entries.len(),
     newest,
     entries,
     warning: None,

@@ -13,7 +13,7 @@ const CURRENT: i64 = 0;
 
 /// What names one document, in words of its own: an operation may run on another thread.
 #[derive(Debug, Clone)]
-pub struct Key {
+pub struct DocumentKey {
   session: String,
   /// That of the current version.
   name: String,
@@ -21,7 +21,7 @@ pub struct Key {
   back: u32,
 }
 
-impl Key {
+impl DocumentKey {
   /// Of everything but a checkpoint.
   pub fn new(session: &SessionId, item: Item<'_>) -> Self {
     let (item, back) = match item {
@@ -49,7 +49,7 @@ impl Key {
 }
 
 /// The answer is whether it was done: only a version that is there can be replaced.
-pub fn put(connection: &Connection, key: &Key, bytes: &[u8]) -> Result<bool> {
+pub fn put(connection: &Connection, key: &DocumentKey, bytes: &[u8]) -> Result<bool> {
   let Some(number) = key.number(connection)? else {
     return Ok(false);
   };
@@ -63,7 +63,7 @@ pub fn put(connection: &Connection, key: &Key, bytes: &[u8]) -> Result<bool> {
 }
 
 /// Stores a document of a session that is being made, or an earlier version of one.
-pub fn add(connection: &Connection, key: &Key, bytes: &[u8]) -> Result<()> {
+pub fn add(connection: &Connection, key: &DocumentKey, bytes: &[u8]) -> Result<()> {
   // Numbers count up; these count down from one that no count of saves comes near, so that they may come in any order.
   const NEWEST_PREVIOUS: i64 = 1 << 32;
   let number = match i64::from(key.back) {
@@ -80,7 +80,7 @@ pub fn add(connection: &Connection, key: &Key, bytes: &[u8]) -> Result<()> {
 
 /// How many earlier versions there are.
 pub fn versions(connection: &Connection, session: &SessionId, document: Document) -> Result<u32> {
-  let key = Key::new(session, Item::Document(document));
+  let key = DocumentKey::new(session, Item::Document(document));
   let sql = "SELECT count(*) FROM documents WHERE session = ?1 AND name = ?2 AND number > 0";
   let mut statement = connection.prepare_cached(sql)?;
   statement.query_row([&key.session, &key.name], |row| row.get(0))
@@ -94,7 +94,7 @@ pub fn replace(
   bytes: &[u8],
   keep: u32,
 ) -> Result<()> {
-  let key = Key::new(session, Item::Document(document));
+  let key = DocumentKey::new(session, Item::Document(document));
   if Document::VERSIONED.contains(&document) {
     let newest = "(SELECT max(number) FROM documents WHERE session = ?1 AND name = ?2)";
     if keep > 0 {
@@ -114,7 +114,7 @@ pub fn replace(
   put(connection, &key, bytes).map(drop)
 }
 
-pub fn read(connection: &Connection, key: &Key, limit: u64) -> Result<Option<Contents>> {
+pub fn read(connection: &Connection, key: &DocumentKey, limit: u64) -> Result<Option<Contents>> {
   let Some(number) = key.number(connection)? else {
     return Ok(None);
   };
@@ -132,7 +132,7 @@ pub fn read(connection: &Connection, key: &Key, limit: u64) -> Result<Option<Con
   read.optional()
 }
 
-pub fn remove(connection: &Connection, key: &Key) -> Result<bool> {
+pub fn remove(connection: &Connection, key: &DocumentKey) -> Result<bool> {
   let number = key.number(connection)?;
   let sql = "DELETE FROM documents WHERE session = ?1 AND name = ?2 AND number = ?3";
   let mut statement = connection.prepare_cached(sql)?;

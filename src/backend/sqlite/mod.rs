@@ -9,20 +9,23 @@ use crate::types::error::{Error, Result};
 use crate::types::id::SessionId;
 
 mod backend;
+mod bases;
 mod checkpoints;
 mod connections;
 mod contents;
 mod documents;
 mod failure;
-mod keys;
 mod leases;
 mod queue;
 mod schema;
 mod sessions;
 mod writer;
 
+use bases::BaseKey;
+use checkpoints::CheckpointKey;
 use connections::Readers;
 use contents::Contents;
+use documents::DocumentKey;
 use failure::{DbError, Failure};
 use queue::Queue;
 use writer::{Label, Operation, give_back_pages};
@@ -123,7 +126,7 @@ impl SqliteBackend {
   }
 
   /// Gives free pages back to the file system and cuts the log; `name` is that of what was deleted.
-  fn give_back(&self, name: &str) -> Result<()> {
+  fn vacuum(&self, name: &str) -> Result<()> {
     let doing = "give back the space of";
     let label = || Label {
       doing,
@@ -140,11 +143,7 @@ impl SqliteBackend {
     })
   }
 
-  fn read_with<T>(
-    &self,
-    name: impl FnOnce() -> String,
-    read: impl FnOnce(&Connection) -> Result<T, Failure>,
-  ) -> Result<T> {
+  fn query<T>(&self, name: impl FnOnce() -> String, read: impl FnOnce(&Connection) -> Result<T, Failure>) -> Result<T> {
     self
       .readers
       .read(read)
@@ -154,17 +153,17 @@ impl SqliteBackend {
 
 /// Where an item is stored, in words of its own: an operation may run on another thread.
 enum RowKey {
-  Checkpoint(checkpoints::Key),
-  Key(keys::Key),
-  Document(documents::Key),
+  Checkpoint(CheckpointKey),
+  Base(BaseKey),
+  Document(DocumentKey),
 }
 
 impl RowKey {
   fn of(session: &SessionId, item: Item<'_>) -> Self {
     match item {
-      Item::Checkpoint(agent, id, encoding) => Self::Checkpoint(checkpoints::Key::new(session, agent, id, encoding)),
-      Item::Key(agent, id) => Self::Key(keys::Key::new(session, agent, id)),
-      _ => Self::Document(documents::Key::new(session, item)),
+      Item::Checkpoint(agent, id, encoding) => Self::Checkpoint(CheckpointKey::new(session, agent, id, encoding)),
+      Item::Base(agent, id) => Self::Base(BaseKey::new(session, agent, id)),
+      _ => Self::Document(DocumentKey::new(session, item)),
     }
   }
 
@@ -172,7 +171,7 @@ impl RowKey {
   fn put(&self, connection: &Connection, bytes: &[u8]) -> Result<(), Failure> {
     match self {
       Self::Checkpoint(key) => checkpoints::put(connection, key, bytes)?,
-      Self::Key(key) => keys::put(connection, key, bytes)?,
+      Self::Base(key) => bases::put(connection, key, bytes)?,
       Self::Document(key) => {
         if !documents::put(connection, key, bytes)? {
           return Err(Error::invalid_argument("A version that is not there cannot be replaced").into());
@@ -183,10 +182,10 @@ impl RowKey {
   }
 
   /// Into a session that is being made.
-  fn take_in(&self, connection: &Connection, arrival: &NewItem<'_>, bytes: &[u8]) -> Result<(), DbError> {
+  fn add(&self, connection: &Connection, new: &NewItem<'_>, bytes: &[u8]) -> Result<(), DbError> {
     match self {
-      Self::Checkpoint(key) => checkpoints::add(connection, key, bytes, arrival.made_at, arrival.is_pinned)?,
-      Self::Key(key) => keys::put(connection, key, bytes)?,
+      Self::Checkpoint(key) => checkpoints::add(connection, key, bytes, new.made_at, new.is_pinned)?,
+      Self::Base(key) => bases::put(connection, key, bytes)?,
       Self::Document(key) => documents::add(connection, key, bytes)?,
     }
     Ok(())
@@ -195,7 +194,7 @@ impl RowKey {
   fn read(&self, connection: &Connection, limit: u64) -> rusqlite::Result<Option<Contents>> {
     match self {
       Self::Checkpoint(key) => checkpoints::read(connection, key, limit),
-      Self::Key(key) => keys::read(connection, key, limit),
+      Self::Base(key) => bases::read(connection, key, limit),
       Self::Document(key) => documents::read(connection, key, limit),
     }
   }
@@ -203,7 +202,7 @@ impl RowKey {
   fn remove(&self, connection: &Connection) -> rusqlite::Result<bool> {
     match self {
       Self::Checkpoint(key) => checkpoints::remove(connection, key),
-      Self::Key(key) => keys::remove(connection, key),
+      Self::Base(key) => bases::remove(connection, key),
       Self::Document(key) => documents::remove(connection, key),
     }
   }

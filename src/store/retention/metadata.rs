@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::super::Store;
 use super::super::labels::Labels;
 use super::Facts;
-use crate::backend::{CheckpointEntry, Encoding, Series};
+use crate::backend::{BackendExt, CheckpointEntry, Encoding, ItemName, Series};
 use crate::checkpoint::document::LABEL;
 use crate::codec::delta::{REFERENCE_BYTES, Reference};
 use crate::types::error::{Code, Error};
@@ -122,7 +122,7 @@ impl<'a> RetentionView<'a> {
     if unknown.is_empty() {
       return;
     }
-    let peeked = self.store.backend.peek(self.series, &unknown, REFERENCE_BYTES, 0);
+    let peeked = self.store.backend.peek_in(self.series, &unknown, REFERENCE_BYTES, 0);
     for (entry, peeked) in unknown.iter().zip(peeked.unwrap_or_default()) {
       if let Ok(Some(peek)) = peeked {
         let fact = self.known.place(entry);
@@ -191,8 +191,12 @@ impl Facts for RetentionView<'_> {
   fn key(&mut self, entry: &CheckpointEntry) -> Option<(CheckpointId, u64)> {
     let key = self.known.fact(entry).key?;
     let keys = self.keys.get_or_insert_with(|| {
-      let keys = self.store.backend.keys(self.series).unwrap_or_default();
-      keys.into_iter().collect()
+      let bases = self.store.backend.bases(self.series).unwrap_or_default().into_iter();
+      let sizes = bases.filter_map(|base| match base.name {
+        ItemName::Base(_, id) => Some((id, base.size?)),
+        _ => None,
+      });
+      sizes.collect()
     });
     let bytes = keys.get(&key).copied().unwrap_or(0);
     Some((key, bytes))

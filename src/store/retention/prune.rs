@@ -6,8 +6,8 @@ use crate::store::retention::metadata::{RetentionView, SeriesMetadata, lock};
 
 use super::{Facts, Most, Reason, Retention, Rule, Weight, parse};
 use crate::backend::{
-  CheckpointEntry, Document, IsLabelled, Item, ReadResult, RetentionList, RetentionQuery, RetentionScope, Series,
-  time_in_id,
+  BackendExt, CheckpointEntry, CheckpointPage, DeleteMode, Document, IsLabelled, Item, Maintenance, ReadResult,
+  RetentionAnswer, RetentionQuery, RetentionScope, Selection, Series, SessionFilter, time_in_id,
 };
 use crate::json::edit::{ObjectWriter, quoted, text_literal};
 use crate::types::error::{Code, Error, Result};
@@ -78,9 +78,12 @@ impl Store {
       return self.backend.remove(session, Item::RETENTION).map(drop);
     };
     let limit = self.options.max_read_bytes;
-    self.backend.update(session, Document::Retention, limit, &mut |_| {
-      super::super::laid_out(&retention.to_json()).map(Some)
-    })
+    self
+      .backend
+      .update_document(session, Document::Retention, limit, &mut |_, _| {
+        let document = super::super::laid_out(&retention.to_json())?;
+        Ok(Some(document.into()))
+      })
   }
 
   /// Removes what does not stay, by names alone as far as they suffice. Runs when `just_made` is durable; the newest always
@@ -93,17 +96,22 @@ impl Store {
     series: &Series,
     just_made: &CheckpointId,
     size: Option<u64>,
-    question: Option<RetentionQuery>,
+    answer: Option<(RetentionQuery, RetentionAnswer)>,
   ) -> Vec<String> {
-    let was_wanted = question.as_ref().map(|question| question.wanted);
-    let (rule, known) = match question.and_then(RetentionQuery::into_answer) {
-      Some(answer) => (self.rule_in(series, answer.retention), answer.surplus),
+    let (rule, known) = match answer {
+      Some((query, answer)) => {
+        let list = answer.list.map(|list| (query.scope, list));
+        (self.rule_in(series, answer.document), list)
+      }
       None => (self.rule_of(series), None),
     };
-    let wanted = rule.as_ref().map_or(RetentionScope::Beyond(usize::MAX), Rule::wanted);
-    // Asked in any case: whatever points to the newest follows.
-    let known = known.filter(|_| was_wanted == Some(wanted));
-    let surplus = match known.map_or_else(|| self.backend.surplus(series, wanted), Ok) {
+    let scope = rule.as_ref().map_or(RetentionScope::Beyond(usize::MAX), Rule::wanted);
+    // Listed in any case: the link to the newest checkpoint follows.
+    let known = known
+      .filter(|(known_scope, _)| *known_scope == scope)
+      .map(|(_, list)| list);
+    let list = || self.backend.list_one(series, Selection::Retention(scope));
+    let surplus = match known.map_or_else(list, Ok) {
       Ok(surplus) => surplus,
       Err(error) => return vec![none_removed(&error)],
     };
@@ -126,7 +134,7 @@ impl Store {
       if is_from_future && entry.id == *just_made {
         continue;
       }
-      match self.backend.retire(series, entry, sentence.spare) {
+      match self.delete_unless_kept(series, entry, sentence.spare) {
         Ok(_) => {}
         // The next checkpoint finds them again. The caller does not wait for each of them.
         Err(error) if error.code == Code::Busy => break,
@@ -147,7 +155,7 @@ impl Store {
       is_dry_run: request.is_dry_run,
       ..Pruned::default()
     };
-    let mut sessions = self.backend.places()?;
+    let mut sessions = self.backend.sessions(SessionFilter::All)?;
     if let Some(session) = &request.session {
       if sessions.binary_search(session).is_err() {
         return Err(Error::no_session(session));
@@ -178,7 +186,7 @@ impl Store {
     }
     if !pruned.is_dry_run
       && pruned.freed_bytes > 0
-      && let Err(error) = self.backend.give_back_space()
+      && let Err(error) = self.backend.maintain(Maintenance::Vacuum)
     {
       pruned.fail(None, None, error);
     }
@@ -211,8 +219,12 @@ impl Store {
         return Ok(());
       }
     };
-    let Sentence { doomed, spare, unknown } =
-      self.judge(series, &rule, &RetentionList::of(entries.iter(), rule.wanted()), None);
+    let Sentence { doomed, spare, unknown } = self.judge(
+      series,
+      &rule,
+      &CheckpointPage::in_scope(entries.iter(), rule.wanted()),
+      None,
+    );
     for (entry, error) in unknown {
       pruned.fail(Some(series), entry.as_ref(), error);
     }
@@ -232,7 +244,7 @@ impl Store {
     }
     if !pruned.is_dry_run {
       // What an interruption left, here or elsewhere.
-      match self.backend.remove_unused_keys(series) {
+      match self.backend.maintain(Maintenance::DeleteUnusedBases(series)) {
         Ok(bytes) => pruned.freed_bytes += bytes,
         Err(error) => pruned.fail(Some(series), None, error),
       }
@@ -263,7 +275,7 @@ impl Store {
         }
       }
       let freed = checkpoint.freed;
-      match self.backend.retire(series, &checkpoint.entry, spare) {
+      match self.delete_unless_kept(series, &checkpoint.entry, spare) {
         Ok(true) => gone.push(checkpoint),
         // It was pinned, labelled or removed meanwhile.
         Ok(false) => {}
@@ -278,8 +290,8 @@ impl Store {
       }
       meter.done(freed);
     }
-    match self.backend.confirm_retired(series) {
-      Ok(()) => pruned.remove(gone),
+    match self.backend.maintain(Maintenance::SyncDeletes(series)) {
+      Ok(_) => pruned.remove(gone),
       // They may be back after a power cut, so nobody is told that they are gone.
       Err(error) => pruned.fail(Some(series), None, error),
     }
@@ -316,14 +328,28 @@ impl Store {
     doomed.into_iter().map(describe).collect()
   }
 
-  /// What will be asked once a checkpoint of a series is stored, if its session has no rules of its own.
-  pub(in crate::store) fn question_of(&self, series: &Series) -> RetentionQuery {
+  fn delete_unless_kept(
+    &self,
+    series: &Series,
+    entry: &CheckpointEntry,
+    is_labelled: Option<IsLabelled>,
+  ) -> Result<bool> {
+    let mode = DeleteMode::UnlessKept(is_labelled);
+    self.backend.delete(&series.session, series.item_of(entry), mode)
+  }
+
+  /// What retention asks as soon as a checkpoint of a series is stored, if its session has no retention of its own.
+  pub(in crate::store) fn retention_query(&self, series: &Series) -> RetentionQuery {
     let rule = if series.agent.is_none() {
       self.rule(None)
     } else {
       self.rule_of_agents()
     };
-    RetentionQuery::new(rule.wanted(), rule.retention.is_none(), self.options.max_read_bytes)
+    RetentionQuery {
+      scope: rule.wanted(),
+      may_delete: rule.retention.is_none(),
+      limit: self.options.max_read_bytes,
+    }
   }
 
   /// What is in force for a series.
@@ -374,7 +400,7 @@ impl Store {
     &self,
     series: &Series,
     rule: &Rule,
-    surplus: &RetentionList,
+    surplus: &CheckpointPage,
     told: Option<(&CheckpointEntry, u64)>,
   ) -> Sentence {
     // Where a number is all that counts, nothing is asked, and nothing need be remembered.

@@ -1,7 +1,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::*;
-use crate::backend::{Encoding, RetentionList};
+use crate::backend::{CheckpointPage, Encoding};
 use crate::types::id::CheckpointId;
 
 const MINUTE: u64 = 60 * 1000;
@@ -64,7 +64,7 @@ impl Row {
 
   /// The numbers of those that go, oldest first, and why.
   fn judged(&mut self, rule: &Rule, now: u64) -> Vec<(usize, String)> {
-    let surplus = RetentionList::of(self.entries.iter(), rule.wanted());
+    let surplus = CheckpointPage::in_scope(self.entries.iter(), rule.wanted());
     let doomed = rule.judge(now, surplus.newest.as_ref(), &surplus.entries, self);
     let line = |(entry, reason): (CheckpointEntry, Reason)| (entry.id.as_str().parse().unwrap(), rule.explain(reason));
     doomed.into_iter().map(line).collect()

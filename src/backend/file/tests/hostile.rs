@@ -13,7 +13,7 @@ fn links_are_not_followed() {
   fs::write(outside.join(CHECKPOINTS).join("cp-1.json"), b"secret").unwrap();
   symlink(&outside, backend.base.join("linked")).unwrap();
   let s = session("s");
-  backend.create_session(&s).unwrap();
+  backend.create_empty(&s).unwrap();
   symlink(outside.join("session.json"), backend.path(&s, Item::SESSION)).unwrap();
   fs::remove_dir(backend.session_dir(&s).join(CHECKPOINTS)).unwrap();
   symlink(outside.join(CHECKPOINTS), backend.session_dir(&s).join(CHECKPOINTS)).unwrap();
@@ -21,7 +21,7 @@ fn links_are_not_followed() {
   let linked = session("linked");
   let id = CheckpointId::parse("cp-1").unwrap();
   let checkpoint = Item::Checkpoint(None, &id, Encoding::Json);
-  assert_eq!(backend.sessions().unwrap(), []);
+  assert_eq!(backend.saved_sessions().unwrap(), []);
   assert_eq!(backend.read(&linked, Item::SESSION, u64::MAX).unwrap(), None);
   assert_eq!(backend.read(&s, checkpoint, u64::MAX).unwrap(), None);
   assert_eq!(
@@ -30,14 +30,14 @@ fn links_are_not_followed() {
   );
   assert!(backend.checkpoints(&(&s).into()).unwrap().is_empty());
   assert_eq!(backend.sessions_with_checkpoint(&id).unwrap(), []);
-  assert!(backend.write(&linked, Item::SESSION, b"written").is_err());
-  assert!(backend.write(&s, checkpoint, b"written").is_err());
-  assert!(backend.write_state(&linked, b"", b"").is_err());
+  assert!(backend.put(&linked, Item::SESSION, b"written").is_err());
+  assert!(backend.put(&s, checkpoint, b"written").is_err());
+  assert!(backend.put_state(&linked, b"", b"").is_err());
   backend.remove(&s, checkpoint).unwrap();
-  assert!(backend.delete_session(&linked).is_err());
+  assert!(backend.delete_any(&linked).is_err());
   // A link in the place of the file itself is replaced, not written through.
-  backend.write(&s, Item::SESSION, b"mine").unwrap();
-  backend.delete_session(&s).unwrap();
+  backend.put(&s, Item::SESSION, b"mine").unwrap();
+  backend.delete_any(&s).unwrap();
 
   assert_eq!(fs::read(outside.join("session.json")).unwrap(), b"secret");
   assert_eq!(names_in(&outside), ["checkpoints", "session.json"]);
@@ -55,7 +55,7 @@ fn a_directory_that_flips_to_a_link_leads_nobody_out() {
   fs::create_dir_all(outside.join(CHECKPOINTS)).unwrap();
   fs::write(outside.join("session.json"), b"secret").unwrap();
   let s = session("s");
-  backend.create_session(&s).unwrap();
+  backend.create_empty(&s).unwrap();
   let place = backend.session_dir(&s);
   let is_over = AtomicBool::new(false);
   std::thread::scope(|scope| {
@@ -71,8 +71,8 @@ fn a_directory_that_flips_to_a_link_leads_nobody_out() {
     let id = CheckpointId::parse("cp-1").unwrap();
     for _ in 0..300 {
       // They may fail: they find a link, or nothing. A read may give what is in the store, and nothing else.
-      let _ = backend.write(&s, Item::Checkpoint(None, &id, Encoding::Json), b"mine");
-      let _ = backend.write(&s, Item::TASK_TREE, b"mine");
+      let _ = backend.put(&s, Item::Checkpoint(None, &id, Encoding::Json), b"mine");
+      let _ = backend.put(&s, Item::TASK_TREE, b"mine");
       assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap_or(None), None);
     }
     is_over.store(true, Ordering::Relaxed);
@@ -86,7 +86,7 @@ fn a_directory_that_flips_to_a_link_leads_nobody_out() {
 fn a_pipe_in_the_place_of_a_file_hangs_nobody() {
   let (_root, backend) = backend();
   let s = session("s");
-  backend.create_session(&s).unwrap();
+  backend.create_empty(&s).unwrap();
   let pipe = backend.path(&s, Item::SESSION);
   let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
   assert!(made.success());
@@ -101,12 +101,12 @@ fn a_pipe_in_the_place_of_a_file_hangs_nobody() {
 fn a_pipe_in_the_place_of_the_lock_hangs_nobody() {
   let (_root, backend) = backend();
   let s = session("s");
-  backend.create_session(&s).unwrap();
+  backend.create_empty(&s).unwrap();
   let made = std::process::Command::new("mkfifo")
     .arg(backend.session_dir(&s).join(".lock"))
     .status();
   assert!(made.unwrap().success());
-  assert!(backend.write(&s, Item::SESSION, b"{}").is_err());
+  assert!(backend.put(&s, Item::SESSION, b"{}").is_err());
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_base_that_can_never_be_made_is_an_error() {
   let file = root.path().join("file");
   fs::write(&file, b"").unwrap();
   for base in [file.join("below"), PathBuf::from("/proc/waymark-cannot-be-here")] {
-    assert!(FileBackend::new(base, Durability::Full).initialize().is_err());
+    assert!(FileBackend::new(base, Durability::Full).open().is_err());
   }
 }
 
@@ -123,23 +123,23 @@ fn a_base_that_can_never_be_made_is_an_error() {
 fn directories_nested_beyond_reason_exhaust_nothing() {
   let (_root, backend) = backend();
   let s = session("s");
-  backend.write(&s, Item::SESSION, b"{}").unwrap();
+  backend.put(&s, Item::SESSION, b"{}").unwrap();
   let mut deep = backend.session_dir(&s).join(LOGS);
   for _ in 0..200 {
     deep.push("d");
   }
   fs::create_dir_all(&deep).unwrap();
-  assert!(backend.usage(&s).is_err());
-  assert!(backend.delete_session(&s).unwrap().is_some(), "gone, but not freed");
+  assert!(backend.usage_of(&s).is_err());
+  assert!(backend.delete_any(&s).unwrap().is_some(), "gone, but not freed");
   assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap(), None);
-  backend.initialize().unwrap();
+  backend.open().unwrap();
 }
 
 #[test]
 fn more_than_the_limit_is_not_read() {
   let (_root, backend) = backend();
   let s = session("s");
-  backend.write(&s, Item::SESSION, b"12345").unwrap();
+  backend.put(&s, Item::SESSION, b"12345").unwrap();
   assert!(backend.read(&s, Item::SESSION, 5).is_ok());
   assert_eq!(
     backend.read(&s, Item::SESSION, 4).unwrap_err().code,

@@ -7,10 +7,11 @@ use uuid::Uuid;
 
 use super::durable::{is_temporary, temporary_name};
 
-use super::backend::{DAMAGED, LOGS};
 use super::*;
+use super::{deletes::DAMAGED, sessions::LOGS};
+use crate::backend::conformance::Shorthand as _;
 use crate::backend::item::CHECKPOINTS;
-use crate::backend::{Backend, Encoding, conformance};
+use crate::backend::{Backend, BackendExt, Encoding, conformance};
 use crate::types::id::TaskId;
 
 mod hostile;
@@ -21,7 +22,7 @@ mod stopped;
 fn backend() -> (TempDir, FileBackend) {
   let directory = tempfile::tempdir().unwrap();
   let backend = FileBackend::new(directory.path().join("base"), Settings::default());
-  backend.initialize().unwrap();
+  backend.open().unwrap();
   (directory, backend)
 }
 
@@ -95,7 +96,7 @@ fn a_damaged_record_of_a_lease_is_reported_and_one_from_the_future_ends() {
 fn left_overs_of_dead_writers_go_and_nothing_else() {
   let (_root, backend) = backend();
   let s = session("s");
-  backend.create_session(&s).unwrap();
+  backend.create_empty(&s).unwrap();
   let directory = backend.session_dir(&s).join(CHECKPOINTS);
   let (dead, living) = (temporary_name("cp-1.json"), temporary_name("cp-2.json"));
   let (dead_step, young_step) = (temporary_name("pending"), temporary_name("pending"));
@@ -114,7 +115,7 @@ fn left_overs_of_dead_writers_go_and_nothing_else() {
   let other = FileBackend::new(backend.base.clone(), Settings::default());
   let id = CheckpointId::parse("cp-4").unwrap();
   other
-    .write(&s, Item::Checkpoint(None, &id, Encoding::Json), b"{}")
+    .put(&s, Item::Checkpoint(None, &id, Encoding::Json), b"{}")
     .unwrap();
 
   let mut expected: Vec<_> = foreign.iter().map(|name| (*name).to_owned()).collect();
@@ -147,7 +148,7 @@ fn what_is_moved_aside_is_kept_and_read_no_more() {
   let (series, entry) = (Series::from(&s), CheckpointEntry::new(id.clone(), Encoding::Json, || 0));
   assert_eq!(backend.quarantine(&series, &entry, Some(b"one")).unwrap(), None);
   for content in [b"one", b"two"] {
-    backend.write(&s, item, content).unwrap();
+    backend.put(&s, item, content).unwrap();
     assert_eq!(
       backend.quarantine(&series, &entry, Some(b"six")).unwrap(),
       None,
@@ -173,9 +174,9 @@ fn files_and_directories_are_for_their_owner_only() {
   use std::os::unix::fs::PermissionsExt;
   let (_root, backend) = backend();
   let s = session("s");
-  backend.create_session(&s).unwrap();
-  backend.write(&s, Item::TASK_TREE, b"{}").unwrap();
-  backend.write_state(&s, b"{}", b"{}").unwrap();
+  backend.create_empty(&s).unwrap();
+  backend.put(&s, Item::TASK_TREE, b"{}").unwrap();
+  backend.put_state(&s, b"{}", b"{}").unwrap();
   let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
   assert_eq!(mode(&backend.base), 0o700);
   for part in ["", "checkpoints", "results", "logs"] {
@@ -190,8 +191,8 @@ fn files_and_directories_are_for_their_owner_only() {
 fn writing_leaves_nothing_behind_but_what_was_asked_for() {
   let (_root, backend) = backend();
   let s = session("s");
-  backend.write(&s, Item::SESSION, b"1").unwrap();
-  backend.write_state(&s, b"2", b"2").unwrap();
+  backend.put(&s, Item::SESSION, b"1").unwrap();
+  backend.put_state(&s, b"2", b"2").unwrap();
   assert_eq!(
     names_in(&backend.session_dir(&s)),
     [".lock", "session.json", "task-tree.json"]
@@ -204,7 +205,7 @@ fn a_failed_write_names_the_file_keeps_the_old_one_and_removes_its_temporary() {
   let s = session("s");
   // A directory in the place of the file makes the rename fail after the temporary was written.
   fs::create_dir_all(backend.path(&s, Item::TASK_TREE).join("occupied")).unwrap();
-  let error = backend.write(&s, Item::TASK_TREE, b"{}").unwrap_err();
+  let error = backend.put(&s, Item::TASK_TREE, b"{}").unwrap_err();
   assert_eq!(error.code, crate::Code::Io);
   assert!(error.message.contains("task-tree.json"), "{error}");
   assert!(backend.path(&s, Item::TASK_TREE).join("occupied").is_dir());
@@ -218,10 +219,10 @@ fn an_interrupted_removal_is_finished_by_initialize_and_foreign_files_stay() {
   fs::create_dir_all(doomed.join("checkpoints")).unwrap();
   fs::create_dir_all(backend.base.join(".deleted-photos")).unwrap();
   fs::write(backend.base.join("stray.txt"), b"mine").unwrap();
-  assert!(backend.sessions().unwrap().is_empty());
-  backend.initialize().unwrap();
+  assert!(backend.saved_sessions().unwrap().is_empty());
+  backend.open().unwrap();
   assert_eq!(names_in(&backend.base), [".deleted-photos", "stray.txt"]);
-  assert!(backend.delete_session(&session("stray.txt")).is_err());
+  assert!(backend.delete_any(&session("stray.txt")).is_err());
   assert_eq!(names_in(&backend.base), [".deleted-photos", "stray.txt"]);
 }
 
@@ -232,7 +233,7 @@ fn a_foreign_name_is_ordered_by_its_file_time() {
   for id in ["cp-1-000000", "foreign", "cp-zzzzzzzz-000000"] {
     let id = CheckpointId::parse(id).unwrap();
     backend
-      .write(&s, Item::Checkpoint(None, &id, Encoding::Json), b"{}")
+      .put(&s, Item::Checkpoint(None, &id, Encoding::Json), b"{}")
       .unwrap();
   }
   for noise in [".cp-1-000000.json.0123.tmp", "notes.txt", ".json"] {
@@ -265,15 +266,15 @@ fn deleted_under_its_writers(durability: Durability) {
         for round in 0..25 {
           let id = CheckpointId::parse(&format!("cp-{writer}-{round:06}")).unwrap();
           backend
-            .write(s, Item::Checkpoint(None, &id, Encoding::Json), b"{}")
+            .put(s, Item::Checkpoint(None, &id, Encoding::Json), b"{}")
             .unwrap();
-          backend.write_state(s, b"{}", b"{}").unwrap();
+          backend.put_state(s, b"{}", b"{}").unwrap();
         }
       });
     }
     scope.spawn(|| {
       for _ in 0..25 {
-        assert!(backend.delete_session(&s).unwrap().is_none());
+        assert!(backend.delete_any(&s).unwrap().is_none());
       }
     });
   });

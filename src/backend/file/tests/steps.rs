@@ -7,7 +7,7 @@ use super::*;
 fn a_pending_file_that_is_in_both_places_is_mended() {
   let (_root, backend) = backend();
   let s = session("s");
-  backend.write_state(&s, b"old", b"old").unwrap();
+  backend.put_state(&s, b"old", b"old").unwrap();
   died_after_deciding(&backend, &s, &[]);
   let session_dir = backend.session_dir(&s);
   fs::remove_file(session_dir.join("session.json")).unwrap();
@@ -27,7 +27,7 @@ fn a_pending_file_that_is_in_both_places_is_mended() {
 fn a_sweep_never_tears_the_step_of_a_living_writer() {
   let (_root, backend) = backend();
   let s = session("s");
-  backend.write_state(&s, b"0", b"0").unwrap();
+  backend.put_state(&s, b"0", b"0").unwrap();
   let is_over = std::sync::atomic::AtomicBool::new(false);
   std::thread::scope(|scope| {
     for _ in 0..3 {
@@ -35,14 +35,14 @@ fn a_sweep_never_tears_the_step_of_a_living_writer() {
         let id = TaskId::parse("t").unwrap();
         while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
           let sweeper = FileBackend::new(backend.base.clone(), Durability::Relaxed);
-          sweeper.write(&s, Item::TaskResult(&id), b"1").unwrap();
+          sweeper.put(&s, Item::TaskResult(&id), b"1").unwrap();
         }
       });
     }
     let writer = FileBackend::new(backend.base.clone(), Durability::Relaxed);
     for round in 1..2000 {
       let text = round.to_string();
-      writer.write_state(&s, &text, &text).unwrap();
+      writer.put_state(&s, &text, &text).unwrap();
       for item in [Item::SESSION, Item::TASK_TREE] {
         assert_eq!(writer.read(&s, item, u64::MAX).unwrap().unwrap(), text.as_bytes());
       }
@@ -75,7 +75,7 @@ fn a_decided_step_is_finished_by_the_next_reader() {
     for first_read in [Item::SESSION, Item::TASK_TREE] {
       let (_root, backend) = backend();
       let s = session("s");
-      backend.write_state(&s, b"old", b"old").unwrap();
+      backend.put_state(&s, b"old", b"old").unwrap();
       died_after_deciding(&backend, &s, moved);
       for item in [first_read, Item::SESSION, Item::TASK_TREE] {
         assert_eq!(
@@ -96,9 +96,9 @@ fn a_decided_step_is_finished_by_the_next_reader() {
 fn a_decided_step_counts_before_a_later_write_of_one_part() {
   let (_root, backend) = backend();
   let s = session("s");
-  backend.write_state(&s, b"old", b"old").unwrap();
+  backend.put_state(&s, b"old", b"old").unwrap();
   died_after_deciding(&backend, &s, &[]);
-  backend.write(&s, Item::SESSION, b"newest").unwrap();
+  backend.put(&s, Item::SESSION, b"newest").unwrap();
   assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap().unwrap(), b"newest");
   assert_eq!(backend.read(&s, Item::TASK_TREE, u64::MAX).unwrap().unwrap(), b"new");
 }
@@ -107,20 +107,20 @@ fn a_decided_step_counts_before_a_later_write_of_one_part() {
 fn a_decided_step_already_makes_a_session() {
   let (_root, backend) = backend();
   let s = session("s");
-  backend.create_session(&s).unwrap();
+  backend.create_empty(&s).unwrap();
   died_after_deciding(&backend, &s, &[]);
-  assert_eq!(backend.sessions().unwrap(), [s]);
+  assert_eq!(backend.saved_sessions().unwrap(), [s]);
 }
 
 #[test]
 fn a_step_that_was_not_decided_never_happened() {
   let (_root, backend) = backend();
   let s = session("s");
-  backend.write_state(&s, b"old", b"old").unwrap();
+  backend.put_state(&s, b"old", b"old").unwrap();
   let staged = backend.session_dir(&s).join(temporary_name("pending"));
   fs::create_dir(&staged).unwrap();
   fs::write(staged.join("session.json"), b"new").unwrap();
   assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap().unwrap(), b"old");
-  backend.write_state(&s, b"next", b"next").unwrap();
+  backend.put_state(&s, b"next", b"next").unwrap();
   assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap().unwrap(), b"next");
 }

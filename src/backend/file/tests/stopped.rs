@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::backend::{CheckpointWrite, Claim, Document, Newest, Precondition, PutOutcome};
+use crate::backend::{BackendExt, Claim, Document, Newest, Precondition, PutOptions, PutOutcome};
 use crate::types::error::Code;
 
 const TIMEOUT: Duration = Duration::from_millis(50);
@@ -21,7 +21,7 @@ fn impatient() -> (TempDir, FileBackend, SessionId) {
   let backend = FileBackend::new(root.path().join("base"), settings);
   let s = session("s");
   for version in [b"1", b"2"] {
-    backend.write_state(&s, version, version).unwrap();
+    backend.put_state(&s, version, version).unwrap();
   }
   (root, backend, s)
 }
@@ -49,8 +49,8 @@ fn every_write_under_the_session_lock_ends_with_the_name_of_the_holder() {
   fs::write(&lock_file, r#"{"pid":4711,"host":"build-7.example"}"#).unwrap();
   let began = Instant::now();
   let holder = "process 4711 on build-7.example";
-  assert_busy(backend.write(&s, Item::SESSION, b"3"), holder);
-  assert_busy(backend.write_state(&s, b"3", b"3"), holder);
+  assert_busy(backend.put(&s, Item::SESSION, b"3"), holder);
+  assert_busy(backend.put_state(&s, b"3", b"3"), holder);
   let change = |old: Option<Vec<u8>>| Ok(old.map(|_| b"3".to_vec()));
   assert_busy(backend.update(&s, Document::Session, 9, &mut change.clone()), holder);
   assert!(began.elapsed() >= 3 * TIMEOUT, "each has waited");
@@ -78,10 +78,10 @@ fn a_holder_that_cannot_be_read_has_no_name() {
     &too_long,
   ] {
     fs::write(&lock_file, content).unwrap();
-    assert_busy(backend.write(&s, Item::SESSION, b"3"), "an unknown process");
+    assert_busy(backend.put(&s, Item::SESSION, b"3"), "an unknown process");
   }
   fs::write(&lock_file, b"\xff\xfe").unwrap();
-  assert_busy(backend.write(&s, Item::SESSION, b"3"), "an unknown process");
+  assert_busy(backend.put(&s, Item::SESSION, b"3"), "an unknown process");
 }
 
 #[test]
@@ -92,11 +92,11 @@ fn a_holder_writes_its_name_over_whatever_is_in_the_lock_file() {
   assert!(own.starts_with(&format!("{{\"pid\":{},", std::process::id())), "{own}");
   for content in ["", "x", &"foreign".repeat(100)] {
     fs::write(&lock_file, content).unwrap();
-    backend.write(&s, Item::SESSION, b"3").unwrap();
+    backend.put(&s, Item::SESSION, b"3").unwrap();
     assert_eq!(fs::read_to_string(&lock_file).unwrap(), own);
   }
   let _lock = held(&lock_file);
-  assert_busy(backend.write(&s, Item::SESSION, b"3"), "another call of this process");
+  assert_busy(backend.put(&s, Item::SESSION, b"3"), "another call of this process");
 }
 
 #[test]
@@ -109,9 +109,9 @@ fn the_disk_for_other_systems_names_its_holder_too() {
   let disk = portable::SystemDisk::new(root.path().to_owned());
   let backend = FileBackend::on(disk, root.path().to_owned(), settings);
   let s = session("s");
-  backend.write(&s, Item::SESSION, b"1").unwrap();
+  backend.put(&s, Item::SESSION, b"1").unwrap();
   let _lock = held(&root.path().join("s/.lock"));
-  assert_busy(backend.write(&s, Item::SESSION, b"2"), "another call of this process");
+  assert_busy(backend.put(&s, Item::SESSION, b"2"), "another call of this process");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn documents_of_a_writer_that_was_stopped_after_its_decision_are_read_without_it
   let read = |item| backend.read(&s, item, 9);
   assert_eq!(read(Item::SESSION).unwrap().unwrap(), b"3");
   assert_eq!(read(Item::TASK_TREE).unwrap().unwrap(), b"3");
-  assert_eq!(backend.sessions().unwrap(), std::slice::from_ref(&s));
+  assert_eq!(backend.saved_sessions().unwrap(), std::slice::from_ref(&s));
   // Earlier versions are moved under the lock: which is which is not known now.
   assert_busy(
     read(Item::Previous(Document::TaskTree, 1)),
@@ -156,7 +156,7 @@ fn the_lock_of_a_lease_has_a_deadline_and_a_holder_too() {
   assert_busy(backend.acquire(&s, claim), holder);
   assert_busy(
     backend
-      .delete_session(&session("s"))
+      .delete_any(&session("s"))
       .and_then(|left| left.map_or(Ok(()), Err)),
     holder,
   );
@@ -179,20 +179,23 @@ fn a_checkpoint_is_neither_pinned_nor_removed_while_another_process_keeps_the_na
   let ids = ["cp-1-000001", "cp-1-000002", "cp-1-000003"].map(|id| CheckpointId::parse(id).unwrap());
   for id in &ids {
     let item = Item::Checkpoint(None, id, Encoding::Json);
-    backend.write(&s, item, b"{}").unwrap();
+    backend.put(&s, item, b"{}").unwrap();
   }
   let entries = &backend.checkpoints(&series).unwrap()[1..];
   let lock = held(&backend.session_dir(&s).join(CHECKPOINTS).join(".names"));
   assert_busy(backend.set_pinned(&series, &ids[0], true), "pin");
-  assert_busy(backend.retire(&series, &entries[1], None), "delete");
+  assert_busy(backend.delete_surplus(&series, &entries[1], None), "delete");
   // The holder may be about to give it another name, which would bring it back.
   assert_busy(backend.remove(&s, series.item_of(&entries[0])), "delete");
   drop(lock);
   assert!(backend.remove(&s, series.item_of(&entries[0])).unwrap());
   assert!(backend.set_pinned(&series, &ids[0], true).unwrap());
-  assert!(!backend.retire(&series, &entries[1], None).unwrap(), "it is pinned");
+  assert!(
+    !backend.delete_surplus(&series, &entries[1], None).unwrap(),
+    "it is pinned"
+  );
   assert!(backend.set_pinned(&series, &ids[0], false).unwrap());
-  assert!(backend.retire(&series, &entries[1], None).unwrap());
+  assert!(backend.delete_surplus(&series, &entries[1], None).unwrap());
 }
 
 #[test]
@@ -200,18 +203,14 @@ fn a_checkpoint_is_not_replaced_while_another_process_keeps_the_names_locked() {
   let (_root, backend, s) = impatient();
   let series = Series::from(&s);
   let id = CheckpointId::parse("cp-1-000001").unwrap();
-  backend.write(&s, series.item(&id, Encoding::Json), b"{}").unwrap();
+  backend.put(&s, series.item(&id, Encoding::Json), b"{}").unwrap();
   let directory = backend.session_dir(&s).join(CHECKPOINTS);
   let replace = |precondition: &Precondition| {
-    let new = CheckpointWrite {
-      encoding: Encoding::Gzip,
-      footing: None,
-      precondition,
-      content: b"packed",
-      question: None,
-      labels: None,
+    let new = PutOptions {
+      precondition: precondition.clone(),
+      ..PutOptions::new(Encoding::Gzip)
     };
-    backend.write_checkpoint(&series, &id, new)
+    backend.put_checkpoint(&series, &id, b"packed", &new)
   };
   let lock = held(&directory.join(".names"));
   for precondition in [Precondition::Exists, Precondition::None] {
@@ -227,16 +226,12 @@ fn a_checkpoint_is_not_replaced_while_another_process_keeps_the_names_locked() {
   assert_eq!(backend.checkpoints(&series).unwrap()[0].encoding, Encoding::Json);
   // A new checkpoint replaces nothing.
   let newer = CheckpointId::parse("cp-1-000002").unwrap();
-  let new = CheckpointWrite {
-    encoding: Encoding::Json,
-    footing: None,
-    precondition: &Precondition::Newest(Newest::default()),
-    content: b"{}",
-    question: None,
-    labels: None,
+  let new = PutOptions {
+    precondition: Precondition::Newest(Newest::default()),
+    ..PutOptions::new(Encoding::Json)
   };
   assert!(matches!(
-    backend.write_checkpoint(&series, &newer, new).unwrap(),
+    backend.put_checkpoint(&series, &newer, b"{}", &new).unwrap(),
     PutOutcome::Stored { .. }
   ));
   drop(lock);
@@ -266,7 +261,7 @@ fn an_import_sets_times_without_waiting_for_a_lock() {
       made_at: Some(1234),
     })
   };
-  assert!(backend.found(&s, &mut supply).unwrap());
+  assert!(backend.create_session_with(&s, &mut supply).unwrap());
   let entries = backend.checkpoints(&(&s).into()).unwrap();
   assert_eq!(entries[0].made_at, 1234);
 }
@@ -276,30 +271,28 @@ fn a_lock_file_that_cannot_be_opened_does_not_mean_that_there_are_no_locks() {
   let (_root, backend, s) = impatient();
   let series = Series::from(&s);
   let id = CheckpointId::parse("cp-1-000001").unwrap();
-  backend.write(&s, series.item(&id, Encoding::Json), b"{}").unwrap();
+  backend.put(&s, series.item(&id, Encoding::Json), b"{}").unwrap();
   let directory = backend.session_dir(&s).join(CHECKPOINTS);
   fs::remove_file(directory.join(".names")).unwrap();
   fs::create_dir(directory.join(".names")).unwrap();
   assert_busy(backend.set_pinned(&series, &id, true), "pin");
   assert_busy(backend.remove(&s, series.item(&id, Encoding::Json)), "delete");
   let entries = backend.checkpoints(&series).unwrap();
-  assert_busy(backend.retire(&series, &entries[0], None), "delete");
-  let new = |precondition| CheckpointWrite {
-    encoding: Encoding::Gzip,
-    footing: None,
+  assert_busy(backend.delete_surplus(&series, &entries[0], None), "delete");
+  let new = |precondition| PutOptions {
     precondition,
-    content: b"packed",
-    question: None,
-    labels: None,
+    ..PutOptions::new(Encoding::Gzip)
   };
   assert_busy(
-    backend.write_checkpoint(&series, &id, new(&Precondition::Exists)),
+    backend.put_checkpoint(&series, &id, b"packed", &new(Precondition::Exists)),
     "replace",
   );
   // A new checkpoint replaces nothing.
   let newer = CheckpointId::parse("cp-1-000002").unwrap();
   let newest = Precondition::Newest(Newest::default());
-  let put = backend.write_checkpoint(&series, &newer, new(&newest)).unwrap();
+  let put = backend
+    .put_checkpoint(&series, &newer, b"packed", &new(newest))
+    .unwrap();
   assert!(matches!(put, PutOutcome::Stored { .. }));
 }
 
@@ -309,7 +302,7 @@ fn a_lock_file_that_is_removed_meanwhile_lets_no_two_in() {
   let backend = FileBackend::new(root.path().to_owned(), Durability::Relaxed);
   let inside = AtomicBool::new(false);
   let work = |removes: bool| {
-    let directory = backend.open(&[]).unwrap().unwrap();
+    let directory = backend.open_directory(&[]).unwrap().unwrap();
     for _ in 0..500 {
       let lock = locks::wait(&directory, ".lock", Duration::from_secs(60))
         .unwrap()
@@ -335,13 +328,13 @@ fn the_lock_files_of_a_session_in_use_stay_when_another_is_to_have_its_name() {
   let (_root, backend, s) = impatient();
   let series = Series::from(&s);
   let id = CheckpointId::parse("cp-1-000001").unwrap();
-  backend.write(&s, series.item(&id, Encoding::Json), b"{}").unwrap();
+  backend.put(&s, series.item(&id, Encoding::Json), b"{}").unwrap();
   let directory = backend.session_dir(&s);
   let locks = [directory.join(".lock"), directory.join(CHECKPOINTS).join(".names")].map(|path| held(&path));
   drop(locks);
   assert!(
     !backend
-      .found(&s, &mut |_: &mut crate::backend::ItemSink<'_>| Ok(()))
+      .create_session_with(&s, &mut |_: &mut crate::backend::ItemSink<'_>| Ok(()))
       .unwrap()
   );
   assert!(directory.join(".lock").exists());

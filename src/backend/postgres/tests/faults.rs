@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::proxy::{Fault, Proxy};
 use super::*;
-use crate::backend::supply_of;
+use crate::backend::{BackendExt, source_of};
 
 /// A backend behind something that fails when it is told to.
 fn behind_proxy(settings: Settings) -> Option<(Schema, Proxy, PostgresBackend)> {
@@ -14,7 +14,7 @@ fn behind_proxy(settings: Settings) -> Option<(Schema, Proxy, PostgresBackend)> 
   schema.open(Settings::default());
   let proxy = Proxy::start();
   let backend = PostgresBackend::new(&proxy.url(&schema), settings).unwrap();
-  backend.initialize().unwrap();
+  backend.open().unwrap();
   Some((schema, proxy, backend))
 }
 
@@ -36,11 +36,11 @@ fn a_document_whose_connection_breaks_is_stored_once() {
     return;
   };
   let s = session("victim");
-  backend.write_state(&s, b"0", b"0").unwrap();
+  backend.put_state(&s, b"0", b"0").unwrap();
   for (number, fault) in breaks(b"victim").into_iter().enumerate() {
     let before = u32::try_from(number).unwrap() * 3;
     proxy.set(fault.clone());
-    backend.write(&s, Item::SESSION, b"1").unwrap();
+    backend.put(&s, Item::SESSION, b"1").unwrap();
     assert!(proxy.is_over());
     assert_eq!(
       backend.versions(&s, Document::Session).unwrap(),
@@ -48,7 +48,7 @@ fn a_document_whose_connection_breaks_is_stored_once() {
       "{fault:?}"
     );
     proxy.set(fault.clone());
-    backend.write_state(&s, b"2", b"2").unwrap();
+    backend.put_state(&s, b"2", b"2").unwrap();
     assert!(proxy.is_over());
     assert_eq!(
       backend.versions(&s, Document::Session).unwrap(),
@@ -99,12 +99,12 @@ fn a_document_is_stored_once_even_if_many_others_come_before_it_is_tried_again()
   let other = schema.open(kept(99));
   let s = session("victim");
   for way in 0..2 {
-    backend.write(&s, Item::SESSION, b"before").unwrap();
+    backend.put(&s, Item::SESSION, b"before").unwrap();
     thread::scope(|scope| {
       proxy.set(Fault::Last(b"mine"));
       let written = scope.spawn(|| {
         if way == 0 {
-          return backend.write(&s, Item::SESSION, b"mine").map(drop);
+          return backend.put(&s, Item::SESSION, b"mine").map(drop);
         }
         backend.update(&s, Document::Session, 9, &mut |_| Ok(Some(b"mine".to_vec())))
       });
@@ -112,7 +112,7 @@ fn a_document_is_stored_once_even_if_many_others_come_before_it_is_tried_again()
         thread::sleep(Duration::from_millis(1));
       }
       for number in 0..30 {
-        other.write(&s, Item::SESSION, &number.to_string()).unwrap();
+        other.put(&s, Item::SESSION, &number.to_string()).unwrap();
       }
       proxy.set(Fault::None);
       written.join().unwrap().unwrap();
@@ -121,7 +121,7 @@ fn a_document_is_stored_once_even_if_many_others_come_before_it_is_tried_again()
       .filter_map(|back| other.read(&s, Item::version(Document::Session, back), 9).unwrap())
       .filter(|bytes| bytes == b"mine");
     assert_eq!(versions.count(), 1, "{way}");
-    other.delete_session(&s).unwrap();
+    other.delete_any(&s).unwrap();
   }
 }
 
@@ -129,9 +129,9 @@ fn a_document_is_stored_once_even_if_many_others_come_before_it_is_tried_again()
 fn a_store_that_is_closed_keeps_no_connections() {
   let Some((_schema, backend)) = backend() else { return };
   assert!(backend.pool.status().size > 0);
-  backend.rest().unwrap();
+  backend.close().unwrap();
   assert_eq!(backend.pool.status().size, 0);
-  assert!(backend.places().unwrap().is_empty());
+  assert!(backend.all_sessions().unwrap().is_empty());
 }
 
 #[test]
@@ -146,9 +146,9 @@ fn what_is_removed_while_the_connection_breaks_was_there() {
       series.item(&id, Encoding::Json),
       Item::TaskResult(&task),
       Item::LABELS,
-      series.key(&id),
+      series.base(&id),
     ] {
-      backend.write(&s, item, b"{}").unwrap();
+      backend.put(&s, item, b"{}").unwrap();
       proxy.set(fault.clone());
       assert!(backend.remove(&s, item).unwrap(), "{fault:?} {item}");
       assert!(proxy.is_over());
@@ -166,13 +166,16 @@ fn what_is_removed_while_the_connection_breaks_was_there() {
     write_checkpoint(&backend, &series, 2, b"{}");
     backend.set_pinned(&series, &id, true).unwrap();
     proxy.set(fault.clone());
-    assert!(!backend.retire(&series, &entry(1), None).unwrap(), "it is pinned");
+    assert!(
+      !backend.delete_surplus(&series, &entry(1), None).unwrap(),
+      "it is pinned"
+    );
     backend.set_pinned(&series, &id, false).unwrap();
     proxy.set(fault.clone());
-    assert!(backend.retire(&series, &entry(1), None).unwrap());
+    assert!(backend.delete_surplus(&series, &entry(1), None).unwrap());
     proxy.set(fault.clone());
-    assert_eq!(backend.delete_session(&s).unwrap().map(|error| error.message), None);
-    assert!(backend.places().unwrap().is_empty());
+    assert_eq!(backend.delete_any(&s).unwrap().map(|error| error.message), None);
+    assert!(backend.all_sessions().unwrap().is_empty());
   }
 }
 
@@ -193,14 +196,14 @@ fn a_delta_whose_connection_breaks_is_stored_on_a_whole_key() {
       assert!(matches!(put, PutOutcome::Stored { .. }));
       assert!(proxy.is_over());
     }
-    let read = backend.read(&series.session, series.key(&key), 99).unwrap();
+    let read = backend.read(&series.session, series.base(&key), 99).unwrap();
     assert_eq!(read.unwrap(), b"key! and more");
     for number in 0..3 {
       let entry = CheckpointEntry::new(checkpoint(first + number), Encoding::Delta, || 0);
       proxy.set(fault.clone());
-      assert!(backend.retire(&series, &entry, None).unwrap());
+      assert!(backend.delete_surplus(&series, &entry, None).unwrap());
     }
-    assert!(backend.keys(&series).unwrap().is_empty());
+    assert!(backend.sized_bases(&series).unwrap().is_empty());
   }
 }
 
@@ -223,10 +226,16 @@ fn a_session_whose_founding_is_answered_by_nobody_is_founded_once() {
       (Item::SESSION, &b"document"),
       (Item::Checkpoint(None, &id, Encoding::Json), &b"{}"),
     ];
-    assert!(backend.found(&s, &mut supply_of(&items)).unwrap(), "{fault:?}");
+    assert!(
+      backend.create_session_with(&s, &mut source_of(&items)).unwrap(),
+      "{fault:?}"
+    );
     assert!(proxy.is_over());
     assert_eq!(backend.checkpoints(&(&s).into()).unwrap().len(), 1);
-    assert!(!backend.found(&s, &mut supply_of(&items)).unwrap(), "{fault:?}");
+    assert!(
+      !backend.create_session_with(&s, &mut source_of(&items)).unwrap(),
+      "{fault:?}"
+    );
   }
 }
 
@@ -237,11 +246,11 @@ fn when_the_time_is_up_the_outcome_is_unknown_only_if_it_is() {
   };
   let s = session("victim");
   proxy.set(Fault::Last(b"victim"));
-  let error = backend.write(&s, Item::SESSION, b"{}").unwrap_err();
+  let error = backend.put(&s, Item::SESSION, b"{}").unwrap_err();
   assert_eq!(error.code, Code::OutcomeUnknown, "{error}");
   assert!(error.message.starts_with("Could not write postgres://"), "{error}");
   assert!(error.message.contains("may or may not have been done"), "{error}");
-  let error = backend.write(&s, Item::SESSION, b"{}").unwrap_err();
+  let error = backend.put(&s, Item::SESSION, b"{}").unwrap_err();
   assert_eq!(error.code, Code::Io, "nothing was sent: {error}");
   assert!(error.message.starts_with("Could not connect to postgres://"), "{error}");
   assert_eq!(backend.read(&s, Item::SESSION, 9).unwrap_err().code, Code::Io);
@@ -256,7 +265,7 @@ fn a_server_that_falls_silent_is_waited_for_as_long_as_was_asked_and_no_longer()
     return;
   };
   let s = session("s");
-  backend.write(&s, Item::SESSION, b"old").unwrap();
+  backend.put(&s, Item::SESSION, b"old").unwrap();
   proxy.set(Fault::Silent);
   let begun = Instant::now();
   let error = backend.read(&s, Item::SESSION, 9).unwrap_err();
@@ -271,13 +280,13 @@ fn a_server_that_falls_silent_is_waited_for_as_long_as_was_asked_and_no_longer()
     waited > Duration::from_millis(990) && waited < Duration::from_secs(4),
     "{waited:?}"
   );
-  let error = backend.write(&s, Item::SESSION, b"new").unwrap_err();
+  let error = backend.put(&s, Item::SESSION, b"new").unwrap_err();
   assert_eq!(error.code, Code::Io, "there is no connection to send it on: {error}");
   proxy.set(Fault::None);
   // What is sent, is sent on a connection that knows the statement.
-  backend.write(&s, Item::SESSION, b"old").unwrap();
+  backend.put(&s, Item::SESSION, b"old").unwrap();
   proxy.set(Fault::Silent);
-  let error = backend.write(&s, Item::SESSION, b"new").unwrap_err();
+  let error = backend.put(&s, Item::SESSION, b"new").unwrap_err();
   assert_eq!(
     (error.code, name_of_cause(&error)),
     (Code::OutcomeUnknown, Some("ETIMEDOUT")),
@@ -293,7 +302,7 @@ fn a_lock_that_somebody_keeps_is_waited_for_and_the_statement_is_stopped() {
   let backend = schema.open(hurried(1000));
   let other = schema.open(Settings::default());
   let s = session("s");
-  backend.write(&s, Item::SESSION, b"old").unwrap();
+  backend.put(&s, Item::SESSION, b"old").unwrap();
   let lock = format!("SELECT 1 FROM \"{}\".sessions FOR UPDATE", schema.name);
   let held = other.ask("lock", &|| lock.clone(), async |connection| {
     connection.begin().await?;
@@ -301,7 +310,7 @@ fn a_lock_that_somebody_keeps_is_waited_for_and_the_statement_is_stopped() {
     let error = tokio::task::block_in_place(|| {
       thread::scope(|scope| {
         scope
-          .spawn(|| backend.write(&s, Item::SESSION, b"new").unwrap_err())
+          .spawn(|| backend.put(&s, Item::SESSION, b"new").unwrap_err())
           .join()
           .unwrap()
       })
@@ -325,7 +334,7 @@ fn a_server_that_comes_back_in_time_is_found_again() {
   let s = session("s");
   proxy.set(Fault::Closed);
   thread::scope(|scope| {
-    let written = scope.spawn(|| backend.write(&s, Item::SESSION, b"{}"));
+    let written = scope.spawn(|| backend.put(&s, Item::SESSION, b"{}"));
     thread::sleep(Duration::from_millis(300));
     proxy.set(Fault::None);
     written.join().unwrap().unwrap();
@@ -338,7 +347,7 @@ fn whoever_writes_while_the_server_ends_all_connections_does_not_notice() {
   let Some(schema) = Schema::new() else { return };
   let name = format!("application_name={}", &schema.name);
   let backend = PostgresBackend::new(&with_parameter(&schema.url(), &name), kept(0)).unwrap();
-  backend.initialize().unwrap();
+  backend.open().unwrap();
   let is_done = AtomicBool::new(false);
   thread::scope(|scope| {
     scope.spawn(|| {
@@ -379,11 +388,11 @@ fn when_all_connections_are_in_use_the_error_says_what_to_raise() {
   });
   let error = backend.call("hold", &String::new, |_attempt| {
     Ok(thread::scope(|scope| {
-      scope.spawn(|| backend.places().unwrap_err()).join().unwrap()
+      scope.spawn(|| backend.all_sessions().unwrap_err()).join().unwrap()
     }))
   });
   let error = error.unwrap();
   assert_eq!((error.code, name_of_cause(&error)), (Code::Io, Some("POOL_TIMEOUT")));
   assert!(error.message.contains("maxConnections"), "{error}");
-  assert!(backend.places().unwrap().is_empty());
+  assert!(backend.all_sessions().unwrap().is_empty());
 }

@@ -5,7 +5,7 @@ use std::thread;
 
 use super::proxy::{Fault, Proxy};
 use super::*;
-use crate::backend::{Acquired, Claim, Lease};
+use crate::backend::{Acquired, BackendExt, Claim, Lease};
 
 const LONG: u64 = 60_000;
 
@@ -32,15 +32,11 @@ fn after(parent: Parent) -> Precondition {
 }
 
 fn put(backend: &PostgresBackend, series: &Series, number: u64, precondition: &Precondition) -> Result<PutOutcome> {
-  let write = CheckpointWrite {
-    encoding: Encoding::Json,
-    footing: None,
-    precondition,
-    content: &b"{}",
-    question: None,
-    labels: None,
+  let write = PutOptions {
+    precondition: precondition.clone(),
+    ..PutOptions::new(Encoding::Json)
   };
-  backend.write_checkpoint(series, &checkpoint(number), write)
+  backend.put_checkpoint(series, &checkpoint(number), b"{}", &write)
 }
 
 #[test]
@@ -51,7 +47,7 @@ fn nothing_of_others_comes_after_a_session_is_taken_over() {
     // A session that is there, and one that is not there yet.
     let series = Series::from(session(&format!("s{round}")));
     if round % 2 == 0 {
-      owner.create_session(&series.session).unwrap();
+      owner.create_empty(&series.session).unwrap();
     }
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -85,12 +81,12 @@ fn a_lease_whose_connection_breaks_is_taken_and_given_back_once() {
   let Some(schema) = Schema::new() else { return };
   let proxy = Proxy::start();
   let backend = PostgresBackend::new(&proxy.url(&schema), Settings::default()).unwrap();
-  backend.initialize().unwrap();
+  backend.open().unwrap();
   let s = session("victim");
   for fault in [Fault::Before(b"me"), Fault::After(b"me")] {
     for is_present in [false, true] {
       if is_present {
-        backend.create_session(&s).unwrap();
+        backend.create_empty(&s).unwrap();
       }
       // So that the statement is known where it is sent.
       let lease = taken(&backend, &s, false);
@@ -116,7 +112,7 @@ fn a_checkpoint_whose_connection_breaks_comes_after_the_one_that_was_expected() 
   let Some(schema) = Schema::new() else { return };
   let proxy = Proxy::start();
   let backend = PostgresBackend::new(&proxy.url(&schema), Settings::default()).unwrap();
-  backend.initialize().unwrap();
+  backend.open().unwrap();
   let series = Series::from(session("victim"));
   let mut newest = after(Parent::Missing);
   for (number, fault) in (1..).zip([
@@ -143,7 +139,7 @@ fn a_lease_that_is_lost_while_nobody_answers_leaves_the_outcome_unknown() {
   let Some(schema) = Schema::new() else { return };
   let proxy = Proxy::start();
   let backend = PostgresBackend::new(&proxy.url(&schema), Settings::default()).unwrap();
-  backend.initialize().unwrap();
+  backend.open().unwrap();
   let other = schema.open(Settings::default());
   let series = Series::from(session("victim"));
   let lease = taken(&backend, &series.session, false);
@@ -171,15 +167,15 @@ fn a_row_that_is_there_for_its_lease_alone_is_no_session() {
   let Some((_schema, backend)) = backend() else { return };
   let s = session("s");
   let lease = taken(&backend, &s, false);
-  assert!(backend.places().unwrap().is_empty() && backend.sessions().unwrap().is_empty());
+  assert!(backend.all_sessions().unwrap().is_empty() && backend.saved_sessions().unwrap().is_empty());
   assert_eq!(backend.leases().unwrap().len(), 1);
   backend.fences().set(&s, lease.number);
   assert!(!backend.remove(&s, Item::SESSION).unwrap());
-  assert_eq!(backend.delete_session(&s).unwrap().map(|error| error.message), None);
-  backend.write(&s, Item::SESSION, b"{}").unwrap();
-  assert_eq!(backend.places().unwrap().len(), 1);
-  backend.delete_session(&s).unwrap();
-  assert!(backend.places().unwrap().is_empty());
+  assert_eq!(backend.delete_any(&s).unwrap().map(|error| error.message), None);
+  backend.put(&s, Item::SESSION, b"{}").unwrap();
+  assert_eq!(backend.all_sessions().unwrap().len(), 1);
+  backend.delete_any(&s).unwrap();
+  assert!(backend.all_sessions().unwrap().is_empty());
   assert_eq!(backend.leases().unwrap().len(), 1, "it is still its owner's");
 }
 

@@ -37,7 +37,7 @@ fn the_tables_are_made_once_by_many_who_open_them_at_once() {
     for _ in 0..24 {
       scope.spawn(|| {
         let backend = schema.open(Settings::default());
-        assert!(backend.places().unwrap().is_empty());
+        assert!(backend.all_sessions().unwrap().is_empty());
       });
     }
   });
@@ -51,7 +51,7 @@ fn without_the_lock_they_collide_and_try_again() {
       scope.spawn(|| {
         let backend = PostgresBackend::new(&schema.url(), Settings::default()).unwrap();
         schema::ensure_without_lock(&backend).unwrap();
-        assert!(backend.places().unwrap().is_empty());
+        assert!(backend.all_sessions().unwrap().is_empty());
       });
     }
   });
@@ -62,12 +62,12 @@ fn a_database_with_newer_tables_is_refused() {
   let Some((schema, backend)) = backend() else { return };
   let set_version = |version: i32| execute(&format!("UPDATE \"{}\".meta SET version = {version}", schema.name));
   set_version(schema::VERSION + 1);
-  let error = backend.initialize().unwrap_err();
+  let error = backend.open().unwrap_err();
   assert_eq!(error.code, Code::NewerVersion);
   assert!(error.message.contains("Update waymark to open it"), "{error}");
   assert!(error.message.contains(&backend.location()), "{error}");
   set_version(schema::VERSION);
-  backend.initialize().unwrap();
+  backend.open().unwrap();
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_schema_with_tables_of_somebody_else_is_refused_and_left_as_it_is() {
     schema.name
   ));
   let backend = PostgresBackend::new(&schema.url(), Settings::default()).unwrap();
-  let error = backend.initialize().unwrap_err();
+  let error = backend.open().unwrap_err();
   assert_eq!(error.code, Code::Corrupt, "{error}");
   assert!(error.message.contains("schema of its own"), "{error}");
   execute(&format!("SELECT mine FROM \"{}\".documents", schema.name));
@@ -104,7 +104,7 @@ fn a_table_meta_of_another_application_is_refused_and_left_as_it_is() {
       execute(&format!("INSERT INTO \"{name}\".meta VALUES (1, '1')"));
     }
     let backend = PostgresBackend::new(&schema.url(), Settings::default()).unwrap();
-    let error = backend.initialize().unwrap_err();
+    let error = backend.open().unwrap_err();
     assert_eq!(error.code, Code::Corrupt, "{columns}: {error}");
     assert!(error.message.contains("schema of its own"), "{columns}: {error}");
     execute(&format!(
@@ -119,7 +119,7 @@ fn who_may_only_use_the_tables_opens_them_and_who_may_not_is_told_what_to_grant(
   let name = &schema.name;
   let outsider = Role::new(|_| String::new());
   let backend = PostgresBackend::new(&outsider.url(&schema), Settings::default()).unwrap();
-  let error = backend.initialize().unwrap_err();
+  let error = backend.open().unwrap_err();
   assert_eq!(error.code, Code::Io);
   assert!(
     error.message.contains("42501") && error.message.contains("GRANT"),
@@ -133,28 +133,28 @@ fn who_may_only_use_the_tables_opens_them_and_who_may_not_is_told_what_to_grant(
     )
   });
   let backend = PostgresBackend::new(&user.url(&schema), Settings::default()).unwrap();
-  backend.initialize().unwrap();
-  backend.write(&session("s"), Item::SESSION, b"{}").unwrap();
-  assert_eq!(owner.sessions().unwrap(), [session("s")]);
-  backend.delete_session(&session("s")).unwrap();
+  backend.open().unwrap();
+  backend.put(&session("s"), Item::SESSION, b"{}").unwrap();
+  assert_eq!(owner.saved_sessions().unwrap(), [session("s")]);
+  backend.delete_any(&session("s")).unwrap();
 
   // A schema that somebody else made is enough, too.
   let theirs = Schema::new().unwrap();
   let maker = Role::new(|role| format!("CREATE SCHEMA \"{}\" AUTHORIZATION {role}", theirs.name));
   let backend = PostgresBackend::new(&maker.url(&theirs), Settings::default()).unwrap();
-  backend.initialize().unwrap();
-  backend.write(&session("s"), Item::SESSION, b"{}").unwrap();
+  backend.open().unwrap();
+  backend.put(&session("s"), Item::SESSION, b"{}").unwrap();
 }
 
 #[test]
 fn tables_that_were_dropped_under_an_open_store_are_reported_and_made_again() {
   let Some((schema, backend)) = backend() else { return };
-  backend.write(&session("s"), Item::SESSION, b"{}").unwrap();
+  backend.put(&session("s"), Item::SESSION, b"{}").unwrap();
   execute(&format!("DROP SCHEMA \"{}\" CASCADE", schema.name));
-  let error = backend.write(&session("s"), Item::SESSION, b"{}").unwrap_err();
+  let error = backend.put(&session("s"), Item::SESSION, b"{}").unwrap_err();
   assert!(error.message.contains("initialize()"), "{error}");
-  backend.initialize().unwrap();
-  backend.write(&session("s"), Item::SESSION, b"{}").unwrap();
+  backend.open().unwrap();
+  backend.put(&session("s"), Item::SESSION, b"{}").unwrap();
 }
 
 #[test]

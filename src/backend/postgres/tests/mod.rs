@@ -7,9 +7,10 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::*;
+use crate::backend::conformance::Shorthand as _;
 use crate::backend::{
-  Backend, BaseRef, CheckpointEntry, CheckpointWrite, Document, Durability, Encoding, Newest, Parent, Precondition,
-  PutOutcome, Series, conformance,
+  Backend, BackendExt, BaseRef, CheckpointEntry, Document, Durability, Encoding, Newest, Parent, Precondition,
+  PutOptions, PutOutcome, Series, conformance,
 };
 use crate::codec::delta::{Reference, compose};
 use crate::types::error::system_code;
@@ -65,9 +66,9 @@ impl Schema {
   /// A backend on it, as if it were another process. It is not hurried while the tables are made.
   fn open(&self, settings: impl Into<Settings>) -> PostgresBackend {
     let maker = PostgresBackend::new(&self.url(), Settings::default()).unwrap();
-    maker.initialize().unwrap();
+    maker.open().unwrap();
     let backend = PostgresBackend::new(&self.url(), settings).unwrap();
-    backend.initialize().unwrap();
+    backend.open().unwrap();
     backend
   }
 }
@@ -124,7 +125,7 @@ fn entry(number: u64) -> CheckpointEntry {
 
 fn write_checkpoint(backend: &PostgresBackend, series: &Series, number: u64, bytes: &[u8]) {
   let id = checkpoint(number);
-  let written = backend.write(&series.session, series.item(&id, Encoding::Json), &bytes);
+  let written = backend.put(&series.session, series.item(&id, Encoding::Json), &bytes);
   assert_eq!(written.unwrap(), bytes.len() as u64);
 }
 
@@ -137,21 +138,19 @@ fn delta(backend: &PostgresBackend, series: &Series, id: u64, key: u64, known: u
     bytes: 4,
     checksum: 0,
   };
-  let footing = BaseRef {
-    key: &key,
+  let base = BaseRef {
+    id: &key,
     known,
     added,
-    seen: None,
+    fingerprint: None,
   };
-  let write = CheckpointWrite {
-    encoding: Encoding::Delta,
-    footing: Some(footing),
-    precondition: &Precondition::None,
-    content: &compose(&reference, "{}", b""),
-    question: None,
-    labels: None,
+  let write = PutOptions {
+    base: Some(base),
+    ..PutOptions::new(Encoding::Delta)
   };
-  backend.write_checkpoint(series, &id, write).unwrap()
+  backend
+    .put_checkpoint(series, &id, &compose(&reference, "{}", b""), &write)
+    .unwrap()
 }
 
 #[test]
@@ -200,7 +199,7 @@ fn what_is_moved_aside_is_read_by_nobody_and_still_counts() {
   let bytes = [b'x'; 9000];
   assert_eq!(backend.quarantine(&series, &entry, Some(&bytes)).unwrap(), None);
   for round in 1..=2 {
-    backend.write(&s, item, &bytes).unwrap();
+    backend.put(&s, item, &bytes).unwrap();
     let mut other = bytes;
     other[5000] = b'y';
     assert_eq!(
@@ -212,11 +211,11 @@ fn what_is_moved_aside_is_read_by_nobody_and_still_counts() {
     let prefix = backend.name(&s, &format!("damaged/{}.", item.file_name()));
     assert!(moved.starts_with(&prefix), "{moved}");
     assert_eq!(backend.read(&s, item, u64::MAX).unwrap(), None);
-    assert_eq!(backend.usage(&s).unwrap().total_bytes % 18_000, 9000 * (round % 2));
+    assert_eq!(backend.usage_of(&s).unwrap().total_bytes % 18_000, 9000 * (round % 2));
   }
-  assert_eq!(backend.usage(&s).unwrap().checkpoints, 0);
-  backend.delete_session(&s).unwrap();
-  assert_eq!(backend.usage(&s).unwrap().total_bytes, 0);
+  assert_eq!(backend.usage_of(&s).unwrap().checkpoints, 0);
+  backend.delete_any(&s).unwrap();
+  assert_eq!(backend.usage_of(&s).unwrap().total_bytes, 0);
 }
 
 #[test]
@@ -234,12 +233,12 @@ fn an_earlier_version_can_be_replaced_and_removed() {
       .collect::<String>()
   };
   for text in ["1", "2", "3", "4", "5"] {
-    backend.write(&s, Item::SESSION, &text).unwrap();
+    backend.put(&s, Item::SESSION, &text).unwrap();
   }
   assert_eq!(versions(), "5432");
   let previous = |back| Item::Previous(Document::Session, back);
-  backend.write(&s, previous(2), b"x").unwrap();
-  let missing = backend.write(&s, previous(4), b"x").unwrap_err();
+  backend.put(&s, previous(2), b"x").unwrap();
+  let missing = backend.put(&s, previous(4), b"x").unwrap_err();
   assert_eq!(missing.code, Code::InvalidArgument);
   assert_eq!(versions(), "54x2");
   assert!(backend.remove(&s, previous(2)).unwrap());
@@ -252,7 +251,7 @@ fn an_earlier_version_can_be_replaced_and_removed() {
   // Those before it outlive a document.
   assert!(backend.remove(&s, Item::SESSION).unwrap());
   assert!(!backend.remove(&s, Item::SESSION).unwrap());
-  assert_eq!((versions(), backend.sessions().unwrap().len()), ("4".into(), 0));
-  backend.write(&s, Item::SESSION, b"6").unwrap();
+  assert_eq!((versions(), backend.saved_sessions().unwrap().len()), ("4".into(), 0));
+  backend.put(&s, Item::SESSION, b"6").unwrap();
   assert_eq!(versions(), "64");
 }

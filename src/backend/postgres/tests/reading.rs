@@ -3,7 +3,7 @@
 use std::slice;
 
 use super::*;
-use crate::backend::{Peek, RetentionQuery, RetentionScope};
+use crate::backend::{BackendExt, Peek, RetentionAnswer, RetentionQuery, RetentionScope};
 use crate::types::id::AgentId;
 
 #[test]
@@ -25,7 +25,10 @@ fn a_peek_gives_both_ends_however_long_it_is_and_however_much_is_asked_for() {
     let read = backend.read(&series.session, series.item(&id, Encoding::Json), u64::MAX);
     assert_eq!(read.unwrap().unwrap(), bytes, "{size}");
     for (head, tail) in [(0, 0), (2048, 1024), (2049, 1), (1, 1025), (200_000, 200_000)] {
-      let peeked = backend.peek(&series, &[entry(number)], head, tail).unwrap().remove(0);
+      let peeked = backend
+        .peek_in(&series, &[entry(number)], head, tail)
+        .unwrap()
+        .remove(0);
       let expected = Peek::of(&bytes, head, tail);
       assert_eq!(peeked.unwrap().unwrap(), expected, "{size}: {head}, {tail}");
     }
@@ -38,7 +41,7 @@ fn more_than_the_limit_is_not_read_and_what_lies_about_its_size_is_damaged() {
   let (s, series) = (session("s"), Series::from(session("s")));
   let text = vec![b'x'; 50_000];
   write_checkpoint(&backend, &series, 1, &text);
-  backend.write(&s, Item::SESSION, &text).unwrap();
+  backend.put(&s, Item::SESSION, &text).unwrap();
   let id = checkpoint(1);
   let items = [Item::SESSION, series.item(&id, Encoding::Json)];
   for item in items {
@@ -80,11 +83,11 @@ fn what_is_long_is_packed_once_and_counts_as_what_it_is() {
   let text = b"{ \"a\": \"some text\" }\n".repeat(5000);
   for (number, encoding) in [(1, Encoding::Json), (2, Encoding::Gzip)] {
     backend
-      .write(&s, series.item(&checkpoint(number), encoding), &text)
+      .put(&s, series.item(&checkpoint(number), encoding), &text)
       .unwrap();
   }
-  backend.write(&s, Item::SESSION, &text).unwrap();
-  assert_eq!(backend.usage(&s).unwrap().total_bytes, 3 * text.len() as u64);
+  backend.put(&s, Item::SESSION, &text).unwrap();
+  assert_eq!(backend.usage_of(&s).unwrap().total_bytes, 3 * text.len() as u64);
   let sizes = |sql: &str| {
     let sql = sql.replace("waymark.", &format!("\"{}\".", schema.name));
     let rows = backend.ask("look", &|| sql.clone(), async |connection| {
@@ -107,9 +110,9 @@ fn pages_and_answers_for_many_are_those_for_each() {
       write_checkpoint(&backend, &series, id * number, &b"x".repeat(4000));
     }
     let (foreign, again) = (CheckpointId::parse("foreign").unwrap(), checkpoint(0));
-    backend.write(s, series.item(&foreign, Encoding::Gzip), b"{}").unwrap();
-    backend.write(s, series.item(&again, Encoding::Gzip), b"{}").unwrap();
-    backend.write(s, Item::SESSION, &s.as_str()).unwrap();
+    backend.put(s, series.item(&foreign, Encoding::Gzip), b"{}").unwrap();
+    backend.put(s, series.item(&again, Encoding::Gzip), b"{}").unwrap();
+    backend.put(s, Item::SESSION, &s.as_str()).unwrap();
   }
   let series = Series::from(&sessions[0]);
   let all = backend.checkpoints(&series).unwrap();
@@ -125,10 +128,10 @@ fn pages_and_answers_for_many_are_those_for_each() {
     assert_eq!(paged, all, "{limit}");
   }
   assert_eq!(backend.page(&(&sessions[2]).into(), None, 5).unwrap().total, 0);
-  let usages = backend.usage_each(&sessions).unwrap();
-  let documents = backend.read_each(&sessions, Document::Session, 9).unwrap();
+  let usages = backend.usage(&sessions).unwrap();
+  let documents = backend.read_documents(&sessions, Document::Session, 9).unwrap();
   for ((s, usage), document) in sessions.iter().zip(usages).zip(documents) {
-    assert_eq!(usage.unwrap(), backend.usage(s).unwrap());
+    assert_eq!(usage.unwrap(), backend.usage_of(s).unwrap());
     assert_eq!(document.unwrap(), backend.read(s, Item::SESSION, 9).unwrap());
   }
   let of = [
@@ -136,11 +139,12 @@ fn pages_and_answers_for_many_are_those_for_each() {
     ((&sessions[2]).into(), all[0].clone()),
     ((&sessions[1]).into(), entry(12)),
   ];
+  let checkpoints = of.each_ref().map(|(series, entry)| (series, entry));
   for (head, tail) in [(10, 10), (3000, 3000)] {
-    let peeked = backend.peek_each(&of, head, tail).unwrap();
+    let peeked = backend.peek(&checkpoints, head, tail).unwrap();
     for ((series, entry), peeked) in of.iter().zip(peeked) {
       let alone = backend
-        .peek(series, slice::from_ref(entry), head, tail)
+        .peek_in(series, slice::from_ref(entry), head, tail)
         .unwrap()
         .remove(0);
       assert_eq!(peeked.unwrap(), alone.unwrap());
@@ -159,7 +163,7 @@ fn what_is_asked_with_a_checkpoint_is_answered_as_if_it_were_asked_afterwards() 
     RetentionScope::All,
     RetentionScope::Beyond(2),
   ]) {
-    let question = RetentionQuery::new(wanted, false, 9);
+    let question = query(wanted, false, 9);
     let after = if number == 4 {
       Precondition::Newest(Newest {
         parent: Parent::Checkpoint(checkpoint(3)),
@@ -168,35 +172,33 @@ fn what_is_asked_with_a_checkpoint_is_answered_as_if_it_were_asked_afterwards() 
     } else {
       Precondition::None
     };
-    let write = CheckpointWrite {
-      encoding: Encoding::Json,
-      footing: None,
-      precondition: &after,
-      content: &b"{}",
-      question: Some(&question),
-      labels: None,
+    let write = PutOptions {
+      precondition: after,
+      retention: Some(question),
+      ..PutOptions::new(Encoding::Json)
     };
-    let put = backend.write_checkpoint(&series, &checkpoint(number), write).unwrap();
-    assert!(matches!(put, PutOutcome::Stored { .. }));
-    let answer = question.into_answer().unwrap();
-    let surplus = answer.surplus.unwrap();
-    assert_eq!(surplus, backend.surplus(&series, wanted).unwrap(), "{wanted:?}");
+    let put = backend
+      .put_checkpoint(&series, &checkpoint(number), b"{}", &write)
+      .unwrap();
+    let answer = answer_in(put).unwrap();
+    let surplus = answer.list.unwrap();
+    assert_eq!(
+      surplus,
+      backend.list_for_retention(&series, wanted).unwrap(),
+      "{wanted:?}"
+    );
     assert_eq!(surplus.newest.unwrap().id, checkpoint(number));
     let retention = backend.read(&series.session, Item::RETENTION, 9);
-    assert_eq!(answer.retention.unwrap(), retention.unwrap());
-    backend.write(&series.session, Item::RETENTION, b"{ }").unwrap();
+    assert_eq!(answer.document.unwrap(), retention.unwrap());
+    backend.put(&series.session, Item::RETENTION, b"{ }").unwrap();
   }
-  let question = RetentionQuery::new(RetentionScope::All, false, 2);
-  let write = CheckpointWrite {
-    encoding: Encoding::Gzip,
-    footing: None,
-    precondition: &Precondition::None,
-    content: &b"{}",
-    question: Some(&question),
-    labels: None,
+  let question = query(RetentionScope::All, false, 2);
+  let write = PutOptions {
+    retention: Some(question),
+    ..PutOptions::new(Encoding::Gzip)
   };
-  backend.write_checkpoint(&series, &checkpoint(9), write).unwrap();
-  let too_large = question.into_answer().unwrap().retention.unwrap_err();
+  let put = backend.put_checkpoint(&series, &checkpoint(9), b"{}", &write).unwrap();
+  let too_large = answer_in(put).unwrap().document.unwrap_err();
   assert_eq!(too_large.code, Code::TooLarge);
 }
 
@@ -204,19 +206,17 @@ fn what_is_asked_with_a_checkpoint_is_answered_as_if_it_were_asked_afterwards() 
 fn what_does_not_stay_goes_with_the_checkpoint_that_takes_its_place() {
   let Some((_schema, backend)) = backend() else { return };
   let keep = |number: u64, series: &Series, encoding| {
-    let question = RetentionQuery::new(RetentionScope::Beyond(2), true, 9);
-    let write = CheckpointWrite {
-      encoding,
-      footing: None,
-      precondition: &Precondition::None,
-      content: &b"{}",
-      question: Some(&question),
-      labels: None,
+    let question = query(RetentionScope::Beyond(2), true, 9);
+    let write = PutOptions {
+      retention: Some(question),
+      ..PutOptions::new(encoding)
     };
-    let put = backend.write_checkpoint(series, &checkpoint(number), write).unwrap();
-    assert!(matches!(put, PutOutcome::Stored { .. }));
+    let put = backend
+      .put_checkpoint(series, &checkpoint(number), b"{}", &write)
+      .unwrap();
+    let list = answer_in(put).unwrap().list;
     let left = backend.checkpoints(series).unwrap().into_iter().map(|entry| entry.id);
-    (left.collect::<Vec<_>>(), question.into_answer().unwrap().surplus)
+    (left.collect::<Vec<_>>(), list)
   };
   let ids = |numbers: &[u64]| numbers.iter().map(|number| checkpoint(*number)).collect::<Vec<_>>();
   let series = Series::from(session("s"));
@@ -237,7 +237,7 @@ fn what_does_not_stay_goes_with_the_checkpoint_that_takes_its_place() {
   assert!(surplus.entries.is_empty());
   assert_eq!(surplus.newest.unwrap().id, checkpoint(10));
 
-  backend.write(&series.session, Item::RETENTION, b"{}").unwrap();
+  backend.put(&series.session, Item::RETENTION, b"{}").unwrap();
   let (left, surplus) = keep(11, &series, Encoding::Json);
   assert_eq!(left, ids(&[11, 10, 9, 5]), "the session says itself what stays");
   assert_eq!(surplus, None);
@@ -267,18 +267,32 @@ fn what_does_not_stay_goes_with_the_checkpoint_that_takes_its_place() {
   );
 }
 
+fn query(scope: RetentionScope, may_delete: bool, limit: u64) -> RetentionQuery {
+  RetentionQuery {
+    scope,
+    may_delete,
+    limit,
+  }
+}
+
+/// The answer that came with a stored checkpoint.
+fn answer_in(put: PutOutcome) -> Option<RetentionAnswer> {
+  match put {
+    PutOutcome::Stored { retention, .. } => retention,
+    other => panic!("not stored: {other:?}"),
+  }
+}
+
 /// Stores a checkpoint of which two stay.
 fn keep_two(backend: &PostgresBackend, series: &Series, number: u64) -> PutOutcome {
-  let question = RetentionQuery::new(RetentionScope::Beyond(2), true, 9);
-  let write = CheckpointWrite {
-    encoding: Encoding::Json,
-    footing: None,
-    precondition: &Precondition::None,
-    content: &b"{}",
-    question: Some(&question),
-    labels: None,
+  let question = query(RetentionScope::Beyond(2), true, 9);
+  let write = PutOptions {
+    retention: Some(question),
+    ..PutOptions::new(Encoding::Json)
   };
-  backend.write_checkpoint(series, &checkpoint(number), write).unwrap()
+  backend
+    .put_checkpoint(series, &checkpoint(number), b"{}", &write)
+    .unwrap()
 }
 
 #[test]
@@ -343,7 +357,7 @@ fn lists_sums_and_removals_are_looked_up() {
   let others = [
     (sessions::USAGE, &[("'{s}'", "text[]")][..]),
     (lists::OF_SESSIONS, &[("'{s}'", "text[]")][..]),
-    (removal::RETIRE_BEYOND, &REMOVAL[..]),
+    (removal::REMOVE_BEYOND, &REMOVAL[..]),
   ];
   for (sql, parameters) in lists.into_iter().chain(others) {
     let values: Vec<_> = parameters.iter().map(|(value, _)| *value).collect();

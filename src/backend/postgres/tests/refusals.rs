@@ -11,7 +11,7 @@ use super::*;
 fn refusal(url: &str, milliseconds: u64) -> (Error, Duration) {
   let begun = Instant::now();
   let backend = PostgresBackend::new(url, hurried(milliseconds)).unwrap();
-  let error = backend.initialize().unwrap_err();
+  let error = backend.open().unwrap_err();
   let shown = format!("{error} {error:?} {:?}", error.source());
   assert!(!shown.contains("s3cret"), "{shown}");
   assert!(error.message.starts_with("Could not connect to postgres://"), "{error}");
@@ -180,11 +180,11 @@ fn a_server_that_only_reads_is_named_as_such() {
   let Some((schema, _backend)) = backend() else { return };
   let url = with_parameter(&schema.url(), "options=-c%20default_transaction_read_only%3Don");
   let backend = PostgresBackend::new(&url, Settings::default()).unwrap();
-  backend.initialize().unwrap();
-  let error = backend.write(&session("s"), Item::SESSION, b"{}").unwrap_err();
+  backend.open().unwrap();
+  let error = backend.put(&session("s"), Item::SESSION, b"{}").unwrap_err();
   assert_eq!((error.code, name_of_cause(&error)), (Code::Io, Some("25006")));
   assert!(error.message.contains("target_session_attrs=read-write"), "{error}");
-  assert!(backend.places().unwrap().is_empty());
+  assert!(backend.all_sessions().unwrap().is_empty());
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn durability_is_what_was_asked_for_whatever_the_server_says_and_no_connection_k
       ..Settings::from(durability)
     };
     let backend = PostgresBackend::new(&url, settings).unwrap();
-    backend.initialize().unwrap();
+    backend.open().unwrap();
     let ask = "SELECT current_setting('synchronous_commit')";
     let text = |rows: &[tokio_postgres::Row]| rows[0].get::<_, String>(0);
     let one = backend.ask("ask", &String::new, async |connection| {
@@ -268,7 +268,7 @@ fn durability_is_what_was_asked_for_whatever_the_server_says_and_no_connection_k
       Ok(rows)
     });
     assert_eq!(text(&long.unwrap()), expected, "{server}: a long transaction");
-    backend.write(&session("s"), Item::SESSION, b"{}").unwrap();
+    backend.put(&session("s"), Item::SESSION, b"{}").unwrap();
     let after = backend.ask("ask", &String::new, async |connection| connection.query(ask, &[]).await);
     assert_eq!(
       text(&after.unwrap()),

@@ -3,7 +3,7 @@
 use std::thread;
 
 use super::*;
-use crate::backend::PutOutcome;
+use crate::backend::{BackendExt, PutOutcome};
 use crate::codec::delta::Reference;
 
 fn rows(backend: &PostgresBackend, sql: &str) -> Vec<i64> {
@@ -47,18 +47,18 @@ fn a_session_that_is_deleted_while_others_write_to_it_leaves_no_orphans_and_no_d
           write_checkpoint(backend, series, number, b"{}");
           delta(backend, series, number + 1, 5000 + writer, 0, b"key!");
           delta(backend, series, number + 2, 5000 + writer, 4, b"more");
-          backend.write_state(s, b"document", b"tree").unwrap();
+          backend.put_state(s, b"document", b"tree").unwrap();
           backend.set_pinned(series, &checkpoint(number), true).unwrap();
           let entry = CheckpointEntry::new(checkpoint(number), Encoding::Json, || 0);
           backend.quarantine(series, &entry, Some(b"{}")).unwrap();
           let entry = CheckpointEntry::new(checkpoint(number + 1), Encoding::Delta, || 0);
-          backend.retire(series, &entry, None).unwrap();
+          backend.delete_surplus(series, &entry, None).unwrap();
         }
       });
     }
     scope.spawn(|| {
       for _ in 0..60 {
-        other.delete_session(&s).unwrap();
+        other.delete_any(&s).unwrap();
       }
     });
   });
@@ -68,10 +68,10 @@ fn a_session_that_is_deleted_while_others_write_to_it_leaves_no_orphans_and_no_d
     if entry.encoding == Encoding::Delta {
       let bytes = one.read(&s, series.item_of(&entry), 9999).unwrap().unwrap();
       let key = Reference::of(&bytes).unwrap().key;
-      assert!(one.read(&s, series.key(&key), 99).unwrap().is_some(), "{}", entry.id);
+      assert!(one.read(&s, series.base(&key), 99).unwrap().is_some(), "{}", entry.id);
     }
   }
-  one.delete_session(&s).unwrap();
+  one.delete_any(&s).unwrap();
   assert_eq!(deadlocks(&one), before);
 }
 
@@ -89,11 +89,11 @@ fn a_key_stays_while_somebody_stores_something_on_it() {
     let put = thread::scope(|scope| {
       let put = scope.spawn(|| delta(&one, &series, first + 1, first, 4, b""));
       let entry = CheckpointEntry::new(checkpoint(first), Encoding::Delta, || 0);
-      assert!(other.retire(&series, &entry, None).unwrap());
+      assert!(other.delete_surplus(&series, &entry, None).unwrap());
       put.join().unwrap()
     });
     let key = checkpoint(first);
-    let has_key = one.read(&series.session, series.key(&key), 9).unwrap().is_some();
+    let has_key = one.read(&series.session, series.base(&key), 9).unwrap().is_some();
     assert_eq!(has_key, matches!(put, PutOutcome::Stored { .. }), "{put:?}");
   }
 }
@@ -109,7 +109,7 @@ fn a_pin_is_not_lost_while_its_checkpoint_is_stored_in_another_encoding() {
     thread::scope(|scope| {
       scope.spawn(|| {
         one
-          .write(&series.session, series.item(&id, Encoding::Gzip), b"{}")
+          .put(&series.session, series.item(&id, Encoding::Gzip), b"{}")
           .unwrap()
       });
       scope.spawn(|| assert!(other.set_pinned(&series, &id, true).unwrap()));
@@ -139,7 +139,7 @@ fn documents_that_are_made_and_replaced_at_once_keep_their_earlier_versions() {
         let (backend, s) = (if writer % 2 == 0 { &one } else { &other }, &s);
         scope.spawn(move || {
           let text = writer.to_string();
-          backend.write_state(s, &text, &text).unwrap();
+          backend.put_state(s, &text, &text).unwrap();
         });
       }
     });
@@ -153,7 +153,7 @@ fn documents_that_are_made_and_replaced_at_once_keep_their_earlier_versions() {
     seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen.len(), 4, "{seen:?}");
-    assert_eq!(one.usage(&s).unwrap().total_bytes, 8);
+    assert_eq!(one.usage_of(&s).unwrap().total_bytes, 8);
   }
 }
 
@@ -178,15 +178,15 @@ fn ids_are_ordered_byte_by_byte_and_may_hold_any_character() {
   ]
   .map(session);
   for id in &ids {
-    backend.write(id, Item::SESSION, b"{}").unwrap();
+    backend.put(id, Item::SESSION, b"{}").unwrap();
     backend
-      .write(id, Item::TaskResult(&TaskId::parse(id.as_str()).unwrap()), b"{}")
+      .put(id, Item::TaskResult(&TaskId::parse(id.as_str()).unwrap()), b"{}")
       .unwrap();
   }
   ids.sort();
-  assert_eq!(backend.sessions().unwrap(), ids);
+  assert_eq!(backend.saved_sessions().unwrap(), ids);
   for id in &ids {
     assert_eq!(backend.results(id).unwrap().len(), 1);
-    assert_eq!(backend.usage(id).unwrap().results, 1);
+    assert_eq!(backend.usage_of(id).unwrap().results, 1);
   }
 }

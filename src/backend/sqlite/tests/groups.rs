@@ -34,7 +34,7 @@ fn adds(session: &'static str) -> Box<AnywhereRun> {
 }
 
 fn places(backend: &SqliteBackend) -> Vec<String> {
-  let places = backend.places().unwrap();
+  let places = backend.all_sessions().unwrap();
   places.iter().map(ToString::to_string).collect()
 }
 
@@ -57,7 +57,7 @@ fn what_waits_is_one_transaction_and_a_failed_operation_fails_alone() {
       }),
       Box::new(move |connection| {
         assert!(
-          other.places().unwrap().is_empty(),
+          other.all_sessions().unwrap().is_empty(),
           "nothing is visible before all of it is"
         );
         Ok(sessions::add(connection, "a")?)
@@ -94,7 +94,7 @@ fn when_the_transaction_is_lost_all_of_it_fails_and_says_why() {
     assert_eq!(error.message, format!("Could not do {number}: SQLITE_FULL: full"));
   }
   assert!(places(&backend).is_empty());
-  backend.create_session(&session("later")).unwrap();
+  backend.create_empty(&session("later")).unwrap();
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_panic_in_the_middle_rolls_back_and_holds_nobody_up() {
     backend.update(&s, Document::Session, 9, &mut |_| panic!("on purpose"))
   }));
   assert!(panicked.is_err());
-  backend.write(&s, Item::SESSION, b"{}").unwrap();
+  backend.put(&s, Item::SESSION, b"{}").unwrap();
   assert_eq!(places(&backend), ["s"]);
 }
 
@@ -115,6 +115,6 @@ fn those_whose_leader_panics_are_told() {
   let outcomes = together(&backend, vec![Box::new(|_| panic!("on purpose")), adds("a")]);
   assert!(outcomes[0].is_err());
   assert_eq!(outcomes[1].as_ref().unwrap().as_ref().unwrap_err().code, Code::Internal);
-  backend.create_session(&session("later")).unwrap();
+  backend.create_empty(&session("later")).unwrap();
   assert_eq!(places(&backend), ["later"]);
 }

@@ -1,7 +1,7 @@
 use rusqlite::{Connection, params};
 
 use super::*;
-use crate::backend::{Acquired, BaseRef, CheckpointWrite, Claim, Precondition, PutOutcome};
+use crate::backend::{Acquired, BackendExt, BaseRef, Claim, PutOptions, PutOutcome};
 use crate::codec::delta::{Reference, compose};
 
 /// The tables as the first version made them.
@@ -68,27 +68,23 @@ fn a_database_of_the_first_version_keeps_its_checkpoints_and_takes_deltas() {
     bytes: 3,
     checksum: 0,
   };
-  let footing = BaseRef {
-    key: &key,
+  let base = BaseRef {
+    id: &key,
     known: 0,
     added: b"key",
-    seen: None,
+    fingerprint: None,
   };
-  let write = CheckpointWrite {
-    encoding: Encoding::Delta,
-    footing: Some(footing),
-    precondition: &Precondition::None,
-    content: &compose(&reference, "{}", b""),
-    question: None,
-    labels: None,
+  let write = PutOptions {
+    base: Some(base),
+    ..PutOptions::new(Encoding::Delta)
   };
-  let put = backend.write_checkpoint(&series, &key, write);
+  let put = backend.put_checkpoint(&series, &key, &compose(&reference, "{}", b""), &write);
   assert!(matches!(put, Ok(PutOutcome::Stored { .. })));
-  assert_eq!(backend.keys(&series).unwrap(), [(key.clone(), 3)]);
+  assert_eq!(backend.sized_bases(&series).unwrap(), [(key.clone(), 3)]);
   for entry in backend.checkpoints(&series).unwrap() {
     assert!(backend.remove(&series.session, series.item_of(&entry)).unwrap());
   }
-  assert!(backend.keys(&series).unwrap().is_empty());
+  assert!(backend.sized_bases(&series).unwrap().is_empty());
 }
 
 #[test]
@@ -113,7 +109,7 @@ fn one_whose_tables_are_not_what_its_version_says_is_left_as_it_is() {
     .execute_batch("CREATE TABLE mine (x); PRAGMA application_id = 2004446571; PRAGMA user_version = 1;")
     .unwrap();
   let backend = SqliteBackend::new(file_in(&directory), Settings::default());
-  assert!(backend.initialize().is_err());
+  assert!(backend.open().is_err());
   assert_eq!(version_of(&directory), 1);
 }
 

@@ -4,8 +4,10 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::*;
+use crate::backend::conformance::Shorthand as _;
 use crate::backend::{
-  Backend, CheckpointEntry, Document, Durability, Encoding, Peek, RetentionScope, Series, conformance,
+  Backend, BackendExt, CheckpointEntry, Document, Durability, Encoding, Maintenance, Peek, RetentionScope, Series,
+  conformance,
 };
 use crate::types::error::Code;
 use crate::types::id::{CheckpointId, TaskId};
@@ -25,7 +27,7 @@ fn backend() -> (TempDir, SqliteBackend) {
 /// Another one on the same file, as if it were another process.
 fn open(directory: &TempDir) -> SqliteBackend {
   let backend = SqliteBackend::new(file_in(directory), Settings::default());
-  backend.initialize().unwrap();
+  backend.open().unwrap();
   backend
 }
 
@@ -46,7 +48,7 @@ fn entry(number: u64) -> CheckpointEntry {
 }
 
 fn write_checkpoint(backend: &SqliteBackend, series: &Series, number: u64, bytes: &[u8]) {
-  let written = backend.write(
+  let written = backend.put(
     &series.session,
     series.item(&checkpoint(number), Encoding::Json),
     &bytes,
@@ -109,7 +111,10 @@ fn a_peek_gives_both_ends_however_long_it_is_and_however_much_is_asked_for() {
     );
     assert_eq!(read.unwrap().unwrap(), bytes, "{item}");
     for (head, tail) in [(0, 0), (2048, 1024), (2049, 1), (1, 1025), (200_000, 200_000)] {
-      let peeked = backend.peek(&series, &[entry(number)], head, tail).unwrap().remove(0);
+      let peeked = backend
+        .peek_in(&series, &[entry(number)], head, tail)
+        .unwrap()
+        .remove(0);
       assert_eq!(
         peeked.unwrap().unwrap(),
         Peek::of(&bytes, head, tail),
@@ -124,7 +129,7 @@ fn more_than_the_limit_is_not_read() {
   let (_root, backend) = backend();
   let (s, series) = (session("s"), Series::from(session("s")));
   write_checkpoint(&backend, &series, 1, &[b'x'; 5000]);
-  backend.write(&s, Item::SESSION, &[b'x'; 5000]).unwrap();
+  backend.put(&s, Item::SESSION, &[b'x'; 5000]).unwrap();
   let id = checkpoint(1);
   for item in [Item::SESSION, series.item(&id, Encoding::Json)] {
     let error = backend.read(&s, item, 4999).unwrap_err();
@@ -146,11 +151,11 @@ fn versions_beyond_those_that_are_wanted_go_with_the_next_write() {
       ..Settings::default()
     };
     let backend = SqliteBackend::new(file_in(&root), settings);
-    backend.initialize().unwrap();
-    backend.write(&s, Item::SESSION, &content).unwrap();
+    backend.open().unwrap();
+    backend.put(&s, Item::SESSION, &content).unwrap();
     let read = |back| backend.read(&s, Item::version(Document::Session, back), 9).unwrap();
     let there: Vec<_> = (0..9).map_while(read).collect();
-    assert_eq!(backend.usage(&s).unwrap().total_bytes, there.len() as u64);
+    assert_eq!(backend.usage_of(&s).unwrap().total_bytes, there.len() as u64);
     String::from_utf8(there.concat()).unwrap()
   };
   assert_eq!(versions(3, b"a"), "a");
@@ -218,7 +223,7 @@ fn a_damaged_item_is_moved_to_where_nobody_reads_it_and_still_counts() {
   let bytes = [b'x'; 9000];
   assert_eq!(backend.quarantine(&series, &entry, Some(&bytes)).unwrap(), None);
   for round in 1..=2 {
-    backend.write(&s, item, &bytes).unwrap();
+    backend.put(&s, item, &bytes).unwrap();
     let mut other = bytes;
     other[5000] = b'y';
     assert_eq!(
@@ -230,11 +235,11 @@ fn a_damaged_item_is_moved_to_where_nobody_reads_it_and_still_counts() {
     let prefix = backend.name(&s, &format!("damaged/{}.", item.file_name()));
     assert!(moved.starts_with(&prefix), "{moved}");
     assert_eq!(backend.read(&s, item, u64::MAX).unwrap(), None);
-    assert_eq!(backend.usage(&s).unwrap().total_bytes % 18_000, 9000 * (round % 2));
+    assert_eq!(backend.usage_of(&s).unwrap().total_bytes % 18_000, 9000 * (round % 2));
   }
-  assert_eq!(backend.usage(&s).unwrap().checkpoints, 0);
-  backend.delete_session(&s).unwrap();
-  assert_eq!(backend.usage(&s).unwrap().total_bytes, 0);
+  assert_eq!(backend.usage_of(&s).unwrap().checkpoints, 0);
+  backend.delete_any(&s).unwrap();
+  assert_eq!(backend.usage_of(&s).unwrap().total_bytes, 0);
 }
 
 #[test]
@@ -247,7 +252,7 @@ fn the_file_shrinks_when_a_session_is_deleted() {
     write_checkpoint(&backend, &keep, number, &vec![b'y'; 2000]);
   }
   assert_eq!(
-    backend.delete_session(&go.session).unwrap().map(|error| error.message),
+    backend.delete_any(&go.session).unwrap().map(|error| error.message),
     None
   );
   let size = fs::metadata(file_in(&root)).unwrap().len();
@@ -264,20 +269,18 @@ fn what_was_retired_is_confirmed_by_a_commit_that_lasts_and_its_space_is_given_b
     write_checkpoint(&backend, &series, number, &vec![b'x'; 200_000]);
   }
   for number in 0..19 {
-    assert!(backend.retire(&series, &entry(number), None).unwrap());
+    assert!(backend.delete_surplus(&series, &entry(number), None).unwrap());
   }
   let size = |name: &str| fs::metadata(root.path().join(name)).unwrap().len();
   let before = size("store.db-wal");
-  backend.confirm_retired(&series).unwrap();
+  backend.sync_deletes(&series).unwrap();
   assert!(size("store.db-wal") > before, "a commit without a page is not synced");
-  backend.give_back_space().unwrap();
+  backend.maintain(Maintenance::Vacuum).unwrap();
   assert_eq!(size("store.db-wal"), 0);
   assert!(size("store.db") < 400_000, "{} bytes are left", size("store.db"));
   assert_eq!(backend.checkpoints(&series).unwrap().len(), 1);
   // The mark of our version is what it was.
-  SqliteBackend::new(file_in(&root), Settings::default())
-    .initialize()
-    .unwrap();
+  SqliteBackend::new(file_in(&root), Settings::default()).open().unwrap();
 }
 
 #[test]
@@ -299,7 +302,7 @@ fn what_retention_frees_is_given_back_bit_by_bit() {
     write_checkpoint(&backend, &series, number, &vec![b'x'; 100_000]);
   }
   for number in 0..99 {
-    backend.retire(&series, &entry(number), None).unwrap();
+    backend.delete_surplus(&series, &entry(number), None).unwrap();
   }
   for _ in 0..50 {
     write_checkpoint(&backend, &series, 100, b"x");

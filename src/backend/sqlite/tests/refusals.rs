@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rusqlite::TransactionBehavior;
 
 use super::*;
+use crate::backend::BackendExt;
 use crate::types::error::system_code;
 
 /// A file with some content, and what opening it as a store says.
@@ -14,7 +15,7 @@ fn refusal(content: impl FnOnce(&Path)) -> (TempDir, Error) {
   let root = tempfile::tempdir().unwrap();
   let path = file_in(&root);
   content(&path);
-  let error = SqliteBackend::new(path, Settings::default()).initialize().unwrap_err();
+  let error = SqliteBackend::new(path, Settings::default()).open().unwrap_err();
   assert!(error.message.contains(&*file_in(&root).to_string_lossy()), "{error}");
   (root, error)
 }
@@ -27,7 +28,7 @@ fn name_of_cause(error: &Error) -> Option<&str> {
 fn a_database_with_a_newer_schema_is_refused() {
   let (root, error) = refusal(|path| {
     let backend = SqliteBackend::new(path.to_owned(), Settings::default());
-    backend.initialize().unwrap();
+    backend.open().unwrap();
     drop(backend);
     let connection = Connection::open(path).unwrap();
     connection
@@ -84,7 +85,7 @@ fn a_directory_that_cannot_be_made_is_a_refusal_of_the_system() {
   let root = tempfile::tempdir().unwrap();
   fs::write(root.path().join("file"), "").unwrap();
   let backend = SqliteBackend::new(root.path().join("file/below/store.db"), Settings::default());
-  assert_eq!(backend.initialize().unwrap_err().code, Code::Io);
+  assert_eq!(backend.open().unwrap_err().code, Code::Io);
 }
 
 #[test]
@@ -92,7 +93,7 @@ fn a_database_whose_pages_are_overwritten_is_corrupt() {
   let (root, backend) = backend();
   let (s, series) = (session("s"), Series::from(session("s")));
   write_checkpoint(&backend, &series, 1, &[b'x'; 100]);
-  backend.rest().unwrap();
+  backend.close().unwrap();
   drop(backend);
   let path = file_in(&root);
   let mut bytes = fs::read(&path).unwrap();
@@ -104,7 +105,7 @@ fn a_database_whose_pages_are_overwritten_is_corrupt() {
     (error.code, name_of_cause(&error)),
     (Code::Corrupt, Some("SQLITE_CORRUPT"))
   );
-  let error = backend.write(&s, Item::SESSION, b"{}").unwrap_err();
+  let error = backend.put(&s, Item::SESSION, b"{}").unwrap_err();
   assert_eq!(
     (error.code, name_of_cause(&error)),
     (Code::Corrupt, Some("SQLITE_CORRUPT"))
@@ -122,11 +123,11 @@ fn with_timeout(timeout: Duration) -> Settings {
 fn a_lock_that_another_process_keeps_is_waited_for_and_then_reported() {
   let root = tempfile::tempdir().unwrap();
   let backend = SqliteBackend::new(file_in(&root), with_timeout(Duration::from_millis(50)));
-  backend.initialize().unwrap();
+  backend.open().unwrap();
   let mut other = Connection::open(file_in(&root)).unwrap();
   let transaction = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
   let s = session("s");
-  let error = backend.write(&s, Item::SESSION, b"{}").unwrap_err();
+  let error = backend.put(&s, Item::SESSION, b"{}").unwrap_err();
   assert_eq!((error.code, name_of_cause(&error)), (Code::Busy, Some("SQLITE_BUSY")));
   assert!(
     error.message.contains("SQLITE_BUSY") && error.message.contains("try again"),
@@ -136,7 +137,7 @@ fn a_lock_that_another_process_keeps_is_waited_for_and_then_reported() {
   let updated = backend.update(&s, Document::Session, 9, &mut |_| unreachable!());
   assert_eq!(name_of_cause(&updated.unwrap_err()), Some("SQLITE_BUSY"));
   drop(transaction);
-  backend.write(&s, Item::SESSION, b"{}").unwrap();
+  backend.put(&s, Item::SESSION, b"{}").unwrap();
 }
 
 #[test]
@@ -145,7 +146,7 @@ fn callers_behind_a_lock_that_another_process_keeps_do_not_wait_one_after_the_ot
   const TIMEOUT: Duration = Duration::from_millis(500);
   let root = tempfile::tempdir().unwrap();
   let backend = SqliteBackend::new(file_in(&root), with_timeout(TIMEOUT));
-  backend.initialize().unwrap();
+  backend.open().unwrap();
   let mut other = Connection::open(file_in(&root)).unwrap();
   let transaction = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
   let began = Instant::now();
@@ -156,7 +157,7 @@ fn callers_behind_a_lock_that_another_process_keeps_do_not_wait_one_after_the_ot
         let refused = if caller % 2 == 0 {
           backend.update(&s, Document::Session, 9, &mut |_| unreachable!())
         } else {
-          backend.write(&s, Item::SESSION, b"{}").map(drop)
+          backend.put(&s, Item::SESSION, b"{}").map(drop)
         };
         assert_eq!(refused.unwrap_err().code, Code::Busy);
       });
@@ -164,14 +165,14 @@ fn callers_behind_a_lock_that_another_process_keeps_do_not_wait_one_after_the_ot
   });
   assert!(began.elapsed() < CALLERS / 4 * TIMEOUT, "{:?}", began.elapsed());
   drop(transaction);
-  backend.write(&session("s"), Item::SESSION, b"{}").unwrap();
+  backend.put(&session("s"), Item::SESSION, b"{}").unwrap();
 }
 
 #[test]
 fn a_full_disk_fails_the_write_and_leaves_what_was_there() {
   let (_root, backend) = backend();
   let (s, series) = (session("s"), Series::from(session("s")));
-  backend.write(&s, Item::SESSION, b"old").unwrap();
+  backend.put(&s, Item::SESSION, b"old").unwrap();
   let set_limit = |pages: u32| {
     let label = backend.label("limit", &s, Item::SESSION);
     let limit = move |connection: &Connection| {
@@ -182,7 +183,7 @@ fn a_full_disk_fails_the_write_and_leaves_what_was_there() {
   };
   assert!(set_limit(40));
   for content in [vec![b'x'; 1 << 20], vec![b'x'; 100 << 20]] {
-    let error = backend.write(&s, Item::SESSION, &content).unwrap_err();
+    let error = backend.put(&s, Item::SESSION, &content).unwrap_err();
     assert_eq!(
       (error.code, name_of_cause(&error)),
       (Code::Io, Some("SQLITE_FULL")),
@@ -192,7 +193,7 @@ fn a_full_disk_fails_the_write_and_leaves_what_was_there() {
   }
   write_checkpoint(&backend, &series, 1, b"small ones still fit");
   assert!(set_limit(10_000));
-  backend.write(&s, Item::SESSION, &vec![b'x'; 1 << 20]).unwrap();
+  backend.put(&s, Item::SESSION, &vec![b'x'; 1 << 20]).unwrap();
 }
 
 #[cfg(unix)]
@@ -200,7 +201,7 @@ fn a_full_disk_fails_the_write_and_leaves_what_was_there() {
 fn a_file_that_was_removed_or_replaced_is_not_written_to() {
   let (root, backend) = backend();
   let s = session("s");
-  backend.write(&s, Item::SESSION, b"first").unwrap();
+  backend.put(&s, Item::SESSION, b"first").unwrap();
   for round in 0..2 {
     if round == 0 {
       fs::remove_file(file_in(&root)).unwrap();
@@ -209,14 +210,14 @@ fn a_file_that_was_removed_or_replaced_is_not_written_to() {
       fs::copy(file_in(&root), &copy).unwrap();
       fs::rename(&copy, file_in(&root)).unwrap();
     }
-    let error = backend.write(&s, Item::SESSION, b"lost").unwrap_err();
+    let error = backend.put(&s, Item::SESSION, b"lost").unwrap_err();
     assert_eq!((error.code, name_of_cause(&error)), (Code::Io, Some("SQLITE_READONLY")));
     assert!(error.message.contains("initialize()"), "{error}");
-    backend.initialize().unwrap();
-    backend.write(&s, Item::SESSION, b"second").unwrap();
+    backend.open().unwrap();
+    backend.put(&s, Item::SESSION, b"second").unwrap();
     assert_eq!(backend.read(&s, Item::SESSION, 9).unwrap().unwrap(), b"second");
     assert_eq!(open(&root).read(&s, Item::SESSION, 9).unwrap().unwrap(), b"second");
-    backend.delete_session(&s).unwrap();
+    backend.delete_any(&s).unwrap();
   }
 }
 
@@ -225,11 +226,11 @@ fn a_file_that_was_removed_or_replaced_is_not_written_to() {
 fn nothing_is_acknowledged_if_the_file_is_replaced_while_a_write_waits_for_its_turn() {
   let (root, backend) = backend();
   let s = session("s");
-  backend.write(&s, Item::SESSION, b"first").unwrap();
+  backend.put(&s, Item::SESSION, b"first").unwrap();
   let other = Connection::open(file_in(&root)).unwrap();
   other.execute_batch("BEGIN IMMEDIATE").unwrap();
   let error = thread::scope(|scope| {
-    let write = scope.spawn(|| backend.write(&s, Item::SESSION, b"lost").unwrap_err());
+    let write = scope.spawn(|| backend.put(&s, Item::SESSION, b"lost").unwrap_err());
     thread::sleep(Duration::from_millis(200));
     fs::rename(file_in(&root), root.path().join("before.db")).unwrap();
     other.execute_batch("COMMIT").unwrap();
@@ -245,7 +246,7 @@ fn nothing_is_touched_before_it_is_opened() {
   let backend = SqliteBackend::new(file_in(&root), Settings::default());
   let s = session("s");
   assert_eq!(
-    backend.write(&s, Item::SESSION, b"{}").unwrap_err().code,
+    backend.put(&s, Item::SESSION, b"{}").unwrap_err().code,
     Code::NotInitialized
   );
   let updated = backend.update(&s, Document::Session, 9, &mut |_| unreachable!());

@@ -11,8 +11,8 @@ fn files_and_directories_are_for_their_owner_only() {
   let root = tempfile::tempdir().unwrap();
   let directory = root.path().join("new/and below");
   let backend = SqliteBackend::new(directory.join("store.db"), Settings::default());
-  backend.initialize().unwrap();
-  backend.write(&session("s"), Item::SESSION, b"{}").unwrap();
+  backend.open().unwrap();
+  backend.put(&session("s"), Item::SESSION, b"{}").unwrap();
   let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
   for name in ["store.db", "store.db-wal", "store.db-shm"] {
     assert_eq!(mode(directory.join(name)), 0o600, "{name}");
@@ -32,27 +32,32 @@ fn two_on_one_file_see_what_the_other_does() {
   let numbers = |entries: Vec<CheckpointEntry>| entries.into_iter().map(|entry| entry.made_at).collect::<Vec<_>>();
   for backend in [&one, &two] {
     assert_eq!(numbers(backend.checkpoints(&series).unwrap()), [5, 4, 3, 2, 1, 0]);
-    let surplus = backend.surplus(&series, RetentionScope::Beyond(4)).unwrap();
+    let surplus = backend.list_for_retention(&series, RetentionScope::Beyond(4)).unwrap();
     assert_eq!(surplus.newest, Some(entry(5)));
     assert_eq!(numbers(surplus.entries), [1, 0]);
   }
-  one.retire(&series, &entry(0), None).unwrap();
+  one.delete_surplus(&series, &entry(0), None).unwrap();
   assert_eq!(
-    numbers(two.surplus(&series, RetentionScope::Beyond(4)).unwrap().entries),
+    numbers(
+      two
+        .list_for_retention(&series, RetentionScope::Beyond(4))
+        .unwrap()
+        .entries
+    ),
     [1]
   );
   two.set_pinned(&series, &checkpoint(1), true).unwrap();
-  one.retire(&series, &entry(1), None).unwrap();
+  one.delete_surplus(&series, &entry(1), None).unwrap();
   assert_eq!(one.checkpoints(&series).unwrap().len(), 5);
   assert!(
     one
-      .surplus(&series, RetentionScope::Beyond(4))
+      .list_for_retention(&series, RetentionScope::Beyond(4))
       .unwrap()
       .entries
       .is_empty()
   );
-  two.delete_session(&s).unwrap();
-  assert!(one.places().unwrap().is_empty());
+  two.delete_any(&s).unwrap();
+  assert!(one.all_sessions().unwrap().is_empty());
 }
 
 #[test]
@@ -84,10 +89,10 @@ fn many_may_make_the_file_at_once() {
     thread::scope(|scope| {
       for writer in 0..4 {
         let root = &root;
-        scope.spawn(move || open(root).create_session(&session(&writer.to_string())).unwrap());
+        scope.spawn(move || open(root).create_empty(&session(&writer.to_string())).unwrap());
       }
     });
-    assert_eq!(open(&root).places().unwrap().len(), 4);
+    assert_eq!(open(&root).all_sessions().unwrap().len(), 4);
   }
 }
 
@@ -95,7 +100,7 @@ fn many_may_make_the_file_at_once() {
 fn a_reader_keeps_nobody_from_writing() {
   let (root, backend) = backend();
   let (s, other) = (session("s"), open(&root));
-  backend.write(&s, Item::SESSION, b"old").unwrap();
+  backend.put(&s, Item::SESSION, b"old").unwrap();
   let place = RowKey::of(&s, Item::SESSION);
   let read = |connection: &Connection| match place.read(connection, 9) {
     Ok(Some(Contents::Bytes(bytes))) => bytes,
@@ -103,7 +108,7 @@ fn a_reader_keeps_nobody_from_writing() {
   };
   let read = other.readers.read(|connection| {
     let before = read(connection);
-    backend.write(&s, Item::SESSION, b"new").unwrap();
+    backend.put(&s, Item::SESSION, b"new").unwrap();
     Ok((before, read(connection)))
   });
   assert_eq!(read.unwrap(), (b"old".to_vec(), b"old".to_vec()));

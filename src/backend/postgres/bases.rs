@@ -1,4 +1,4 @@
-//! What deltas stand on, in pieces: adding to a key moves nothing of it. Adding is part of what stores a delta.
+//! Bases of deltas, in pieces: appending to a base rewrites nothing. Appending is part of storing a delta.
 
 use super::checkpoints::agent_text;
 use super::connection::Connection;
@@ -9,16 +9,16 @@ use super::payload::{to_signed, to_unsigned};
 use crate::backend::Series;
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 
-/// What names one key.
+/// The primary key of a base.
 #[derive(Debug, Clone, Copy)]
-pub struct Key<'a> {
+pub struct BaseKey<'a> {
   of: &'a SessionId,
   session: &'a str,
   agent: &'a str,
   id: &'a str,
 }
 
-impl<'a> Key<'a> {
+impl<'a> BaseKey<'a> {
   pub fn new(session: &'a SessionId, agent: Option<&'a AgentId>, id: &'a CheckpointId) -> Self {
     Self {
       of: session,
@@ -29,8 +29,8 @@ impl<'a> Key<'a> {
   }
 }
 
-/// Replaces all of a key.
-pub async fn put(connection: &Connection, key: &Key<'_>, fence: Option<i64>, bytes: &[u8]) -> Result<(), Failure> {
+/// Replaces a whole base.
+pub async fn put(connection: &Connection, key: &BaseKey<'_>, fence: Option<i64>, bytes: &[u8]) -> Result<(), Failure> {
   let sql = with_place!(
     "pieces AS (
       SELECT start FROM waymark.keys
@@ -59,8 +59,8 @@ pub async fn put(connection: &Connection, key: &Key<'_>, fence: Option<i64>, byt
   }
 }
 
-/// Into a session that is being made.
-pub async fn add(connection: &Connection, key: &Key<'_>, bytes: &[u8]) -> Result<(), Failure> {
+/// For a session that is being created.
+pub async fn add(connection: &Connection, key: &BaseKey<'_>, bytes: &[u8]) -> Result<(), Failure> {
   let sql = "INSERT INTO waymark.keys (session, agent, id, start, size, bytes)
     VALUES ($1, $2, $3, 0, octet_length($4::bytea), $4)";
   let params = [&key.session, &key.agent, &key.id];
@@ -70,8 +70,8 @@ pub async fn add(connection: &Connection, key: &Key<'_>, bytes: &[u8]) -> Result
     .map(drop)
 }
 
-pub async fn read(connection: &Connection, key: &Key<'_>, limit: u64) -> Result<Option<Contents>, Failure> {
-  // What is too large is not even loaded.
+pub async fn read(connection: &Connection, key: &BaseKey<'_>, limit: u64) -> Result<Option<Contents>, Failure> {
+  // Do not load what is too large.
   let sql = "WITH total AS (
       SELECT coalesce(sum(octet_length(bytes)), 0)::bigint AS size FROM waymark.keys
       WHERE session = $1 AND agent = $2 AND id = $3
@@ -101,7 +101,7 @@ pub async fn read(connection: &Connection, key: &Key<'_>, limit: u64) -> Result<
   Ok(Some(Contents::whole(size, false, Some(bytes))))
 }
 
-pub async fn remove(connection: &Connection, key: &Key<'_>, fence: Option<i64>) -> Result<bool, Failure> {
+pub async fn remove(connection: &Connection, key: &BaseKey<'_>, fence: Option<i64>) -> Result<bool, Failure> {
   let sql = with_session!(
     "gone AS (
       DELETE FROM waymark.keys WHERE session = $1 AND agent = $3 AND id = $4 AND EXISTS (SELECT 1 FROM place) RETURNING 1
@@ -115,22 +115,22 @@ pub async fn remove(connection: &Connection, key: &Key<'_>, fence: Option<i64>) 
   Ok(gone || connection.is_repeat)
 }
 
-/// The keys of a series, and their sizes.
+/// The bases of a series, with their sizes.
 pub async fn list(connection: &Connection, series: &Series) -> Result<Vec<(CheckpointId, u64)>, Failure> {
   let sql = "SELECT id, sum(size)::bigint FROM waymark.keys WHERE session = $1 AND agent = $2 GROUP BY id ORDER BY id";
   let (session, agent) = (series.session.as_str(), agent_text(series.agent.as_ref()));
-  let mut keys = Vec::new();
+  let mut bases = Vec::new();
   for row in connection.query(sql, &[&session, &agent]).await? {
-    // What is no id was put there by somebody else.
+    // Skip names that are not valid ids.
     if let Ok(id) = CheckpointId::parse(row.try_get(0)?) {
-      keys.push((id, to_unsigned(row.try_get(1)?)));
+      bases.push((id, to_unsigned(row.try_get(1)?)));
     }
   }
-  Ok(keys)
+  Ok(bases)
 }
 
-/// Removes the keys of a series that nothing stands on, and says how many bytes they had. Nobody stores anything meanwhile;
-/// where there is nothing to do, anybody may do it.
+/// Deletes the unused bases of a series, and returns how many bytes they had. The session is locked meanwhile. Where there is nothing
+/// to delete, no lease is needed.
 pub async fn remove_unused(connection: &Connection, series: &Series, fence: Option<i64>) -> Result<u64, Failure> {
   let sql = concat!(
     "WITH unused AS (

@@ -1,22 +1,22 @@
-//! What deltas stand on, in pieces: adding to a key moves nothing of it.
+//! Bases of deltas, in pieces: appending to a base rewrites nothing.
 
 use rusqlite::{Connection, Result, params};
 
 use super::checkpoints::agent_text;
 use super::contents::Contents;
 use super::sessions;
-use crate::backend::{BaseRef, FileStamp, KeyMerge, Series};
+use crate::backend::{BaseMerge, BaseRef, FileStamp, Series};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 
-/// What names one key, in words of its own: an operation may run on another thread.
+/// The primary key of a base. Owned, because an operation may run on another thread.
 #[derive(Debug, Clone)]
-pub struct Key {
+pub struct BaseKey {
   session: String,
   agent: String,
   id: String,
 }
 
-impl Key {
+impl BaseKey {
   pub fn new(session: &SessionId, agent: Option<&AgentId>, id: &CheckpointId) -> Self {
     Self {
       session: session.to_string(),
@@ -37,44 +37,44 @@ impl Key {
   }
 }
 
-/// What is added to a key, in words of its own.
+/// What is appended to a base. Owned, for the same reason.
 pub struct Addition {
-  key: Key,
+  key: BaseKey,
   known: u64,
   added: Vec<u8>,
 }
 
 impl Addition {
-  pub fn new(series: &Series, footing: BaseRef<'_>) -> Self {
+  pub fn new(series: &Series, base: BaseRef<'_>) -> Self {
     Self {
-      key: Key::new(&series.session, series.agent.as_ref(), footing.key),
-      known: footing.known,
-      added: footing.added.to_vec(),
+      key: BaseKey::new(&series.session, series.agent.as_ref(), base.id),
+      known: base.known,
+      added: base.added.to_vec(),
     }
   }
 
-  /// How the key looks afterwards.
-  pub fn look(&self) -> FileStamp {
+  /// The state of the base afterwards.
+  pub fn stamp(&self) -> FileStamp {
     FileStamp {
       size: self.known + self.added.len() as u64,
       modified: 0,
     }
   }
 
-  /// The answer is whether the key is there now, with all that a delta needs.
+  /// Returns whether the base now holds all that the delta needs.
   pub fn apply(&self, connection: &Connection) -> Result<bool> {
     if self.known == 0 {
       let present = match read(connection, &self.key, u64::MAX)? {
         Some(Contents::Bytes(present)) => Some(present),
         Some(Contents::TooLarge(_)) | None => None,
       };
-      return Ok(match KeyMerge::of(&self.added, present.as_deref()) {
-        KeyMerge::Write => {
+      return Ok(match BaseMerge::of(&self.added, present.as_deref()) {
+        BaseMerge::Write => {
           put(connection, &self.key, &self.added)?;
           true
         }
-        KeyMerge::Keep => true,
-        KeyMerge::Refuse => false,
+        BaseMerge::Keep => true,
+        BaseMerge::Refuse => false,
       });
     }
     if self.key.size(connection)? < self.known {
@@ -88,22 +88,22 @@ impl Addition {
   }
 }
 
-/// Replaces all of a key.
-pub fn put(connection: &Connection, key: &Key, bytes: &[u8]) -> Result<()> {
+/// Replaces a whole base.
+pub fn put(connection: &Connection, key: &BaseKey, bytes: &[u8]) -> Result<()> {
   sessions::add(connection, &key.session)?;
   cut(connection, key, 0)?;
   insert(connection, key, 0, bytes)
 }
 
-/// Removes the pieces from a start on.
-fn cut(connection: &Connection, key: &Key, start: u64) -> Result<bool> {
+/// Deletes the pieces from `start` on.
+fn cut(connection: &Connection, key: &BaseKey, start: u64) -> Result<bool> {
   let sql = "DELETE FROM keys WHERE session = ?1 AND agent = ?2 AND id = ?3 AND start >= ?4";
   let [session, agent, id] = key.params();
   let mut statement = connection.prepare_cached(sql)?;
   Ok(statement.execute(params![session, agent, id, start])? > 0)
 }
 
-fn insert(connection: &Connection, key: &Key, start: u64, bytes: &[u8]) -> Result<()> {
+fn insert(connection: &Connection, key: &BaseKey, start: u64, bytes: &[u8]) -> Result<()> {
   let sql = "INSERT INTO keys (session, agent, id, start, size, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
   let [session, agent, id] = key.params();
   let mut statement = connection.prepare_cached(sql)?;
@@ -111,7 +111,7 @@ fn insert(connection: &Connection, key: &Key, start: u64, bytes: &[u8]) -> Resul
   Ok(())
 }
 
-pub fn read(connection: &Connection, key: &Key, limit: u64) -> Result<Option<Contents>> {
+pub fn read(connection: &Connection, key: &BaseKey, limit: u64) -> Result<Option<Contents>> {
   let size = key.size(connection)?;
   if size > limit {
     return Ok(Some(Contents::TooLarge(size)));
@@ -126,11 +126,11 @@ pub fn read(connection: &Connection, key: &Key, limit: u64) -> Result<Option<Con
   Ok((!bytes.is_empty()).then_some(Contents::Bytes(bytes)))
 }
 
-pub fn remove(connection: &Connection, key: &Key) -> Result<bool> {
+pub fn remove(connection: &Connection, key: &BaseKey) -> Result<bool> {
   cut(connection, key, 0)
 }
 
-/// Removes a key if nothing stands on it any more.
+/// Deletes a base if no delta is based on it.
 pub fn release(connection: &Connection, session: &str, agent: &str, id: &str) -> Result<bool> {
   let sql = "SELECT 1 FROM checkpoints WHERE session = ?1 AND agent = ?2 AND key = ?3 LIMIT 1";
   let needed = connection.prepare_cached(sql)?.exists([session, agent, id])?;
@@ -138,7 +138,7 @@ pub fn release(connection: &Connection, session: &str, agent: &str, id: &str) ->
   Ok(!needed && connection.prepare_cached(sql)?.execute([session, agent, id])? > 0)
 }
 
-/// The keys of a series, and their sizes.
+/// The bases of a series, with their sizes.
 pub fn list(connection: &Connection, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {
   let sql = "SELECT id, sum(size) FROM keys WHERE session = ?1 AND agent = ?2 GROUP BY id ORDER BY id";
   sizes(connection, series, sql)
@@ -147,17 +147,17 @@ pub fn list(connection: &Connection, series: &Series) -> Result<Vec<(CheckpointI
 fn sizes(connection: &Connection, series: &Series, sql: &str) -> Result<Vec<(CheckpointId, u64)>> {
   let mut statement = connection.prepare_cached(sql)?;
   let mut rows = statement.query([series.session.as_str(), agent_text(series.agent.as_ref())])?;
-  let mut keys = Vec::new();
+  let mut bases = Vec::new();
   while let Some(row) = rows.next()? {
-    // What is no id was put there by somebody else.
+    // Skip names that are not valid ids.
     if let Ok(id) = CheckpointId::parse(row.get_ref(0)?.as_str()?) {
-      keys.push((id, row.get(1)?));
+      bases.push((id, row.get(1)?));
     }
   }
-  Ok(keys)
+  Ok(bases)
 }
 
-/// The keys of a series that nothing stands on, and their sizes.
+/// The unused bases of a series, with their sizes.
 pub fn unused(connection: &Connection, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {
   let sql = "SELECT id, sum(size) FROM keys WHERE session = ?1 AND agent = ?2 AND NOT EXISTS
     (SELECT 1 FROM checkpoints WHERE session = ?1 AND agent = ?2 AND key = keys.id) GROUP BY id ORDER BY id";

@@ -1,0 +1,220 @@
+//! Sessions: listing, creating, deleting, measuring.
+
+use std::io;
+
+use super::create_session::CreateOutcome;
+use super::disk::{Directory, Disk, Kind};
+use super::durable::{absent_is_fine, sync_names};
+use super::leases::Decision;
+use super::walk::{remove_tree, tree_size};
+use super::{
+  FileBackend, contents, create_session, directories, encodings_of, is_absence, tombstones, two_file_commit,
+};
+use crate::backend::item::{AGENTS, CHECKPOINTS, RESULTS};
+use crate::backend::{DeleteCondition, DeletedSession, Encoding, Item, ItemSource, Series, Usage};
+use crate::types::error::{Error, Result};
+use crate::types::id::{AgentId, CheckpointId, SessionId};
+
+pub(super) const LOGS: &str = "logs";
+
+impl<D: Disk> FileBackend<D> {
+  pub(super) fn all_sessions(&self) -> Result<Vec<SessionId>> {
+    let mut ids = self.directories_in(&[], SessionId::parse)?;
+    ids.sort();
+    Ok(ids)
+  }
+
+  pub(super) fn saved_sessions(&self) -> Result<Vec<SessionId>> {
+    let sessions = self.all_sessions()?;
+    let Some(base) = self.open_directory(&[])? else {
+      return Ok(Vec::new());
+    };
+    let mut saved = Vec::with_capacity(sessions.len());
+    for id in sessions {
+      match holds_document(&base, id.as_str()) {
+        Ok(true) => saved.push(id),
+        Ok(false) => {}
+        Err(error) if is_foreign(&error) => {}
+        Err(error) => return Err(Error::io("read", &self.shown(&[id.as_str()]), error)),
+      }
+    }
+    Ok(saved)
+  }
+
+  pub(super) fn sessions_with_checkpoint(&self, id: &CheckpointId) -> Result<Vec<SessionId>> {
+    let mut holding = Vec::new();
+    for session in self.all_sessions()? {
+      let path = [session.as_str(), CHECKPOINTS];
+      let directory = directories::open(&self.disk, &path);
+      let item = Item::Checkpoint(None, id, Encoding::Json);
+      // A conversion between two looks may have moved it from a name that comes to one that went: look twice.
+      let is_there = |directory: &D::Directory| {
+        Ok(!encodings_of(directory, item)?.is_empty() || !encodings_of(directory, item)?.is_empty())
+      };
+      match directory.and_then(|directory| is_there(&directory)) {
+        Ok(false) => {}
+        Ok(true) => holding.push(session),
+        Err(error) if is_absence(&error) || is_foreign(&error) => {}
+        Err(error) => return Err(Error::io("read", &self.shown(&path), error)),
+      }
+    }
+    Ok(holding)
+  }
+
+  pub(super) fn agents_of(&self, session: &SessionId) -> Result<Vec<AgentId>> {
+    let mut ids = self.directories_in(&[session.as_str(), AGENTS], AgentId::parse)?;
+    ids.sort();
+    Ok(ids)
+  }
+
+  pub(super) fn create_empty_session(&self, session: &SessionId) -> Result<()> {
+    let _fence = self.fence(session)?;
+    for part in [CHECKPOINTS, RESULTS, LOGS] {
+      self.in_directory(&[session.as_str(), part], |_| Ok(()))?;
+    }
+    Ok(())
+  }
+
+  pub(super) fn create_session_with(&self, session: &SessionId, source: &mut ItemSource<'_>) -> Result<bool> {
+    let path = self.shown(&[session.as_str()]);
+    let durability = self.settings.durability;
+    self.check_lease(session)?;
+    self.in_directory(&[], |base| {
+      let CreateOutcome::Made(newest) =
+        create_session::found(base, session.as_str(), &path, source, durability, || {
+          self.fence(session)
+        })?
+      else {
+        return Ok(false);
+      };
+      // The caches hold what another session of that name had.
+      self.directories.forget(session.as_str());
+      self.names.forget(session);
+      self.latest.forget(session);
+      sync_names(base, &path, durability)?;
+      if let Some(newest) = newest {
+        self.latest.made(session, newest);
+      }
+      Ok(true)
+    })
+  }
+
+  pub(super) fn delete_any_session(&self, session: &SessionId) -> Result<DeletedSession> {
+    let path = self.base.join(session.as_str());
+    let fail = |error| Error::io("delete", &path, error);
+    let Some(base) = self.open_directory(&[])? else {
+      return Ok(DeletedSession::default());
+    };
+    match base.stat(session.as_str()) {
+      Err(error) if is_absence(&error) => return Ok(DeletedSession::default()),
+      Err(error) => return Err(fail(error)),
+      Ok(stat) if stat.kind != Kind::Directory => {
+        return Err(Error::corrupt(
+          &path.to_string_lossy(),
+          "it is not a directory, so it is no session",
+        ));
+      }
+      Ok(_) => {}
+    }
+    let fence = self.fence(session)?;
+    self.remove_session(session, &base, fence)
+  }
+
+  pub(super) fn delete_session_if(
+    &self,
+    session: &SessionId,
+    condition: DeleteCondition<'_>,
+  ) -> Result<Option<DeletedSession>> {
+    let DeleteCondition { limit, accepts } = condition;
+    let path = self.base.join(session.as_str());
+    let (Some(base), Some(directory)) = (self.open_directory(&[])?, self.open_directory(&[session.as_str()])?) else {
+      return Ok(None);
+    };
+    self.check_lease(session)?;
+    // From here on, every writer holds the lock of the lease for its last step. A writer that came before that, and changes
+    // the document, holds the session's own lock.
+    self.make_leases()?;
+    let lock = two_file_commit::lock(&directory, &path, self.settings)?;
+    let decided = self.fence_if(session, || {
+      // Another process may have deleted the session, and made it again.
+      let is_in_place = self.disk.is_in_place(&[session.as_str()], &directory);
+      if !is_in_place.map_err(|error| Error::io("read", &path, error))? {
+        return Ok(false);
+      }
+      let (name, path) = (Item::SESSION.file_name(), self.path(session, Item::SESSION));
+      accepts(contents(&directory, &name, &path, limit)?.as_deref())
+    })?;
+    let Decision::For(fence) = decided else {
+      return Ok(None);
+    };
+    // Windows renames no directory that holds an open file. Whoever takes this lock next waits for the lock of the lease.
+    drop(lock);
+    self.remove_session(session, &base, fence).map(Some)
+  }
+
+  /// Removes the directory of a session. The caller holds `fence`, if leases have locks.
+  fn remove_session(
+    &self,
+    session: &SessionId,
+    base: &D::Directory,
+    fence: Option<<D::Directory as Directory>::Lock>,
+  ) -> Result<DeletedSession> {
+    let path = self.base.join(session.as_str());
+    let fail = |error| Error::io("delete", &path, error);
+    // One rename makes the whole session go at once, for every reader and after every crash.
+    let doomed = tombstones::new_name();
+    absent_is_fine(base.rename(session.as_str(), base, &doomed)).map_err(fail)?;
+    drop(fence);
+    self.directories.forget(session.as_str());
+    self.names.forget(session);
+    self.latest.forget(session);
+    sync_names(base, &path, self.settings.durability)?;
+    let left = remove_tree(base, &doomed).map_err(fail).err();
+    Ok(DeletedSession {
+      not_freed: left.or(self.forget_record(session).err()),
+    })
+  }
+
+  pub(super) fn usage_of_session(&self, session: &SessionId) -> Result<Usage> {
+    let path = [session.as_str()];
+    let total_bytes = match self.open_directory(&path)? {
+      Some(directory) => tree_size(&directory, 0).map_err(|error| Error::io("measure", &self.shown(&path), error))?,
+      None => 0,
+    };
+    let own = self.list_checkpoints(&session.into())?;
+    let mut agent_checkpoints = 0;
+    for agent in self.agents_of(session)? {
+      let series = Series::of(session, Some(&agent));
+      agent_checkpoints += self.list_checkpoints(&series)?.len() as u64;
+    }
+    Ok(Usage {
+      total_bytes,
+      checkpoints: own.len() as u64,
+      pinned: own.iter().filter(|entry| entry.is_pinned).count() as u64,
+      newest: own.into_iter().next(),
+      agent_checkpoints,
+      results: self.task_results(session)?.len() as u64,
+    })
+  }
+}
+
+/// Whether a directory of the base holds a session's document, or has one coming.
+fn holds_document<D: Directory>(base: &D, session: &str) -> io::Result<bool> {
+  let name = Item::SESSION.file_name();
+  let is_there = |error: io::Error| if is_absence(&error) { Ok(false) } else { Err(error) };
+  let session = match base.open_directory(session) {
+    Ok(session) => session,
+    Err(error) => return is_there(error),
+  };
+  match session.stat(&name) {
+    Ok(stat) if stat.kind == Kind::File => Ok(true),
+    Ok(_) => two_file_commit::holds(&session, &name).or_else(is_there),
+    Err(error) if is_absence(&error) => two_file_commit::holds(&session, &name).or_else(is_there),
+    Err(error) => Err(error),
+  }
+}
+
+/// Whether a directory among the sessions belongs to another program.
+fn is_foreign(error: &io::Error) -> bool {
+  error.kind() == io::ErrorKind::PermissionDenied
+}
