@@ -6,15 +6,15 @@ import { describe, it } from 'node:test'
 import { reference, withReference } from '../scripts/command-reference.mjs'
 
 const require = createRequire(import.meta.url)
-const { optionsOf, read, usageOf } = require('../cli/arguments.js')
-const { allCommands, commandOf } = require('../cli/commands.js')
-const { helpOf, overview } = require('../cli/help.js')
-const { nearest } = require('../cli/near.js')
-const { durationMs, sizeBytes, wholeNumber } = require('../cli/quantities.js')
+const { optionsOf, readArguments, usageLine } = require('../cli/input/arguments.js')
+const { allCommands, commandOf } = require('../cli/commands/index.js')
+const { helpOf, overview } = require('../cli/views/help.js')
+const { closestMatches } = require('../cli/input/suggest.js')
+const { durationMs, sizeBytes, wholeNumber } = require('../cli/input/quantities.js')
 const { ago, bytes, duration } = require('../cli/terminal/units.js')
 
-describe('numbers on a command line', () => {
-  it('have units that people use', () => {
+describe('quantities on the command line', () => {
+  it('accept the common units of time and size', () => {
     const spans = {
       '250ms': 250,
       '90s': 90_000,
@@ -30,7 +30,7 @@ describe('numbers on a command line', () => {
     assert.equal(wholeNumber('--limit', '10'), 10)
   })
 
-  it('that mean nothing are refused', () => {
+  it('are refused without a known unit or a plain number', () => {
     for (const text of ['', '7', 'd', '7x', '-7d', '1e3d', '7constructor']) {
       assert.throws(() => durationMs('--max-age', text), { exitCode: 2, message: /such as 90s/ }, text)
     }
@@ -41,8 +41,8 @@ describe('numbers on a command line', () => {
   })
 })
 
-describe('numbers that are shown', () => {
-  it('are short', () => {
+describe('formatted quantities', () => {
+  it('have at most three digits and a unit', () => {
     const sizes = {
       0: '0 B',
       999: '999 B',
@@ -65,7 +65,7 @@ describe('numbers that are shown', () => {
     ])
   })
 
-  it('say how long ago, or how soon', () => {
+  it('of a time say how long ago it was, or how soon it will be', () => {
     assert.equal(ago(1000, 181_000), '3 min ago')
     assert.equal(ago(181_000, 1000), 'in 3 min')
     assert.equal(ago(1000, 1500), 'now')
@@ -73,66 +73,66 @@ describe('numbers that are shown', () => {
   })
 })
 
-describe('names that somebody may have meant', () => {
-  it('differ by a letter or two', () => {
-    assert.deepEqual(nearest('lables', ['label', 'ls', 'labels']), ['labels', 'label'])
-    assert.deepEqual(nearest('hsow', ['show', 'stats']), ['show'])
-    assert.deepEqual(nearest('x', ['nightly']), [])
+describe('suggestions for a misspelled name', () => {
+  it('are the candidates within the edit distance, closest first', () => {
+    assert.deepEqual(closestMatches('lables', ['label', 'ls', 'labels']), ['labels', 'label'])
+    assert.deepEqual(closestMatches('hsow', ['show', 'stats']), ['show'])
+    assert.deepEqual(closestMatches('x', ['nightly']), [])
   })
 })
 
-describe('the words of a command line', () => {
-  const words = (name, ...argv) => read(commandOf(name), argv).words
+describe('positional arguments', () => {
+  const argsOf = (name, ...argv) => readArguments(commandOf(name), argv).args
 
-  it('get their places by their number, and a single one by its looks', () => {
-    assert.deepEqual(words('ls'), {})
-    assert.deepEqual(words('ls', 'nightly'), { session: 'nightly' })
-    assert.deepEqual(words('ls', './nightly'), { location: './nightly' })
-    assert.deepEqual(words('ls', './nightly', 'x'), { session: './nightly', location: 'x' })
-    assert.deepEqual(words('show', 'a/b', 'x'), { 'session[/checkpoint]': 'a/b', location: 'x' })
-    assert.deepEqual(words('convert', 'zstd', '/x'), { encoding: 'zstd', location: '/x' })
-    assert.deepEqual(words('export', 'a', './f', './s'), { session: 'a', file: './f', location: './s' })
-    assert.deepEqual(words('copy', 'a', 'b'), { from: 'a', to: 'b' })
+  it('are assigned by their number; a single optional one is a location if it looks like one', () => {
+    assert.deepEqual(argsOf('ls'), {})
+    assert.deepEqual(argsOf('ls', 'nightly'), { session: 'nightly' })
+    assert.deepEqual(argsOf('ls', './nightly'), { location: './nightly' })
+    assert.deepEqual(argsOf('ls', './nightly', 'x'), { session: './nightly', location: 'x' })
+    assert.deepEqual(argsOf('show', 'a/b', 'x'), { 'session[/checkpoint]': 'a/b', location: 'x' })
+    assert.deepEqual(argsOf('convert', 'zstd', '/x'), { encoding: 'zstd', location: '/x' })
+    assert.deepEqual(argsOf('export', 'a', './f', './s'), { session: 'a', file: './f', location: './s' })
+    assert.deepEqual(argsOf('copy', 'a', 'b'), { from: 'a', to: 'b' })
   })
 
-  it('leave no place for a label that is taken away', () => {
-    assert.deepEqual(words('label', 'a/b', 'x', './s'), { 'session/checkpoint': 'a/b', label: 'x', location: './s' })
-    assert.deepEqual(words('label', 'a/b', '--remove', 's'), { 'session/checkpoint': 'a/b', location: 's' })
+  it('of label have no label with --remove', () => {
+    assert.deepEqual(argsOf('label', 'a/b', 'x', './s'), { 'session/checkpoint': 'a/b', label: 'x', location: './s' })
+    assert.deepEqual(argsOf('label', 'a/b', '--remove', 's'), { 'session/checkpoint': 'a/b', location: 's' })
   })
 
-  it('that are too few, too many or unknown are refused, with the help to read', () => {
-    assert.throws(() => words('show'), { exitCode: 2, message: /needs a session.*See waymark show --help\./ })
-    assert.throws(() => words('ls', 'a', 'b', 'c'), { exitCode: 2, message: /what to do with "c"/ })
-    assert.throws(() => words('ls', '--jsn'), { exitCode: 2, message: /no option --jsn\. Did you mean --json\?/ })
-    assert.throws(() => words('ls', '--limit'), { exitCode: 2, message: /--limit/ })
-    assert.throws(() => words('ls', '--json=x'), { exitCode: 2, message: /--json/ })
-    assert.throws(() => words('ls', 'a', './x', '-s', './y'), { exitCode: 2, message: /two places/ })
+  it('are refused with a pointer to --help if they are too few, too many or unknown', () => {
+    assert.throws(() => argsOf('show'), { exitCode: 2, message: /needs a session.*See waymark show --help\./ })
+    assert.throws(() => argsOf('ls', 'a', 'b', 'c'), { exitCode: 2, message: /unexpected argument, "c"/ })
+    assert.throws(() => argsOf('ls', '--jsn'), { exitCode: 2, message: /no option --jsn\. Did you mean --json\?/ })
+    assert.throws(() => argsOf('ls', '--limit'), { exitCode: 2, message: /--limit/ })
+    assert.throws(() => argsOf('ls', '--json=x'), { exitCode: 2, message: /--json/ })
+    assert.throws(() => argsOf('ls', 'a', './x', '-s', './y'), { exitCode: 2, message: /two locations/ })
   })
 })
 
-describe('help', () => {
+describe('generated help', () => {
   for (const spec of allCommands()) {
-    it(`of ${spec.name} names its words and options, has an example, and fits 80 columns`, () => {
+    it(`of ${spec.name} lists its options, has a valid example, and fits 80 columns`, () => {
       const help = helpOf(spec)
-      assert.ok(help.includes(`Usage: waymark ${usageOf(spec)}`))
-      for (const { name, meaning } of optionsOf(spec)) {
+      assert.ok(help.includes(`Usage: waymark ${usageLine(spec)}`))
+      for (const { name, description } of optionsOf(spec)) {
         assert.ok(help.includes(`--${name}`), name)
-        assert.match(meaning, /^[A-Z].*\.$/)
+        assert.match(description, /^[A-Z].*\.$/)
       }
       assert.ok(spec.examples.length > 0 && spec.examples.every((example) => help.includes(`\n  ${example}\n`)))
-      for (const example of spec.examples) assert.doesNotThrow(() => read(spec, example.split(' ').slice(2)))
+      for (const example of spec.examples) assert.doesNotThrow(() => readArguments(spec, example.split(' ').slice(2)))
       for (const line of help.split('\n')) assert.ok(line.length <= 80, line)
     })
   }
 
-  it('names all commands', () => {
+  it('lists all commands in the overview', () => {
     for (const { name, summary } of allCommands()) {
       assert.match(overview(), new RegExp(`^  ${name} +${summary.slice(0, 30).replaceAll('.', String.raw`\.`)}`, 'm'))
     }
     for (const line of overview().split('\n')) assert.ok(line.length <= 80, line)
   })
 
-  it('and the README say the same', () => {
+  it('matches the command table of the README', () => {
     const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
     assert.equal(readme, withReference(readme), 'npm run readme')
     for (const { summary } of allCommands()) assert.ok(reference().includes(summary))

@@ -13,17 +13,17 @@ import { until } from './support/waiting.mjs'
 
 const sizeOf = (path) => statSync(path, { throwIfNoEntry: false })?.size ?? 0
 
-/** What takes up place below a directory. */
+/** The files below a directory that are larger than 1 kB. */
 const sizesIn = (directory) =>
   readdirSync(directory, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => [entry.name, sizeOf(join(entry.parentPath ?? entry.path, entry.name))])
     .filter(([, size]) => size > 1000)
 
-/** How far the work is. */
-const UNDER_WAY = /\b\d+ of \d+\b/
+/** A progress text. */
+const PROGRESS = /\b\d+ of \d+\b/
 
-describe('Ctrl-C in the middle', { skip: noTerminal }, () => {
+describe('Ctrl-C during a long command', { skip: noTerminal }, () => {
   let heavyStore
   let squeezedStore
   let manyStore
@@ -36,16 +36,16 @@ describe('Ctrl-C in the middle', { skip: noTerminal }, () => {
 
   after(endWhatIsLeft)
 
-  /** Runs a command until it shows how far it is, or until something else tells that it works, and stops it there. */
-  const stopped = async (args, { columns = 80, when } = {}) => {
+  /** Runs a command until it shows progress, or until `when` holds, and cancels it. */
+  const cancel = async (args, { columns = 80, when } = {}) => {
     const terminal = openWaymark(args, { columns })
-    await (when ? until(when) : terminal.shows(UNDER_WAY))
+    await (when ? until(when) : terminal.shows(PROGRESS))
     terminal.type(CTRL_C)
     const code = await terminal.ended
     assert.equal(code, 130, terminal.text)
     assertFits(terminal)
     assert.match(terminal.text, /[Ss]topped.*whole/s)
-    assert.doesNotMatch(terminal.text, UNDER_WAY, 'the bar is gone')
+    assert.doesNotMatch(terminal.text, PROGRESS, 'the bar is cleared')
   }
 
   const stored = async (location, session) => {
@@ -56,45 +56,45 @@ describe('Ctrl-C in the middle', { skip: noTerminal }, () => {
     return checkpoints.length
   }
 
-  it('of verify changes nothing', async () => {
-    await stopped(['verify', squeezedStore])
-    await stopped(['verify', 'squeezed', squeezedStore], { columns: 120 })
+  it('stops verify with exit code 130', async () => {
+    await cancel(['verify', squeezedStore])
+    await cancel(['verify', 'squeezed', squeezedStore], { columns: 120 })
   })
 
-  it('of export leaves no file, not even a part of one', async () => {
+  it('stops export and leaves no file', async () => {
     const directory = scratchDirectory()
-    await stopped(['export', 'heavy', join(directory, 'heavy.waymark'), heavyStore], {
+    await cancel(['export', 'heavy', join(directory, 'heavy.waymark'), heavyStore], {
       when: () => readdirSync(directory).length > 0,
     })
     assert.deepEqual(readdirSync(directory), [])
     assert.equal(await stored(heavyStore, 'heavy'), 60)
   })
 
-  it('of import leaves no session', async () => {
+  it('stops import and leaves no session', async () => {
     const directory = scratchDirectory()
     const file = join(directory, 'heavy.waymark')
     const store = await openStore(heavyStore)
     await store.exportSession('heavy', file)
     await store.close()
     const target = join(directory, 'new')
-    await stopped(['import', file, target], { when: () => existsSync(target) && readdirSync(target).length > 0 })
+    await cancel(['import', file, target], { when: () => existsSync(target) && readdirSync(target).length > 0 })
     const emptied = await openStore(target)
     assert.deepEqual(await emptied.sessionsInfo(), [])
     await emptied.close()
     assert.deepEqual(sizesIn(target), [])
   })
 
-  it('of copy leaves what was copied whole, and the next one goes on from there', async () => {
+  it('stops copy; the copied checkpoints are whole, and the next copy resumes', async () => {
     const target = join(scratchDirectory(), 'copy')
-    await stopped(['copy', heavyStore, target])
+    await cancel(['copy', heavyStore, target])
     assert.ok((await stored(target, 'heavy')) < 60)
     const { unchanged, checkpoints } = documentIn(await waymark(['copy', heavyStore, target, '--json', '--yes']))
     assert.ok(unchanged > 0 && checkpoints > 0, JSON.stringify({ unchanged, checkpoints }))
     assert.equal(await stored(target, 'heavy'), 60)
   })
 
-  it('of convert leaves every checkpoint whole, in one encoding or the other', async () => {
-    await stopped(['convert', 'gzip', 'squeezed', squeezedStore, '--yes'])
+  it('stops convert; every checkpoint is whole in one of the encodings', async () => {
+    await cancel(['convert', 'gzip', 'squeezed', squeezedStore, '--yes'])
     assert.equal(await stored(squeezedStore, 'squeezed'), 20)
     const store = await openStore(squeezedStore)
     const { checkpoints } = await store.listCheckpointInfo('squeezed')
@@ -102,7 +102,7 @@ describe('Ctrl-C in the middle', { skip: noTerminal }, () => {
     assert.equal(new Set(checkpoints.map(({ encoding }) => encoding)).size, 2)
   })
 
-  it('of prune leaves those that are left whole, and the newest among them', async () => {
+  it('stops prune; the remaining checkpoints are whole, and the newest is among them', async () => {
     const newest = async () => {
       const store = await openStore(manyStore)
       const { checkpoints } = await store.listCheckpointInfo('many', { limit: 1 })
@@ -111,7 +111,7 @@ describe('Ctrl-C in the middle', { skip: noTerminal }, () => {
     }
     const expected = await newest()
     const folder = folderOf(manyStore, 'many')
-    await stopped(['prune', 'many', '--keep-last', '1', manyStore, '--yes'], {
+    await cancel(['prune', 'many', '--keep-last', '1', manyStore, '--yes'], {
       when: () => readdirSync(folder).length < MANY,
     })
     const left = await stored(manyStore, 'many')
@@ -119,7 +119,7 @@ describe('Ctrl-C in the middle', { skip: noTerminal }, () => {
     assert.equal(await newest(), expected)
   })
 
-  it('does the same as SIGTERM without a terminal', async () => {
+  it('is equivalent to SIGTERM without a terminal', async () => {
     const child = startWaymark(['convert', 'json', 'squeezed', squeezedStore, '--yes'])
     const outcome = outcomeOf(child)
     const folder = folderOf(squeezedStore, 'squeezed')

@@ -10,19 +10,19 @@ import { checkpointOf, openStore, scratchDirectory } from './support/stores.mjs'
 const treeOf = (...statuses) =>
   Object.fromEntries(statuses.map((status, at) => [`t${at}`, makeTask(`t${at}`, { status })]))
 
-describe('what the command says in one place is what it says in another', AT_ONCE, () => {
+describe('the commands agree', AT_ONCE, () => {
   let location
   const ids = []
 
   before(async () => {
     location = scratchDirectory()
     const store = await openStore(location, { durability: 'relaxed' })
-    // An orchestrator that saves its session when it begins, and then makes checkpoints.
+    // An orchestrator that saves its session at the start, and then only takes checkpoints.
     const begun = makeSession('begun', { status: 'initializing' })
     await store.saveSession(begun)
     const taskTree = treeOf('completed', 'failed', 'in_progress', 'blocked', 'blocked', 'cancelled', 'odd')
     await checkpointOf(store, { ...begun, status: 'paused', taskTree })
-    // One that saves it once more when all is done.
+    // One that saves it again at the end.
     const done = makeSession('done', { taskTree: treeOf('in_progress') })
     await checkpointOf(store, done)
     await store.saveSession({
@@ -30,7 +30,7 @@ describe('what the command says in one place is what it says in another', AT_ONC
       status: 'completed',
       metrics: { ...done.metrics, totalTasks: 1, completedTasks: 1 },
     })
-    // Many that were never saved.
+    // Many sessions that were never saved.
     for (let number = 0; number < 60; number += 1) await checkpointOf(store, makeSession(`unsaved-${number}`))
     const long = makeSession('long')
     for (let number = 0; number < 5; number += 1) {
@@ -48,18 +48,18 @@ describe('what the command says in one place is what it says in another', AT_ONC
   }
   const document = async (...args) => documentIn(await waymark([...args, '--store', location, '--json']))
 
-  it('of a session that goes on: its newest checkpoint', async () => {
+  it('on the newest checkpoint of a running session', async () => {
     const row = (await printed('ls')).split('\n').find((line) => line.startsWith('begun'))
     assert.match(row, /paused .* 1\/7/)
     assert.match(await printed('show', 'begun'), /status +paused.*1\/7 done/s)
   })
 
-  it('of one that is over: what was saved last', async () => {
+  it('on the saved state of a completed session', async () => {
     const row = (await printed('ls')).split('\n').find((line) => line.startsWith('done'))
     assert.match(row, /completed .* 1\/1/)
   })
 
-  it('of all sessions, saved or not', async () => {
+  it('on all sessions, saved or not', async () => {
     const { sessions, total } = await document('ls')
     assert.equal(total, sessions.length)
     const silent = sessions.filter(({ status, tasks }) => !status || !tasks)
@@ -69,13 +69,13 @@ describe('what the command says in one place is what it says in another', AT_ONC
     )
   })
 
-  it('of each status that tasks are in', async () => {
+  it('on the number of tasks in each status', async () => {
     assert.match(await printed('show', 'begun'), /1\/7 done, 1 failed, 1 in progress, 2 blocked, 1 cancelled, 1 other/)
   })
 
-  it('of as many as are wanted, and how many there are', async () => {
+  it('on --limit and the total', async () => {
     const log = await printed('log', 'long', '-n', '3')
-    assert.doesNotMatch(log, /its parent is gone/)
+    assert.doesNotMatch(log, /its parent was deleted/)
     assert.equal(log.match(/cp-/g).length, 3)
     assert.match(log, /3 of 5 shown/)
     const { checkpoints, total } = await document('log', 'long', '-n', '3')
@@ -87,22 +87,22 @@ describe('what the command says in one place is what it says in another', AT_ONC
     }
   })
 
-  it('of a session that only agents stored anything of', async () => {
+  it('on a session in which only agents have checkpoints', async () => {
     for (const command of ['ls', 'log']) {
       assert.match(await printed(command, 'agents alone'), /waymark ls 'agents alone' --agents --store .* lists those/)
     }
   })
 
-  it('of a session that came in under another name', async () => {
+  it('on a session that was imported under another id', async () => {
     const file = join(scratchDirectory(), 'long.zst')
-    const place = scratchDirectory()
+    const target = scratchDirectory()
     await printed('export', 'long', file)
-    for (const as of ['long', 'renamed']) assert.equal((await waymark(['import', file, place, '--as', as])).code, 0)
-    const store = await openStore(place)
-    await store.acquireSession('long', { owner: 'somebody', ttlMs: 60_000 })
-    const { stdout } = await waymark(['show', 'renamed', place])
+    for (const as of ['long', 'renamed']) assert.equal((await waymark(['import', file, target, '--as', as])).code, 0)
+    const store = await openStore(target)
+    await store.acquireSession('long', { owner: 'worker-1', ttlMs: 60_000 })
+    const { stdout } = await waymark(['show', 'renamed', target])
     assert.match(stdout, /^renamed\b/)
-    assert.doesNotMatch(stdout, /somebody/)
+    assert.doesNotMatch(stdout, /worker-1/)
     await store.close()
   })
 })

@@ -9,17 +9,17 @@ import { SESSIONS, copyOf, livedInStore } from './support/lived-in.mjs'
 import { assertNoEscapes, assertRefused, documentIn } from './support/looks.mjs'
 import { CheckpointStore, durablePlaces, places, scratchDirectory } from './support/stores.mjs'
 
-const notRoot = process.getuid?.() !== 0 && 'only root can be somebody else'
+const notRoot = process.getuid?.() !== 0 && 'only root can run a command as another user'
 
 const sessionsIn = (outcome) => documentIn(outcome).sessions.map(({ id }) => id)
 
-for (const place of durablePlaces) {
-  describe(`the command on a store of any kind (${place})`, () => {
+for (const backend of durablePlaces) {
+  describe(`the command on a store (${backend})`, () => {
     let location
     let ids
 
     before(async () => {
-      ;({ location, ids } = await livedInStore(place))
+      ;({ location, ids } = await livedInStore(backend))
     })
 
     const document = async (args, code = 0) => {
@@ -28,7 +28,7 @@ for (const place of durablePlaces) {
       return documentIn(outcome)
     }
 
-    it('looks at everything', async () => {
+    it('reads with every reading command', async () => {
       assert.deepEqual(sessionsIn(await waymark(['ls', location, '--json'])), SESSIONS)
       const listed = await document(['ls', 'nightly-build'])
       assert.deepEqual(
@@ -46,7 +46,7 @@ for (const place of durablePlaces) {
       }
     })
 
-    it('steers everything', async () => {
+    it('writes with every writing command', async () => {
       const file = join(scratchDirectory(), 'build.waymark')
       assert.equal((await document(['fork', 'nightly-build/green', 'forked'])).sessionId, 'forked')
       await document(['label', 'forked/latest', 'begun'])
@@ -79,14 +79,14 @@ for (const place of durablePlaces) {
   })
 }
 
-describe('the place that the command looks at', () => {
+describe('the location of the store', () => {
   let location
 
   before(async () => {
     ;({ location } = await livedInStore())
   })
 
-  it('is the last word, --store, -s or what the environment says, in that order', async () => {
+  it('is the last argument, --store, -s or WAYMARK_STORE', async () => {
     const elsewhere = { env: { WAYMARK_STORE: join(location, 'absent') } }
     const ways = [
       waymark(['ls', location, '--json'], elsewhere),
@@ -100,7 +100,7 @@ describe('the place that the command looks at', () => {
     for (const outcome of await Promise.all(ways)) assert.deepEqual(sessionsIn(outcome), SESSIONS)
   })
 
-  it('is the default of the class without a word', async () => {
+  it('is the default of the class if none is given', async () => {
     const home = scratchDirectory()
     mkdirSync(join(home, '.meshseeks'))
     renameSync(copyOf(location), join(home, '.meshseeks', 'sessions'))
@@ -111,37 +111,37 @@ describe('the place that the command looks at', () => {
     assert.match(stdout, /Nightly report/)
   })
 
-  it('is not a word that does not begin like a place', async () => {
+  it('is not an argument that does not look like a location', async () => {
     const outcome = await waymark(['ls', 'nightly-report', '--json'], { env: { WAYMARK_STORE: location } })
     assert.equal(documentIn(outcome).sessionId, 'nightly-report')
   })
 
-  it('is a database that one may write to, or else one is told so', { skip: notRoot }, async () => {
-    const place = await emptyDatabase()
-    chmodSync(dirname(place.slice('sqlite:'.length)), 0o755)
-    const { status, stderr } = spawnSync(process.execPath, [COMMAND, 'ls', place], {
+  it('is refused with an explanation if it is a database without write permission', { skip: notRoot }, async () => {
+    const database = await emptyDatabase()
+    chmodSync(dirname(database.slice('sqlite:'.length)), 0o755)
+    const { status, stderr } = spawnSync(process.execPath, [COMMAND, 'ls', database], {
       uid: 65_534,
       env: environment(),
       encoding: 'utf8',
     })
     assert.equal(status, 1)
-    assert.match(stderr, /^waymark: .*may write to it/)
+    assert.match(stderr, /^waymark: .*needs write permission/)
   })
 
-  it('is no empty file, and that stays empty', async () => {
+  it('is refused if it is an empty file, which stays empty', async () => {
     const file = join(scratchDirectory(), 'empty.db')
     writeFileSync(file, '')
     assertRefused(await waymark(['ls', `sqlite:${file}`]), /no store/, { next: /Check/ })
     assert.equal(statSync(file).size, 0)
   })
 
-  it('may be empty', async () => {
-    for (const place of [scratchDirectory(), await emptyDatabase()]) {
+  it('may be a store without sessions', async () => {
+    for (const emptyStore of [scratchDirectory(), await emptyDatabase()]) {
       const [list, listed, stats, verified] = await Promise.all([
-        waymark(['ls', place]),
-        waymark(['ls', place, '--json']),
-        waymark(['stats', place]),
-        waymark(['verify', place]),
+        waymark(['ls', emptyStore]),
+        waymark(['ls', emptyStore, '--json']),
+        waymark(['stats', emptyStore]),
+        waymark(['verify', emptyStore]),
       ])
       assert.deepEqual([list.code, listed.code, stats.code, verified.code], [0, 0, 0, 0])
       assert.match(list.stdout, /[Nn]o sessions/)
@@ -158,7 +158,7 @@ async function emptyDatabase() {
   return location
 }
 
-/** A directory in which the store is called `here`. */
+/** The parent directory of a store that was renamed to `here`. */
 function linked(copy) {
   renameSync(copy, join(dirname(copy), 'here'))
   return dirname(copy)

@@ -8,10 +8,10 @@ import { ENCODINGS, OWNER, SESSIONS, contentsOf, livedInStore } from './support/
 import { COLOURED, STYLED, WIDTHS, assertFits, assertNoEscapes, assertPlain, documentIn } from './support/looks.mjs'
 import { noTerminal, seenOf } from './support/terminal.mjs'
 
-/** While they read, a bar is redrawn, which takes more than letters. */
+/** Commands that draw a progress bar, which needs escape sequences. */
 const HAS_PROGRESS = new Set(['verify', 'prune'])
 
-describe('what the command shows', () => {
+describe('the output', () => {
   let location
   let ids
   let snapshot
@@ -21,85 +21,90 @@ describe('what the command shows', () => {
     snapshot = contentsOf(location)
   })
 
-  after(() => assert.deepEqual(contentsOf(location), snapshot, 'nothing has changed'))
+  after(() => assert.deepEqual(contentsOf(location), snapshot, 'nothing was changed'))
 
   const linesOf = ({ stdout }) => stdout.trimEnd().split('\n')
 
-  /** What people look at, the exit code, and what must be there wherever it is shown. */
-  const LOOKS = {
-    'the sessions': {
+  /** The arguments, the exit code, and what must be visible in every form of the output. */
+  const OUTPUTS = {
+    'of ls': {
       args: () => ['ls'],
       has: () => [/nightly-build/, /active/, /completed/, /failed/, /夜間 🚀/, /\b8\b/, /worker/],
     },
-    'the checkpoints of a session': {
+    'of ls for a session': {
       args: () => ['ls', 'nightly-build'],
-      has: () => [...ids.build.map(begun), /green/, ...ENCODINGS.map((encoding) => new RegExp(encoding)), /whole, pin/],
+      has: () => [
+        ...ids.build.map(prefixOf),
+        /green/,
+        ...ENCODINGS.map((encoding) => new RegExp(encoding)),
+        /whole, pin/,
+      ],
     },
-    'the checkpoints of a damaged session': {
+    'of ls for a damaged session': {
       args: () => ['ls', 'broken'],
-      has: () => [...ids.broken.map(begun), /damaged/, /whole/, /waymark verify/, /not valid JSON/],
+      has: () => [...ids.broken.map(prefixOf), /damaged/, /whole/, /waymark verify/, /not valid JSON/],
     },
-    'the checkpoints of agents': {
+    'of ls --agents': {
       args: () => ['ls', 'nightly-build', '--agents'],
       has: () => [/writer/, /critic/, /halted/],
     },
-    'the checkpoints of a session that has none': { args: () => ['ls', 'agents only'], has: () => [/no checkpoints/] },
-    'the history': {
+    'of ls for a session without checkpoints': { args: () => ['ls', 'agents only'], has: () => [/no checkpoints/] },
+    'of log': {
       args: () => ['log', 'nightly-build'],
       has: () => [...ids.build.map((id) => new RegExp(id)), /what-if/, /green/],
     },
-    'the history of a fork': {
+    'of log for a fork': {
       args: () => ['log', 'what-if'],
       has: () => [/nightly-build/, new RegExp(ids.build[2])],
     },
-    'the history of a damaged session': { args: () => ['log', 'broken'], has: () => [new RegExp(ids.broken[2])] },
-    'a session': {
+    'of log for a damaged session': { args: () => ['log', 'broken'], has: () => [new RegExp(ids.broken[2])] },
+    'of show': {
       args: () => ['show', 'nightly-build'],
       has: () => [/Nightly build/, /active/, /root/, /module-3\b/, /agent-2/, /E_TIMEOUT/],
     },
-    'a failed session': {
+    'of show for a failed session': {
       args: () => ['show', 'migration'],
       has: () => [/Migration of everything/, /failed/, /E_PAINT/],
     },
-    'an owned session': { args: () => ['show', 'owned'], has: () => [/worker-7/] },
-    'a session of wide letters': { args: () => ['show', '夜間 🚀'], has: () => [/夜間ビルド/, /paused/] },
-    'a session whose tasks go round in circles': {
+    'of show for a leased session': { args: () => ['show', 'owned'], has: () => [/worker-7/] },
+    'of show with wide characters': { args: () => ['show', '夜間 🚀'], has: () => [/夜間ビルド/, /paused/] },
+    'of show for cyclic tasks': {
       args: () => ['show', 'tangled', '--all'],
       has: () => [/root/, /orphan/, /\bc\b/],
     },
-    'a session that only has agents': { args: () => ['show', 'agents only'], has: () => [/lonely/] },
-    'a checkpoint': {
+    'of show for a session with only agents': { args: () => ['show', 'agents only'], has: () => [/lonely/] },
+    'of show for a checkpoint': {
       args: () => ['show', 'nightly-build/green'],
       has: () => [new RegExp(ids.build[2]), /green/, /root/, /agent-2/],
     },
-    'all of a tree': { args: () => ['show', 'nightly-build', '--all'], has: () => [/module-7\.6\.5/] },
-    'what changed': {
+    'of show --all': { args: () => ['show', 'nightly-build', '--all'], has: () => [/module-7\.6\.5/] },
+    'of diff': {
       args: () => ['diff', 'nightly-build/green', 'nightly-build/latest'],
       code: 1,
       has: () => [/module-4/, /module-6\.1/, /completed/],
     },
-    'that nothing changed': {
+    'of diff for one checkpoint': {
       args: () => ['diff', 'nightly-build/green', 'nightly-build/green'],
-      has: () => [/[Nn]othing|[Ii]dentical|[Ss]ame/],
+      has: () => [/checkpoints are identical/],
     },
-    'what it takes up': {
+    'of stats': {
       args: () => ['stats'],
       has: () => [/nightly-build/, /migration/, ...ENCODINGS.map((encoding) => new RegExp(encoding, 'i'))],
     },
-    'what one session takes up': { args: () => ['stats', 'nightly-build'], has: () => [/nightly-build/, /delta/i] },
-    'that everything is whole': { args: () => ['verify', 'nightly-build'], has: () => [/whole/] },
-    'what is damaged': {
+    'of stats for a session': { args: () => ['stats', 'nightly-build'], has: () => [/nightly-build/, /delta/i] },
+    'of verify for a whole session': { args: () => ['verify', 'nightly-build'], has: () => [/whole/] },
+    'of verify': {
       args: () => ['verify'],
       code: 1,
       has: () => [/broken/, new RegExp(ids.broken[2]), /damaged/, /waymark recover/],
     },
-    'what would be pruned': {
+    'of prune --dry-run': {
       args: () => ['prune', 'nightly-build', '--keep-last', '1', '--dry-run'],
       has: () => [1, 3, 6].map((number) => new RegExp(ids.build[number])),
     },
   }
 
-  for (const [what, { args, code = 0, has }] of Object.entries(LOOKS)) {
+  for (const [what, { args, code = 0, has }] of Object.entries(OUTPUTS)) {
     describe(what, () => {
       let plain
       let machine
@@ -119,7 +124,7 @@ describe('what the command shows', () => {
         ])
       })
 
-      it('is plain text in a pipe, and nothing is cut off there', () => {
+      it('is plain, complete text in a pipe', () => {
         assert.equal(plain.code, code, plain.stderr)
         assertNoEscapes(plain)
         for (const pattern of has()) assert.match(plain.stdout, pattern)
@@ -139,7 +144,7 @@ describe('what the command shows', () => {
         })
       }
 
-      it('has no escape sequence with NO_COLOR, and the same lines', { skip: noTerminal }, () => {
+      it('has the same lines without escape sequences with NO_COLOR', { skip: noTerminal }, () => {
         assert.equal(colourless.code, code, colourless.text)
         assert.doesNotMatch(colourless.raw, STYLED)
         if (!HAS_PROGRESS.has(args()[0])) assertPlain(colourless.raw.replaceAll('\r\n', '\n'))
@@ -155,7 +160,7 @@ describe('what the command shows', () => {
     }
   })
 
-  it('has tables and trees that fit a terminal narrower than anybody expects', { skip: noTerminal }, async () => {
+  it('fits a terminal of 40 columns', { skip: noTerminal }, async () => {
     for (const args of [
       ['ls'],
       ['ls', 'nightly-build'],
@@ -167,22 +172,22 @@ describe('what the command shows', () => {
     }
   })
 
-  it('is not coloured on a terminal that cannot show colours', { skip: noTerminal }, async () => {
+  it('is not coloured on a dumb terminal', { skip: noTerminal }, async () => {
     const { raw } = await seenOf(['ls', location], { env: { TERM: 'dumb' } })
     assertPlain(raw.replaceAll('\r\n', '\n'))
   })
 
-  it('is a document without colours on a terminal too', { skip: noTerminal }, async () => {
+  it('is a plain document with --json on a terminal', { skip: noTerminal }, async () => {
     const { code, raw } = await seenOf(['ls', location, '--json'], { columns: 200 })
     assert.equal(code, 0)
     assert.equal(JSON.parse(raw).sessions.length, SESSIONS.length)
   })
 
-  it('is not coloured in a pipe, whatever else is wanted', async () => {
+  it('is not coloured in a pipe, even with FORCE_COLOR', async () => {
     assertNoEscapes(await waymark(['ls', location], { env: { FORCE_COLOR: '3' } }))
   })
 
-  it('is drawn with ASCII where the locale knows nothing else', { skip: noTerminal }, async () => {
+  it('is ASCII in a C locale', { skip: noTerminal }, async () => {
     for (const args of [
       ['log', 'nightly-report'],
       ['show', 'nightly-report'],
@@ -194,7 +199,7 @@ describe('what the command shows', () => {
     }
   })
 
-  it('lists all sessions, sorted, each in a line', async () => {
+  it('of ls has one line per session, sorted', async () => {
     const outcome = await waymark(['ls', location])
     const [header, ...lines] = linesOf(outcome)
     assert.match(header, /SESSION.*STATUS.*TASKS.*CHECKPOINTS.*NEWEST.*SIZE.*OWNER/)
@@ -207,19 +212,19 @@ describe('what the command shows', () => {
     assert.ok(lines.find((line) => line.startsWith('owned')).includes(OWNER))
   })
 
-  it('lists checkpoints with the newest first, each with its parent, its trigger and its time', async () => {
+  it('of ls for a session lists checkpoints newest first, with parent, trigger and time', async () => {
     const [header, ...lines] = linesOf(await waymark(['ls', 'nightly-build', location]))
     assert.match(header, /CHECKPOINT.*WHEN.*AGO.*TRIGGER.*LABEL.*PARENT.*SIZE.*STATE/)
     assert.deepEqual(
       lines.map((line) => line.split(' ')[0]),
       ids.build.toReversed(),
     )
-    assert.ok(lines[2].includes(ids.build[2]), 'the parent of the one that was made after going back')
+    assert.ok(lines[2].includes(ids.build[2]), 'the parent of the checkpoint after the restore')
     assert.match(lines[5], /manual +green .* zstd +whole, pinned/)
     assert.match(lines[0], /^\S+ +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d /)
   })
 
-  it('says which checkpoint is damaged, and only that one', async () => {
+  it('of ls marks only the damaged checkpoint', async () => {
     const lines = linesOf(await waymark(['ls', 'broken', location]))
     const damaged = lines.filter((line) => line.startsWith('cp-') && /damaged *$/.test(line))
     assert.deepEqual(
@@ -237,7 +242,7 @@ describe('what the command shows', () => {
     )
   })
 
-  it('draws the history as a graph: what went back stands beside what went on', async () => {
+  it('of log draws one lane for each branch', async () => {
     const lines = linesOf(await waymark(['log', 'nightly-build', location]))
     const columnOf = (id) => {
       const line = lines.find((text) => text.includes(id))
@@ -256,7 +261,7 @@ describe('what the command shows', () => {
     assert.deepEqual(order, ids.build.toReversed(), 'newest first')
   })
 
-  it('folds a tree past a depth, and says how much is inside', async () => {
+  it('of show collapses the tree past --depth and counts its tasks', async () => {
     const shown = async (...options) => (await waymark(['show', 'nightly-build', ...options, location])).stdout
     const [one, usual, all] = await Promise.all([shown('--depth', '2'), shown(), shown('--all')])
     assert.match(one, /module-3\b/)
@@ -269,7 +274,7 @@ describe('what the command shows', () => {
     assert.doesNotMatch(all, /\b49 tasks\b/)
   })
 
-  it('gives the raw thing with --json: what the class gives', async () => {
+  it('with --json is the result of the class', async () => {
     const { CheckpointStore } = await import('./support/stores.mjs')
     const store = new CheckpointStore(location)
     await store.initialize()
@@ -290,10 +295,10 @@ describe('what the command shows', () => {
     await store.close()
   })
 
-  it('finds a checkpoint by its id, a beginning of it, its label, and by counting back', async () => {
+  it('of show accepts an id, a unique prefix, a label and latest~n', async () => {
     const [, , green] = ids.build
-    const beginning = uniqueBeginning(green, ids.build)
-    const words = [green, beginning, 'green', 'latest~5']
+    const prefix = uniquePrefix(green, ids.build)
+    const words = [green, prefix, 'green', 'latest~5']
     const shown = await Promise.all(
       words.map(async (word) => documentIn(await waymark(['show', `nightly-build/${word}`, location, '--json'])).id),
     )
@@ -307,31 +312,31 @@ describe('what the command shows', () => {
     for (const [id, word] of Object.entries(others)) {
       assert.equal(documentIn(await waymark(['show', `nightly-build/${word}`, location, '--json'])).id, id)
     }
-    // The session itself by a unique beginning.
+    // The session by a unique prefix.
     assert.equal(documentIn(await waymark(['show', 'nightly-b/green', location, '--json'])).id, green)
   })
 
-  it('shows a damaged checkpoint by saying that it is', async () => {
+  it('of show for a damaged checkpoint is an error that names the previous one', async () => {
     const outcome = await waymark(['show', 'broken/damaged', location])
     assert.deepEqual([outcome.code, outcome.stdout], [1, ''])
     assert.match(outcome.stderr, /^waymark: .*damaged.*waymark show broken\/latest~1 /)
   })
 
-  it('says what changed for people: a task and its status before and after', async () => {
+  it('of diff shows the old and new status of a task', async () => {
     const { stdout } = await waymark(['diff', 'nightly-build/green', 'latest', location])
     assert.match(stdout, /module-4\b.*failed (→|->) completed/)
   })
 
-  it('compares checkpoints of two sessions', async () => {
+  it('of diff compares checkpoints of two sessions', async () => {
     const outcome = await waymark(['diff', 'nightly-build/green', 'what-if/latest', location, '--json'])
     const { a, b } = documentIn(outcome)
     assert.deepEqual([a.sessionId, a.checkpointId, b.sessionId], ['nightly-build', ids.build[2], 'what-if'])
   })
 
-  describe('to a reader that goes away', () => {
+  describe('to a closed pipe', () => {
     const noShell = process.platform === 'win32' && 'Windows has no bash'
 
-    it('is no error in a pipeline, however much there was to come', { skip: noShell }, () => {
+    it('is no error in a shell pipeline', { skip: noShell }, () => {
       for (const args of [['ls'], ['show', 'nightly-build', '--json']]) {
         const line = `set -o pipefail; "$0" "$@" | head -1`
         const { status, stdout, stderr } = spawnSync(
@@ -353,7 +358,7 @@ describe('what the command shows', () => {
       })
     }
 
-    it('leaves the answer what it is', async () => {
+    it('does not change the exit code', async () => {
       for (const args of [['verify'], ['diff', 'nightly-build/green', 'latest']]) {
         const child = startWaymark([...args, '--store', location])
         child.stdout.destroy()
@@ -363,30 +368,34 @@ describe('what the command shows', () => {
     })
   })
 
-  it('says in a sentence that a disk is full', { skip: !existsSync('/dev/full') && 'there is no /dev/full' }, () => {
-    const { status, stderr } = spawnSync(
-      'sh',
-      ['-c', '"$0" "$@" > /dev/full', process.execPath, COMMAND, 'ls', location],
-      { env: environment(), encoding: 'utf8' },
-    )
-    assert.deepEqual([status, stderr.split('\n').length], [1, 2], stderr)
-    assert.match(stderr, /^waymark: .*no space left on device/)
-  })
+  it(
+    'to a full disk is an error in one sentence',
+    { skip: !existsSync('/dev/full') && 'there is no /dev/full' },
+    () => {
+      const { status, stderr } = spawnSync(
+        'sh',
+        ['-c', '"$0" "$@" > /dev/full', process.execPath, COMMAND, 'ls', location],
+        { env: environment(), encoding: 'utf8' },
+      )
+      assert.deepEqual([status, stderr.split('\n').length], [1, 2], stderr)
+      assert.match(stderr, /^waymark: .*no space left on device/)
+    },
+  )
 })
 
 const linesIn = (text) => text.split('\n').length
 
-/** What is said about how long ago something was changes while the test runs; there is a line all the same. */
+/** Replaces lines with relative times, which change during the test. */
 function timeless(lines) {
-  return lines.map((line) => (/\b(?:now|ago|\d+ (?:ms|s))\b/.test(line) ? 'some time ago' : line))
+  return lines.map((line) => (/\b(?:now|ago|\d+ (?:ms|s))\b/.test(line) ? 'relative time' : line))
 }
 
-/** An id, or as much of it as nothing else begins with, where there is no room for more. */
-function begun(id, _, all) {
-  return new RegExp(uniqueBeginning(id, all))
+/** Matches an id, or its shortest unique prefix where the id is truncated. */
+function prefixOf(id, _, all) {
+  return new RegExp(uniquePrefix(id, all))
 }
 
-function uniqueBeginning(id, others) {
+function uniquePrefix(id, others) {
   const isUnique = (length) => others.every((other) => other === id || !other.startsWith(id.slice(0, length)))
   let length = 1
   while (!isUnique(length)) length += 1

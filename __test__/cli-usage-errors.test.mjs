@@ -9,7 +9,7 @@ import { assertRefused } from './support/looks.mjs'
 import { snapshotOf } from './support/snapshot.mjs'
 import { scratchDirectory } from './support/stores.mjs'
 
-/** What every command that takes a store is called with, so that only the store can be wrong. */
+/** Valid arguments for every command that takes a store. */
 const ON_A_STORE = {
   ls: [],
   log: ['s'],
@@ -29,7 +29,7 @@ const ON_A_STORE = {
   rm: ['s', '--yes'],
 }
 
-describe('wrong use', AT_ONCE, () => {
+describe('a usage error', AT_ONCE, () => {
   let location
   let ids
   let snapshot
@@ -39,13 +39,13 @@ describe('wrong use', AT_ONCE, () => {
     snapshot = contentsOf(location)
   })
 
-  after(() => assert.deepEqual(contentsOf(location), snapshot, 'nothing has changed'))
+  after(() => assert.deepEqual(contentsOf(location), snapshot, 'nothing was changed'))
 
   const refused = async (args, what, options) => {
     assertRefused(await waymark([...args, '--store', location]), what, options)
   }
 
-  it('names what to write instead of a mistyped URL, makes nothing, and shows no part of it', async () => {
+  it('is reported for a mistyped URL without any part of it, and creates nothing', async () => {
     const cwd = scratchDirectory()
     const url = 'postgres://me:s3cret@host/db'
     for (const mistyped of [
@@ -72,7 +72,7 @@ describe('wrong use', AT_ONCE, () => {
     assert.deepEqual(readdirSync(cwd), [])
   })
 
-  it('is to ask for a command that there is not, and those that are near are named', async () => {
+  it('is reported for an unknown command, with suggestions', async () => {
     assertRefused(await waymark(['lss']), /no command "lss".*\bls\b/, { next: /waymark --help/ })
     assertRefused(await waymark(['verfiy']), /no command "verfiy".*\bverify\b/, { next: /waymark --help/ })
     assertRefused(await waymark(['frobnicate']), /no command "frobnicate"/, { next: /waymark --help/ })
@@ -81,7 +81,7 @@ describe('wrong use', AT_ONCE, () => {
     assertRefused(await waymark(['\u001b[31mred']), /no command/, { next: /waymark --help/ })
   })
 
-  it('is to ask for nothing: what there is goes to the error stream', async () => {
+  it('is reported without a command: the overview goes to the error stream', async () => {
     const { code, stdout, stderr } = await waymark([])
     assert.deepEqual([code, stdout], [2, ''])
     assert.match(stderr, /waymark <command>/)
@@ -89,38 +89,38 @@ describe('wrong use', AT_ONCE, () => {
   })
 
   for (const [name, args] of Object.entries(ON_A_STORE)) {
-    it(`is to give ${name} an option that it does not have`, async () => {
+    it(`is reported by ${name} for an unknown option`, async () => {
       await refused([name, ...args, '--frobnicate'], /--frobnicate/, { next: new RegExp(`waymark ${name} --help`) })
     })
 
-    it(`is to point ${name} to a place where no store is, and none is made`, async () => {
+    it(`is reported by ${name} for a missing store, and none is created`, async () => {
       const nowhere = scratchDirectory()
       const outcome = await waymark([name, ...args, '--store', join(nowhere, 'absent')], { cwd: nowhere })
-      assertRefused(outcome, /no store at .*absent/, { next: /Check|Name/ })
+      assertRefused(outcome, /no store at .*absent/, { next: /Check|Give/ })
       assert.deepEqual(readdirSync(nowhere), [])
     })
   }
 
-  it('is to misspell an option, and the one that is near is named', async () => {
+  it('is reported for a misspelled option, with a suggestion', async () => {
     await refused(['ls', '--jsn'], /--jsn.*--json/, { next: /waymark ls --help/ })
     await refused(['prune', '--keep-lst', '3'], /--keep-lst.*--keep-last/, { next: /waymark prune --help/ })
   })
 
-  it('is to point to a database that is not there, and none is made', async () => {
+  it('is reported for a missing database, and none is created', async () => {
     const nowhere = scratchDirectory()
     const outcome = await waymark(['ls', `sqlite:${join(nowhere, 'absent.db')}`])
-    assertRefused(outcome, /no store at .*absent/, { next: /Check|Name/ })
+    assertRefused(outcome, /no store at .*absent/, { next: /Check|Give/ })
     assert.deepEqual(readdirSync(nowhere), [])
   })
 
-  it('is to look at the default place before there is one, and none is made', async () => {
+  it('is reported for a missing default store, and none is created', async () => {
     const home = scratchDirectory()
     const outcome = await waymark(['ls'], { env: { HOME: home, USERPROFILE: home } })
     assertRefused(outcome, /no store at .*\.meshseeks/, { next: /--store|WAYMARK_STORE/ })
     assert.deepEqual(readdirSync(home), [])
   })
 
-  it('is to leave out what a command needs, or to say too much', async () => {
+  it('is reported for missing and surplus arguments', async () => {
     for (const name of [
       'log',
       'show',
@@ -138,7 +138,9 @@ describe('wrong use', AT_ONCE, () => {
     ])
       assertRefused(await waymark([name]), new RegExp(`${name} needs`), { next: new RegExp(`waymark ${name} --help`) })
     assertRefused(await waymark(['log', 'a', 'b', 'c']), /"c"/, { next: /waymark log --help/ })
-    assertRefused(await waymark(['log', 'a', location, '--store', location]), /two places/, { next: /leave one out/ })
+    assertRefused(await waymark(['log', 'a', location, '--store', location]), /two locations/, {
+      next: /leave one out/,
+    })
   })
 
   const ON_A_SESSION = {
@@ -156,16 +158,16 @@ describe('wrong use', AT_ONCE, () => {
   }
 
   for (const [name, argsFor] of Object.entries(ON_A_SESSION)) {
-    it(`is to ask ${name} for a session that there is not`, async () => {
+    it(`is reported by ${name} for an unknown session`, async () => {
       await refused([name, ...argsFor('nowhere')], /no session.*nowhere/i, { next: /waymark ls/ })
     })
 
-    it(`is to ask ${name} for a session by a beginning of several, and they are named`, async () => {
+    it(`is reported by ${name} for an ambiguous session prefix, with the candidates`, async () => {
       await refused([name, ...argsFor('nightly')], /nightly/, { next: /nightly-build.*nightly-report/s })
     })
   }
 
-  it('is to misspell a session, and the one that is near is named', async () => {
+  it('is reported for a misspelled session, with a suggestion', async () => {
     await refused(['show', 'nightly-biuld'], /nightly-biuld.*nightly-build/s, { next: /waymark ls/ })
   })
 
@@ -176,7 +178,7 @@ describe('wrong use', AT_ONCE, () => {
     label: ['name'],
     pin: [],
   })) {
-    it(`is to ask ${name} for a checkpoint that there is not, or for one of several`, async () => {
+    it(`is reported by ${name} for an unknown or ambiguous checkpoint`, async () => {
       const next = { next: /waymark ls nightly-build/ }
       await refused([name, 'nightly-build/cp-nowhere', ...args], /cp-nowhere/, next)
       await refused([name, 'nightly-build/latest~99', ...args], /only 8 checkpoints/, next)
@@ -186,7 +188,7 @@ describe('wrong use', AT_ONCE, () => {
     })
   }
 
-  it('is to give an option a value that it cannot have', async () => {
+  it('is reported for an invalid value', async () => {
     await refused(['prune', '--keep-last', 'many', '--yes'], /many/)
     await refused(['prune', '--keep-last', '-1', '--yes'], /keep-last|-1/)
     await refused(['prune', '--max-age', 'soon', '--yes'], /soon/)
@@ -199,13 +201,13 @@ describe('wrong use', AT_ONCE, () => {
     await refused(['label', 'nightly-build/green', ''], /label/i, { next: /1 to 200 bytes/ })
   })
 
-  it('is to give a label that could never be used', async () => {
-    await refused(['label', 'nightly-build/green', 'latest'], /latest/, { next: /another label/ })
-    await refused(['label', 'nightly-build/green', 'latest~3'], /latest~3/, { next: /another label/ })
+  it('is reported for a reserved label', async () => {
+    await refused(['label', 'nightly-build/green', 'latest'], /latest is reserved/, { next: /another label/ })
+    await refused(['label', 'nightly-build/green', 'latest~3'], /latest~3 is reserved/, { next: /another label/ })
   })
 
-  it('is to forget what goes where, and that is said', async () => {
-    await refused(['show', '-x'], /no option -x/, { next: /behind --/ })
+  it('says where an argument belongs', async () => {
+    await refused(['show', '-x'], /no option -x/, { next: /after --/ })
     await refused(['prune', '--max-age', '0s', '--yes'], /--max-age is a duration/)
     await refused(['export', 'nightly-build', location], /is a directory/, { next: /before the location/ })
     const nowhere = scratchDirectory()
@@ -217,7 +219,7 @@ describe('wrong use', AT_ONCE, () => {
     assert.deepEqual(readdirSync(nowhere), ['my sessions'])
   })
 
-  it('is to write over what is there', async () => {
+  it('is reported for a target that exists, which stays unchanged', async () => {
     const directory = scratchDirectory()
     const file = join(directory, 'build.waymark')
     const exported = await waymark(['export', 'nightly-build', file, '--store', location])
@@ -229,7 +231,7 @@ describe('wrong use', AT_ONCE, () => {
     await refused(['fork', 'nightly-build/green', 'what-if'], /what-if/, { next: /another/ })
   })
 
-  it('is to import what is not there, or no archive', async () => {
+  it('is reported for an import file that is missing, and a failure for one that is no export file', async () => {
     await refused(['import', join(scratchDirectory(), 'absent.waymark')], /absent\.waymark/, { next: /waymark export/ })
     const outcome = await waymark(['import', join(location, 'owned', 'session.json'), '--store', location])
     assert.equal(outcome.code, 1, outcome.stderr)
@@ -238,7 +240,7 @@ describe('wrong use', AT_ONCE, () => {
     assert.ok(existsSync(join(location, 'owned', 'session.json')))
   })
 
-  it('is to name no shell, or one that nobody has heard of, for completion', async () => {
+  it('is reported by completion for a missing or unknown shell', async () => {
     assertRefused(await waymark(['completion']), /completion needs/, { next: /waymark completion --help/ })
     assertRefused(await waymark(['completion', 'tcsh']), /tcsh/, { next: /bash/ })
   })

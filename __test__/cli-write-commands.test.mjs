@@ -12,7 +12,7 @@ import { makeSession } from './support/sessions.mjs'
 import { openStore, scratchDirectory } from './support/stores.mjs'
 import { noTerminal, seenOf } from './support/terminal.mjs'
 
-describe('a command that adds something', AT_ONCE, () => {
+describe('a writing command', AT_ONCE, () => {
   let location
   let ids
 
@@ -20,20 +20,20 @@ describe('a command that adds something', AT_ONCE, () => {
     ;({ location, ids } = await livedInStore())
   })
 
-  /** Runs something that must succeed, in every way in which it can be looked at, each on a store of its own. */
-  const done = async (args, isDone) => {
+  /** Runs a command as text, as JSON and on terminals, each on its own copy of the store, and checks the result. */
+  const runAll = async (args, check) => {
     const plain = copyOf(location)
     const outcome = await waymark([...args(plain), '--store', plain])
     assert.equal(outcome.code, 0, outcome.stderr)
     assertNoEscapes(outcome)
-    assert.notEqual(outcome.stdout, '', 'it says what it did')
-    await looked(plain, isDone)
+    assert.notEqual(outcome.stdout, '', 'it reports what it did')
+    await inspect(plain, check)
 
     const machine = copyOf(location)
     const answered = await waymark([...args(machine), '--store', machine, '--json'])
     assert.equal(answered.code, 0, answered.stderr)
     const document = documentIn(answered)
-    await looked(machine, isDone)
+    await inspect(machine, check)
 
     if (noTerminal) return { text: outcome.stdout, document }
     for (const columns of WIDTHS) {
@@ -41,19 +41,19 @@ describe('a command that adds something', AT_ONCE, () => {
       const seen = await seenOf([...args(screen), '--store', screen], { columns })
       assert.equal(seen.code, 0, seen.text)
       assertFits(seen)
-      await looked(screen, isDone)
+      await inspect(screen, check)
     }
     return { text: outcome.stdout, document }
   }
 
-  const looked = async (place, isDone) => {
-    const store = await openStore(place)
-    await isDone(store, place)
+  const inspect = async (directory, check) => {
+    const store = await openStore(directory)
+    await check(store, directory)
     await store.close()
   }
 
-  it('forks a session from a checkpoint', async () => {
-    const { text, document } = await done(
+  it('fork creates a session from a checkpoint', async () => {
+    const { text, document } = await runAll(
       () => ['fork', 'nightly-build/green', 'second try'],
       async (store) => {
         const { forkedFrom } = await store.loadSession('second try')
@@ -66,8 +66,8 @@ describe('a command that adds something', AT_ONCE, () => {
     assert.equal(document.sessionId, 'second try')
   })
 
-  it('sends tasks back to pending in a fork that asks for it', async () => {
-    await done(
+  it('fork resets tasks to pending with --reset-failed and --reset-in-progress', async () => {
+    await runAll(
       () => ['fork', 'broken/whole', 'again', '--reset-failed', '--reset-in-progress'],
       async (store) => {
         const tree = await store.loadTaskTree('again')
@@ -80,12 +80,12 @@ describe('a command that adds something', AT_ONCE, () => {
   const labelOf = async (store, id) =>
     (await store.listCheckpointInfo('nightly-build')).checkpoints.find((c) => c.id === id).label
 
-  it('gives a checkpoint a label, and takes it away', async () => {
-    await done(
+  it('label sets a label, and removes it with --remove', async () => {
+    await runAll(
       () => ['label', 'nightly-build/latest', 'the last one'],
       async (store) => assert.equal(await labelOf(store, ids.build[7]), 'the last one'),
     )
-    await done(
+    await runAll(
       () => ['label', 'nightly-build/green', '--remove'],
       async (store) => assert.equal(await labelOf(store, ids.build[2]), undefined),
     )
@@ -94,40 +94,40 @@ describe('a command that adds something', AT_ONCE, () => {
   const pinnedIn = async (store) =>
     (await store.listCheckpointInfo('nightly-build')).checkpoints.filter(({ pinned }) => pinned).map(({ id }) => id)
 
-  it('pins a checkpoint, and lets it go', async () => {
-    await done(
+  it('pin pins a checkpoint, and unpins it with --off', async () => {
+    await runAll(
       () => ['pin', 'nightly-build/latest~1'],
       async (store) => assert.deepEqual(await pinnedIn(store), [ids.build[6], ids.build[2], ids.build[0]]),
     )
-    await done(
+    await runAll(
       () => ['pin', 'nightly-build/green', '--off'],
       async (store) => assert.deepEqual(await pinnedIn(store), [ids.build[0]]),
     )
   })
 
-  it('exports a session into a file', async () => {
-    const { document } = await done(
-      (place) => ['export', 'nightly-build', join(place, '..', 'build.waymark')],
-      (_, place) => assert.ok(statSync(join(place, '..', 'build.waymark')).size > 1000),
+  it('export writes a session to a file', async () => {
+    const { document } = await runAll(
+      (directory) => ['export', 'nightly-build', join(directory, '..', 'build.waymark')],
+      (_, directory) => assert.ok(statSync(join(directory, '..', 'build.waymark')).size > 1000),
     )
     assert.equal(document.sessionId, 'nightly-build')
     assert.equal(document.checkpoints, 11)
   })
 
-  it('imports what was exported, under its own name into a new place or under another one', async () => {
+  it('import creates the exported session in a new store, and under another id with --as', async () => {
     const directory = scratchDirectory()
     const file = join(directory, 'build.waymark')
     assert.equal((await waymark(['export', 'nightly-build', file, location])).code, 0)
     const original = await openStore(location)
     const expected = await everythingOf(original, 'nightly-build')
-    for (const place of [join(directory, 'new'), `sqlite:${join(directory, 'new.db')}`]) {
-      const outcome = await waymark(['import', file, place])
+    for (const target of [join(directory, 'new'), `sqlite:${join(directory, 'new.db')}`]) {
+      const outcome = await waymark(['import', file, target])
       assert.equal(outcome.code, 0, outcome.stderr)
       assertNoEscapes(outcome)
-      await looked(place, async (store) => assert.deepEqual(await everythingOf(store, 'nightly-build'), expected))
+      await inspect(target, async (store) => assert.deepEqual(await everythingOf(store, 'nightly-build'), expected))
     }
     await original.close()
-    const { document } = await done(
+    const { document } = await runAll(
       () => ['import', file, '--as', 'a copy'],
       async (store) => {
         assert.deepEqual((await everythingOf(store, 'a copy')).verified.length, 3)
@@ -137,13 +137,13 @@ describe('a command that adds something', AT_ONCE, () => {
     assert.equal(document.sessionId, 'a copy')
   })
 
-  it('copies a store into another place, and again without doing anything', async () => {
+  it('copy copies a store to another, and nothing the second time', async () => {
     const directory = scratchDirectory()
     const to = `sqlite:${join(directory, 'copy.db')}`
     const first = await waymark(['copy', location, to])
     assert.equal(first.code, 0, first.stderr)
     assertNoEscapes(first)
-    await looked(to, async (store) => {
+    await inspect(to, async (store) => {
       assert.deepEqual(
         (await store.sessionsInfo()).map(({ id }) => id),
         SESSIONS,
@@ -162,7 +162,7 @@ describe('a command that adds something', AT_ONCE, () => {
     }
   })
 
-  it('copies one session alone', async () => {
+  it('copy copies one session with --session', async () => {
     const to = join(scratchDirectory(), 'copy')
     const outcome = await waymark(['copy', location, to, '--session', 'nightly-report'])
     assert.equal(outcome.code, 0, outcome.stderr)
@@ -172,7 +172,7 @@ describe('a command that adds something', AT_ONCE, () => {
     )
   })
 
-  it('copies to the end when nobody listens any more', async () => {
+  it('copy finishes when its output pipes are closed', async () => {
     const target = scratchDirectory()
     const child = startWaymark(['copy', await many(), target])
     child.stdout.destroy()
@@ -183,7 +183,7 @@ describe('a command that adds something', AT_ONCE, () => {
     await store.close()
   })
 
-  it('copies nothing over a session that somebody owns, nor anything else before that', async () => {
+  it('copy refuses to replace a leased session before it copies anything', async () => {
     const target = scratchDirectory()
     const store = await openStore(target)
     await store.saveSession(makeSession('nightly-build'))
@@ -195,46 +195,46 @@ describe('a command that adds something', AT_ONCE, () => {
     await store.close()
   })
 
-  it('does not make the place that it should copy from', async () => {
+  it('copy does not create a missing source', async () => {
     const directory = scratchDirectory()
     const outcome = await waymark(['copy', join(directory, 'from'), join(directory, 'to')])
     assert.deepEqual([outcome.code, outcome.stdout], [2, ''])
     assert.deepEqual(readdirSync(directory), [])
   })
 
-  it('recovers a session past what is damaged, and puts that aside if it is asked to', async () => {
-    const { text, document } = await done(
+  it('recover restores the newest whole checkpoint, and moves damaged ones with --quarantine', async () => {
+    const { text, document } = await runAll(
       () => ['recover', 'broken', '--quarantine', '--yes'],
-      async (store, place) => {
+      async (store, directory) => {
         assert.deepEqual(
           (await store.listCheckpointInfo('broken')).checkpoints.map(({ id }) => id),
           [ids.broken[1], ids.broken[0]],
         )
-        assert.equal(readdirSync(join(place, 'broken', 'damaged')).length, 1)
+        assert.equal(readdirSync(join(directory, 'broken', 'damaged')).length, 1)
       },
     )
     assert.ok(text.includes(ids.broken[1]))
     assert.deepEqual([document.checkpointId, document.passedOver.map(({ id }) => id)], [ids.broken[1], [ids.broken[2]]])
   })
 
-  it('does not touch what somebody else owns, and says who', async () => {
-    const place = copyOf(location)
-    const untouched = contentsOf(place)
+  it('label and pin refuse a leased session and name its owner', async () => {
+    const copy = copyOf(location)
+    const untouched = contentsOf(copy)
     for (const args of [
       ['label', 'owned/latest', 'mine'],
       ['pin', 'owned/latest'],
     ]) {
-      const outcome = await waymark([...args, '--store', place])
+      const outcome = await waymark([...args, '--store', copy])
       assert.deepEqual([outcome.code, outcome.stdout], [1, ''], args.join(' '))
       assert.ok(outcome.stderr.includes(OWNER), outcome.stderr)
     }
-    assert.deepEqual(contentsOf(place), untouched)
+    assert.deepEqual(contentsOf(copy), untouched)
   })
 
-  it('says how far long work is where there is no terminal, unless it is asked for a document', async () => {
+  it('a long task prints progress without a terminal, except with --json', async () => {
     const directory = scratchDirectory()
     const file = join(directory, 'build.waymark')
-    const place = copyOf(location)
+    const copy = copyOf(location)
     for (const args of [
       ['verify', 'nightly-build'],
       ['export', 'nightly-build', file],
@@ -242,18 +242,18 @@ describe('a command that adds something', AT_ONCE, () => {
       ['convert', 'gzip', 'nightly-build', '--yes'],
       ['prune', 'nightly-build', '--keep-last', '2', '--yes'],
     ]) {
-      const outcome = await waymark([...args, '--store', place])
+      const outcome = await waymark([...args, '--store', copy])
       assert.equal(outcome.code, 0, outcome.stderr)
       assert.match(outcome.stderr, /\b(\d+) of \1\b/, args.join(' '))
       assertNoEscapes(outcome)
     }
-    const copied = await waymark(['copy', place, join(directory, 'copy')])
+    const copied = await waymark(['copy', copy, join(directory, 'copy')])
     assert.match(copied.stderr, /\b(\d+) of \1\b/)
-    const silent = await waymark(['verify', 'nightly-build', '--store', place, '--json'])
+    const silent = await waymark(['verify', 'nightly-build', '--store', copy, '--json'])
     assert.equal(silent.stderr, '')
   })
 
-  it('says how far it is in plain lines where there is no terminal, and few of them', async () => {
+  it('copy prints few progress lines without a terminal', async () => {
     const outcome = await waymark(['copy', location, join(scratchDirectory(), 'copy')])
     const lines = outcome.stderr.split('\n').filter(Boolean)
     assert.ok(lines.length <= 12, outcome.stderr)

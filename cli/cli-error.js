@@ -1,14 +1,15 @@
-// What the command says when it does not do what it was asked for: a sentence, and what to do next.
+// Errors that the command reports to its user, and the exit codes.
 
 'use strict'
 
 const DONE = 0
 const FAILED = 1
-const WRONG_USE = 2
-const STOPPED = 130
+const USAGE_ERROR = 2
+const INTERRUPTED = 130
 
-class Complaint extends Error {
-  /** `details` are lines below the sentence, such as the candidates of a beginning that fits several. */
+/** A message that says what failed and what to do next. */
+class CliError extends Error {
+  /** `details` are printed below the message, such as the candidates of an ambiguous prefix. */
   constructor(message, exitCode, details = []) {
     super(message)
     this.exitCode = exitCode
@@ -16,14 +17,14 @@ class Complaint extends Error {
   }
 }
 
-/** The caller asked for something that there is not. */
-function wrongUse(message, details) {
-  return new Complaint(message, WRONG_USE, details)
+/** The command line is wrong, or names something that does not exist. */
+function usageError(message, details) {
+  return new CliError(message, USAGE_ERROR, details)
 }
 
-/** The work itself failed. */
+/** The command line is right, but the work failed. */
 function failure(message, details) {
-  return new Complaint(message, FAILED, details)
+  return new CliError(message, FAILED, details)
 }
 
-module.exports = { Complaint, DONE, FAILED, STOPPED, WRONG_USE, failure, wrongUse }
+module.exports = { CliError, DONE, FAILED, INTERRUPTED, USAGE_ERROR, failure, usageError }

@@ -1,39 +1,39 @@
-// The commands that there are, in the order in which help shows them. Each is a file that describes itself: see `ls.js`.
+// The list of commands, in the order in which help shows them. Each command is a file that describes itself: see `ls.js`.
 
 'use strict'
 
-/** What each is for. It is here because the list of all is to be had without loading all. */
+/** The summaries are here so that the overview does not load every command. */
 const SUMMARIES = {
-  ls: 'The sessions of a store, or the checkpoints of one.',
-  log: 'The history of a session with its forks, drawn, newest first.',
-  show: 'The task tree, the agents, the errors and the metrics of a session or checkpoint.',
-  diff: 'What changed from one checkpoint to another: tasks, agents, context and session.',
-  stats: 'Bytes by session and kind, and how they grew over time.',
-  watch: 'A live view that is redrawn as checkpoints come; Ctrl-C or q ends it.',
-  verify: 'Whether everything is whole, of a session or of all: reads and checks every byte.',
-  recover: 'Make a session what its newest whole checkpoint says, and name those that are damaged.',
-  restore: 'Make a session what one of its checkpoints says.',
-  fork: 'Start a new session from a checkpoint of another, which stays as it is.',
-  label: 'Give a checkpoint a label, another one, or none.',
-  pin: 'Keep a checkpoint, whatever retention says; with --off no longer.',
-  prune: 'Remove the checkpoints that do not stay, of a session or of all.',
-  convert: 'Store the checkpoints of a session, or of all, in another encoding.',
-  export: 'Write a session into one compressed file that can be carried.',
-  import: 'Bring in a session that export wrote.',
-  copy: 'Copy sessions into another store, whatever kind it is.',
-  rm: 'Remove a session with everything below it, or one checkpoint.',
-  demo: 'See it work: a swarm is killed in the middle and finishes in a new process.',
-  completion: 'A script that lets bash, zsh or fish complete commands, options, sessions and checkpoints.',
+  ls: 'List the sessions of a store, or the checkpoints of one session.',
+  log: 'Draw the history of a session with its forks, newest first.',
+  show: 'Show the task tree, agents, errors and metrics of a session or checkpoint.',
+  diff: 'Compare two checkpoints: tasks, agents, context and session.',
+  stats: 'Show bytes by session and kind, and their growth over time.',
+  watch: 'Show a live view that updates with each checkpoint; Ctrl-C or q ends it.',
+  verify: 'Read and check every byte of one session or of all.',
+  recover: 'Restore the newest whole checkpoint of a session, and name the damaged ones.',
+  restore: 'Replace the saved state of a session with one of its checkpoints.',
+  fork: 'Start a new session from a checkpoint of another, which stays unchanged.',
+  label: 'Set, change or remove the label of a checkpoint.',
+  pin: 'Exempt a checkpoint from retention; --off undoes it.',
+  prune: 'Delete the checkpoints that retention does not keep, of one session or of all.',
+  convert: 'Store the checkpoints of one session or of all in another encoding.',
+  export: 'Write a session to one compressed file.',
+  import: 'Create a session from an export file.',
+  copy: 'Copy sessions to another store, of any backend.',
+  rm: 'Delete a session with all its data, or one checkpoint.',
+  demo: 'Run a demonstration: a swarm is killed half way and finishes in a new process.',
+  completion: 'Print a completion script for bash, zsh or fish.',
 }
 
 const NAMES = Object.keys(SUMMARIES)
 
-/** One command: only its own file is loaded. */
+/** One command; loads only its own file. `undefined` if there is none of that name. */
 function commandOf(name) {
-  return Object.hasOwn(SUMMARIES, name) ? { summary: SUMMARIES[name], ...require(`./commands/${name}.js`) } : undefined
+  return Object.hasOwn(SUMMARIES, name) ? { summary: SUMMARIES[name], ...require(`./${name}.js`) } : undefined
 }
 
-/** All of them, for completion and the README. */
+/** All commands, for the README and the tests. */
 function allCommands() {
   return NAMES.map(commandOf)
 }

@@ -1,37 +1,36 @@
-// A command to copy: one that does what is said of it, wherever it is typed.
+// Formats a `waymark` command line to copy from a message.
 
 'use strict'
 
-/** What no shell takes for anything but a part of a word. */
-const PLAIN = /^[\p{L}\p{N}_@%+=:,./-][\p{L}\p{N}_@%+=:,./~-]*$/u
+/** Words that every shell takes literally. */
+const UNQUOTED = /^[\p{L}\p{N}_@%+=:,./-][\p{L}\p{N}_@%+=:,./~-]*$/u
 
-/** `waymark show 'my session' --store /srv/sessions`; the store is named unless it is the one that is looked at without a word. */
-function commandLine(store, name, words = [], options = []) {
-  const all = [...options, ...placeOf(store)]
-  const hasDash = words.some((word) => word.startsWith('-'))
-  const line = hasDash ? [name, ...all, '--', ...words] : [name, ...words, ...all]
-  return ['waymark', ...line.map(quoted)].join(' ')
+/** `waymark show 'my session' --store /srv/sessions`; the store is left out if it is the default. */
+function commandLine(store, name, args = [], options = []) {
+  const allOptions = [...options, ...storeOption(store)]
+  const hasDash = args.some((arg) => arg.startsWith('-'))
+  const words = hasDash ? [name, ...allOptions, '--', ...args] : [name, ...args, ...allOptions]
+  return ['waymark', ...words.map(shellQuote)].join(' ')
 }
 
-/** A word as a shell takes it for one. */
-function quoted(word) {
-  return PLAIN.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`
+function shellQuote(word) {
+  return UNQUOTED.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`
 }
 
-function placeOf(store) {
+function storeOption(store) {
   if (!store) return []
-  const place = store.getBaseDir()
-  return place === usualPlace() ? [] : ['--store', place]
+  const location = store.getBaseDir()
+  return location === defaultLocation() ? [] : ['--store', location]
 }
 
-function usualPlace() {
-  const { CheckpointStore } = require('../index.js')
+function defaultLocation() {
+  const { CheckpointStore } = require('../../index.js')
   try {
     return new CheckpointStore(process.env.WAYMARK_STORE || undefined).getBaseDir()
   } catch {
-    // What is no place at all.
+    // WAYMARK_STORE is not a valid location.
     return undefined
   }
 }
 
-module.exports = { commandLine, quoted }
+module.exports = { commandLine, shellQuote }

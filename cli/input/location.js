@@ -1,52 +1,55 @@
-// Where a store is, and opening it there.
+// The location of a store, and opening it.
 
 'use strict'
 
-const { failure, wrongUse } = require('./complaint.js')
+const { failure, usageError } = require('../cli-error.js')
 
-const CHECK_SPELLING = 'Check the spelling: a place is a directory, sqlite:<file> or postgres://….'
+const CHECK_SPELLING = 'Check the spelling: a location is a directory, sqlite:<file> or postgres://….'
 
 const PATH = /^(?:[/\\]|\.{1,2}(?:[/\\]|$)|~(?:[/\\]|$)|[A-Za-z]:[/\\])/
-/** Of the form that the class takes, or of one that it will say it does not take: no session has a slash or a colon. */
+/** The schemes that the class accepts, and misspelled ones that it refuses: no session id contains a slash or a colon. */
 const SCHEME =
   /^(?:(?:sqlite|memory|postgres|postgresql):|(?:sqlite|postgres|postgresql|postgre)\/\/|[^/\\]*:(?:\/\/|.*@))/i
 
-/** Whether a word says by its beginning that it is a place, and no session. It may hold a password, and is never shown. */
+/** Whether an argument looks like a location and not like a session. It may contain a password: never print it. */
 function isLocation(word) {
   return PATH.test(word) || SCHEME.test(word)
 }
 
-/** An open store. Whoever only looks makes none: without `create`, a place that does not exist is refused. */
+/** Opens a store. Without `create`, a store that does not exist is an error, and none is created. */
 async function openStore(location, { create = false, ...options } = {}) {
-  const { CheckpointStore } = require('../index.js')
-  // What others keep is not for this command to limit: the defaults of the class would.
+  const { CheckpointStore } = require('../../index.js')
+  // The defaults of the class would delete checkpoints that other programs keep.
   const limits = { maxCheckpointsPerSession: Infinity, maxCheckpointsPerAgent: Infinity }
   const store = new CheckpointStore(location, { ...limits, ...options, mustExist: !create })
   await store.initialize()
   return store
 }
 
-/** What to say of a place that could not be opened; `words` are those that it was named with, or was not. */
-function notOpened(error, location, words) {
-  const { code, message } = error
-  if (code === 'WAYMARK_NOT_FOUND') return wrongUse(`${message}. ${nextPlace(location, words)}`)
+/** The error for a store that could not be opened; `args` are the arguments of the command. */
+function toOpenError(error, location, args) {
+  const { code, message, cause } = error
+  if (code === 'WAYMARK_NOT_FOUND') return usageError(`${message}. ${locationHint(location, args)}`)
   if (code === 'WAYMARK_CORRUPT') return failure(`${message}. ${CHECK_SPELLING}`)
-  if (/SQLITE_(?:READONLY|CANTOPEN)/.test(message)) {
-    return failure(
-      `${message}. A database is looked at by those who may write to it; a copy of the file can be looked at.`,
-    )
+  if (cause?.code === 'SQLITE_READONLY' || cause?.code === 'SQLITE_CANTOPEN') {
+    return failure(`${message}. Reading a database needs write permission for it; read a copy of the file instead.`)
   }
   return error
 }
 
-function nextPlace(location, { location: last, ...words }) {
+function locationHint(location, { location: last, ...args }) {
   const { existsSync } = require('node:fs')
-  const { quoted } = require('./command-line.js')
-  const others = Object.values(words)
+  const others = Object.values(args)
   if (last !== undefined && others.some(isLocation)) return 'The location comes last.'
-  const place = location === undefined && others.find((word) => existsSync(word))
-  if (place) return `If you mean the place, write ${quoted(`./${place}`)}.`
-  return location === undefined ? 'Name one as the last word, with --store, or in WAYMARK_STORE.' : CHECK_SPELLING
+  const path = location === undefined && others.find((word) => existsSync(word))
+  if (path) return pathHint(path)
+  return location === undefined ? 'Give one as the last argument, with --store, or in WAYMARK_STORE.' : CHECK_SPELLING
 }
 
-module.exports = { isLocation, notOpened, openStore }
+/** How to spell a relative path so that it is taken for a location. */
+function pathHint(path) {
+  const { shellQuote } = require('./command-line.js')
+  return `If you mean the directory, write ${shellQuote(`./${path}`)}.`
+}
+
+module.exports = { isLocation, openStore, pathHint, toOpenError }

@@ -1,10 +1,10 @@
-// Numbers, durations and sizes as people type them: `10`, `7d`, `500MB`.
+// Numbers, durations and sizes on the command line: `10`, `7d`, `500MB`.
 
 'use strict'
 
-const { wrongUse } = require('./complaint.js')
+const { usageError } = require('../cli-error.js')
 
-const SPANS = {
+const DURATION_UNITS = {
   ms: 1,
   s: 1000,
   sec: 1000,
@@ -15,7 +15,7 @@ const SPANS = {
   w: 604_800_000,
 }
 
-const SIZES = {
+const SIZE_UNITS = {
   '': 1,
   b: 1,
   k: 1e3,
@@ -34,24 +34,30 @@ const SIZES = {
 
 const NUMBER_AND_UNIT = /^(\d+(?:\.\d+)?)\s*([a-z]*)$/i
 
-/** A whole number, 0 or more unless `least` says otherwise. */
-function wholeNumber(option, text, least = 0) {
+/** A whole number of at least `minimum`. */
+function wholeNumber(option, text, minimum = 0) {
   const number = /^\d+$/.test(text) ? Number(text) : NaN
-  if (!Number.isSafeInteger(number) || number < least)
-    throw wrongUse(
-      `${option} is a whole number such as 10${least > 0 ? `, at least ${least}` : ''}; got ${JSON.stringify(text)}.`,
-    )
-  return number
+  if (Number.isSafeInteger(number) && number >= minimum) return number
+  throw invalidValue(`${option} is a whole number such as 10${minimum > 0 ? `, at least ${minimum}` : ''}`, text)
 }
 
-/** Milliseconds, at least one; the unit must be there, since nobody knows what a bare number means. */
+/** The value of `--limit`; `undefined` if it is not given. */
+function limitOption({ limit }) {
+  return limit === undefined ? undefined : wholeNumber('--limit', limit, 1)
+}
+
+/** Milliseconds, at least one. The unit is required. */
 function durationMs(option, text) {
-  return inUnits(text, SPANS) || refuse(`${option} is a duration such as 90s, 12h or 7d`, text)
+  const ms = inUnits(text, DURATION_UNITS)
+  if (ms) return ms
+  throw invalidValue(`${option} is a duration such as 90s, 12h or 7d`, text)
 }
 
-/** Bytes; without a unit, the number is one of bytes. */
+/** Bytes; a number without a unit is in bytes. */
 function sizeBytes(option, text) {
-  return inUnits(text, SIZES) ?? refuse(`${option} is a size such as 500MB, 2GiB or 100000`, text)
+  const size = inUnits(text, SIZE_UNITS)
+  if (size !== undefined) return size
+  throw invalidValue(`${option} is a size such as 500MB, 2GiB or 100000`, text)
 }
 
 function inUnits(text, units) {
@@ -62,8 +68,8 @@ function inUnits(text, units) {
   return Number.isSafeInteger(value) ? value : undefined
 }
 
-function refuse(expected, text) {
-  throw wrongUse(`${expected}; got ${JSON.stringify(text)}.`)
+function invalidValue(expected, text) {
+  return usageError(`${expected}; got ${JSON.stringify(text)}.`)
 }
 
-module.exports = { durationMs, sizeBytes, wholeNumber }
+module.exports = { durationMs, limitOption, sizeBytes, wholeNumber }

@@ -1,21 +1,21 @@
-// Names that somebody may have meant.
+// Suggests names for a misspelled word.
 
 'use strict'
 
-/** The candidates that are nearest to a word, best first; none if nothing resembles it. */
-function nearest(word, candidates, atMost = 3) {
+/** The candidates within the tolerated edit distance of a word, closest first. */
+function closestMatches(word, candidates, maxMatches = 3) {
   const wanted = word.toLowerCase()
-  const tolerated = Math.max(1, Math.floor(wanted.length / 3))
+  const tolerance = Math.max(1, Math.floor(wanted.length / 3))
   return candidates
-    .map((name) => ({ name, distance: distanceOf(wanted, name.toLowerCase(), tolerated) }))
-    .filter(({ distance }) => distance <= tolerated)
+    .map((name) => ({ name, distance: editDistance(wanted, name.toLowerCase(), tolerance) }))
+    .filter(({ distance }) => distance <= tolerance)
     .toSorted((a, b) => a.distance - b.distance)
-    .slice(0, atMost)
+    .slice(0, maxMatches)
     .map(({ name }) => name)
 }
 
-/** How many letters have to be changed, added, removed, or swapped with their neighbour. */
-function distanceOf(a, b, limit) {
+/** The Damerau–Levenshtein distance (insertions, deletions, substitutions, swaps of neighbours). */
+function editDistance(a, b, limit) {
   if (Math.abs(a.length - b.length) > limit) return limit + 1
   let beforeLast = []
   let last = Array.from({ length: b.length + 1 }, (_, index) => index)
@@ -33,10 +33,10 @@ function distanceOf(a, b, limit) {
   return last[b.length]
 }
 
-/** « Did you mean … ? », with a space before it, or nothing. */
+/** ` Did you mean …?` with a leading space, or an empty string. */
 function didYouMean(word, candidates) {
-  const names = nearest(word, candidates)
+  const names = closestMatches(word, candidates)
   return names.length > 0 ? ` Did you mean ${names.join(' or ')}?` : ''
 }
 
-module.exports = { didYouMean, nearest }
+module.exports = { closestMatches, didYouMean }

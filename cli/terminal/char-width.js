@@ -1,14 +1,14 @@
-// What is not plain: letters of two columns, marks of none, and what a terminal would obey.
+// Characters outside the plain set: wide ones, combining marks, and control characters.
 
 'use strict'
 
-/** Control characters, and those that turn the direction of writing around. */
-const OBEYED = /[\p{Cc}\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]/gu
+/** Control characters, and those that change the direction of writing. */
+const CONTROL = /[\p{Cc}\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]/gu
 
 const ZERO_WIDTH = /[\p{Mn}\p{Me}\p{Cf}]/u
-const EMOJI_SHAPE = '\ufe0f'
+const EMOJI_VARIATION = '\ufe0f'
 
-/** Ranges that East Asian terminals, and all others, show in two columns. */
+/** Ranges that every terminal shows in two columns. */
 const WIDE = [
   [0x1100, 0x115f],
   [0x231a, 0x231b],
@@ -50,21 +50,21 @@ const WIDE = [
   [0x20000, 0x3fffd],
 ]
 
-/** What is left of control characters is spelt out. */
-function harmless(text) {
-  return text.toWellFormed().replaceAll(OBEYED, (character) => {
+/** Replaces control characters by escape sequences such as `\\x1b`. */
+function escapeControls(text) {
+  return text.toWellFormed().replaceAll(CONTROL, (character) => {
     const code = character.codePointAt(0)
     return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`
   })
 }
 
-/** The columns of a character, where `previous` are those of the one that it stands behind. */
-function widthOfCharacter(character, previous) {
-  if (character === EMOJI_SHAPE) return previous === 1 ? 1 : 0
+/** The columns of a character; `previous` are those of the character before it. */
+function charWidth(character, previous) {
+  if (character === EMOJI_VARIATION) return previous === 1 ? 1 : 0
   if (character < '\u0300') return 1
   if (ZERO_WIDTH.test(character)) return 0
   const code = character.codePointAt(0)
   return code >= WIDE[0][0] && WIDE.some(([from, to]) => code >= from && code <= to) ? 2 : 1
 }
 
-module.exports = { harmless, widthOfCharacter }
+module.exports = { charWidth, escapeControls }

@@ -1,47 +1,47 @@
-// How many columns a text takes up, shortening it to so many, and taking from it what a terminal would obey.
+// Measures, truncates and pads text by display columns, and escapes control characters.
 
 'use strict'
 
 /**
- * Most of what is stored, and of what we draw: nothing in it is obeyed, and all of it is one column wide. Regular expressions with
- * Unicode properties take a millisecond to be made, and so are asked only about the rest.
+ * Text without control characters whose characters all take one column. Regular expressions with Unicode properties take a
+ * millisecond to compile, so `char-width.js` is loaded only for other text.
  */
 const PLAIN = /^[\u0020-\u007e\u2500-\u25fc…→✓✗]*$/
 
-/** One line that no terminal takes for an order: line ends become spaces, what is left of control characters is spelt out. */
-function clean(text) {
+/** Makes text safe to print on one line: line ends become spaces, other control characters are escaped. */
+function sanitize(text) {
   const string = String(text)
   if (PLAIN.test(string)) return string
-  return require('./letters.js').harmless(string.replaceAll(/[\t\r\n]+/g, ' '))
+  return require('./char-width.js').escapeControls(string.replaceAll(/[\t\r\n]+/g, ' '))
 }
 
-/** The columns of a clean text. Where terminals disagree, the larger number: a line that is too short does no harm. */
-function widthOf(text) {
+/** The columns of a sanitized text. Where terminals disagree, the larger number, so that no line wraps. */
+function displayWidth(text) {
   if (PLAIN.test(text)) return text.length
-  const { widthOfCharacter } = require('./letters.js')
+  const { charWidth } = require('./char-width.js')
   let width = 0
   let previous = 0
   for (const character of text) {
-    const own = widthOfCharacter(character, previous)
+    const own = charWidth(character, previous)
     width += own
     previous = own || previous
   }
   return width
 }
 
-/** As much of a clean text as fits, with an ellipsis if that is not all. Marks stay with the letter that they are on. */
-function clip(text, columns, ellipsis = '…') {
+/** Truncates a sanitized text, with an ellipsis. Combining marks stay with their character. */
+function truncate(text, columns, ellipsis = '…') {
   if (text.length <= columns && PLAIN.test(text)) return text
-  if (widthOf(text) <= columns) return text
-  const room = columns - ellipsis.length
-  if (room < 0) return ellipsis.slice(0, Math.max(0, columns))
-  const { widthOfCharacter } = require('./letters.js')
+  if (displayWidth(text) <= columns) return text
+  const available = columns - ellipsis.length
+  if (available < 0) return ellipsis.slice(0, Math.max(0, columns))
+  const { charWidth } = require('./char-width.js')
   let width = 0
   let previous = 0
   let end = 0
   for (const character of text) {
-    const own = widthOfCharacter(character, previous)
-    if (width + own > room) break
+    const own = charWidth(character, previous)
+    if (width + own > available) break
     width += own
     previous = own || previous
     end += character.length
@@ -49,10 +49,10 @@ function clip(text, columns, ellipsis = '…') {
   return text.slice(0, end) + ellipsis
 }
 
-/** A clean text with spaces up to so many columns. */
-function pad(text, columns, toTheRight = false) {
-  const spaces = ' '.repeat(Math.max(0, columns - widthOf(text)))
-  return toTheRight ? spaces + text : text + spaces
+/** Pads a sanitized text with spaces. */
+function pad(text, columns, alignRight = false) {
+  const spaces = ' '.repeat(Math.max(0, columns - displayWidth(text)))
+  return alignRight ? spaces + text : text + spaces
 }
 
-module.exports = { clean, clip, pad, widthOf }
+module.exports = { displayWidth, pad, sanitize, truncate }

@@ -1,71 +1,71 @@
-// The checkpoints that agents of a session have of their own.
+// The checkpoints of a session's agents.
 
 'use strict'
 
-const { commandLine } = require('./command-line.js')
-const { conditionOf } = require('./damage.js')
-const { shownOf } = require('./state.js')
-const { table } = require('./terminal/table.js')
-const { bytes, passed } = require('./terminal/units.js')
+const { commandLine } = require('../input/command-line.js')
+const { damageState } = require('./damage.js')
+const { displayValue } = require('./stored-state.js')
+const { table } = require('../terminal/table.js')
+const { bytes, age } = require('../terminal/units.js')
 
-/** For each agent what `info()` lists of it, and its id. */
-async function listsOf(store, session, limit) {
+/** For each agent its id and the result of its `info()`. */
+async function readAgentLists(store, session, limit) {
   const ids = await store.listAgents(session)
   return Promise.all(
     ids.map(async (agentId) => Object.assign({ agentId }, await store.agent(session, agentId).info({ limit }))),
   )
 }
 
-/** That a session has no checkpoints of its own, and where those of its agents are. */
-async function noneBut(store, session) {
+/** The message for a session without checkpoints of its own; it points to those of its agents. */
+async function noCheckpointsMessage(store, session) {
   const agents = await store.listAgents(session)
-  const next =
-    agents.length > 0 ? ` ${commandLine(store, 'ls', [session], ['--agents'])} lists those of its agents.` : ''
-  return `Session ${session} has no checkpoints${next ? ' of its own' : ''}.${next}`
+  if (agents.length === 0) return `Session ${session} has no checkpoints.`
+  const list = commandLine(store, 'ls', [session], ['--agents'])
+  return `Session ${session} has no checkpoints of its own. ${list} lists those of its agents.`
 }
 
 function agentTable(lists, terminal) {
-  const { styleOf } = require('./terminal/status.js')
+  const { styleOf } = require('./status-style.js')
   const columns = [
-    { title: 'AGENT', least: 8 },
+    { title: 'AGENT', minWidth: 8 },
     { title: 'CHECKPOINT' },
-    { title: 'AGO', right: true },
-    { title: 'ITERATION', right: true },
+    { title: 'AGO', alignRight: true },
+    { title: 'ITERATION', alignRight: true },
     { title: 'STATUS' },
-    { title: 'LABEL', least: 8 },
-    { title: 'MESSAGES', right: true, spare: 3, isLuxury: true },
-    { title: 'TOKENS', right: true, spare: 1 },
-    { title: 'SIZE', right: true },
-    { title: 'CODEC', spare: 2 },
+    { title: 'LABEL', minWidth: 8 },
+    { title: 'MESSAGES', alignRight: true, dropPriority: 3, dropFirst: true },
+    { title: 'TOKENS', alignRight: true, dropPriority: 1 },
+    { title: 'SIZE', alignRight: true },
+    { title: 'CODEC', dropPriority: 2 },
   ]
   const rows = lists.flatMap(({ agentId, checkpoints, damaged }) => {
-    const whole = checkpoints.map((info) => [
+    const readable = checkpoints.map((info) => [
       agentId,
       info.id,
-      passed(info.timestamp),
-      shownOf(info.iteration),
+      age(info.timestamp),
+      displayValue(info.iteration),
       { text: info.status, style: styleOf(info.status) },
       { text: info.label, style: 'cyan' },
       info.messageCount,
-      shownOf(info.tokensUsed),
+      displayValue(info.tokensUsed),
       bytes(info.sizeBytes),
       info.encoding,
     ])
-    const others = damaged.map((item) => [
+    const unreadable = damaged.map((item) => [
       agentId,
       item.id,
       '',
       '',
-      { text: conditionOf(item), style: 'red' },
+      { text: damageState(item), style: 'red' },
       '',
       '',
       '',
       '',
       '',
     ])
-    return whole.concat(others)
+    return readable.concat(unreadable)
   })
   return table(columns, rows, terminal)
 }
 
-module.exports = { agentTable, listsOf, noneBut }
+module.exports = { agentTable, readAgentLists, noCheckpointsMessage }

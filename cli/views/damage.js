@@ -1,30 +1,41 @@
-// What is not whole, and what helps.
+// Reports damaged and unreadable items, and what to do about them.
 
 'use strict'
 
-const { commandLine } = require('./command-line.js')
+const { commandLine } = require('../input/command-line.js')
 
-const CODES = new Set(['WAYMARK_CORRUPT', 'WAYMARK_CHECKSUM_MISMATCH'])
+const DAMAGE_CODES = new Set(['WAYMARK_CORRUPT', 'WAYMARK_CHECKSUM_MISMATCH'])
+const DENIED_CODES = new Set(['EACCES', 'EPERM'])
 
-/** What a restore writes anew. */
-const REPLACED = /(?:^|[/\\])(?:session|task-tree)(?:\.json)?$/
+/** The documents that a restore replaces. */
+const RESTORED_DOCUMENTS = new Set(['session', 'session.json', 'task-tree', 'task-tree.json'])
 
-/** What could not be read may be whole, for somebody who may read it or a newer version. */
+/** An item that could not be read may still be whole: another user or a newer version may be able to read it. */
 function isDamaged({ code }) {
-  return CODES.has(code)
+  return DAMAGE_CODES.has(code)
 }
 
-function conditionOf(item) {
+/** Whether the system denied access to what was to be read or written. */
+function isAccessDenied({ cause }) {
+  return DENIED_CODES.has(cause?.code)
+}
+
+function damageState(item) {
   return isDamaged(item) ? 'damaged' : 'unreadable'
 }
 
-/** Why something is not whole, without the path, which would leave no room for it. */
-function reasonOf(error) {
-  return error.replace(/^.* is damaged: /s, '')
+/** One line on what is wrong with an item. Its name replaces its path, which is too long for a line. */
+function damageLine({ path, error }, name) {
+  return path && error.includes(path) ? error.replaceAll(path, () => name) : `${name}: ${error}`
+}
+
+/** The last part of a path. */
+function baseName(path) {
+  return path.split(/[/\\]/).at(-1)
 }
 
 /** `2 damaged, 1 unreadable`. */
-function tally(items) {
+function countDamage(items) {
   const damaged = items.filter(isDamaged).length
   const unreadable = items.length - damaged
   return [damaged > 0 ? `${damaged} damaged` : '', unreadable > 0 ? `${unreadable} unreadable` : '']
@@ -32,41 +43,41 @@ function tally(items) {
     .join(', ')
 }
 
-/** What to do about a session that is not whole, a sentence each; `verification` is what `verifySession()` gives. */
-function remediesFor(store, { sessionId, checkpoints, agentCheckpoints, files }) {
-  const broken = (items) => items.filter(({ whole }) => !whole)
-  const bad = broken([...checkpoints, ...agentCheckpoints, ...files])
+/** What to do about a session that is not whole, one sentence each; takes the result of `verifySession()`. */
+function remedies(store, { sessionId, checkpoints, agentCheckpoints, files }) {
+  const failed = (items) => items.filter(({ whole }) => !whole)
+  const all = failed([...checkpoints, ...agentCheckpoints, ...files])
   const firstWhole = checkpoints.findIndex(({ whole }) => whole)
   const newer = firstWhole < 0 ? checkpoints : checkpoints.slice(0, firstWhole)
   const older = checkpoints.slice(newer.length).find((item) => !item.whole && isDamaged(item))
-  const documents = broken(files).filter(isDamaged)
-  const isReplaceable = documents.some(({ path }) => REPLACED.test(path))
-  const others = documents.filter(({ path }) => !REPLACED.test(path))
+  const documents = failed(files).filter(isDamaged)
+  const isRestored = ({ path }) => RESTORED_DOCUMENTS.has(baseName(path))
+  const others = documents.filter((document) => !isRestored(document))
   const sentences = []
-  if (bad.some(({ code }) => code === 'WAYMARK_NEWER_VERSION'))
-    sentences.push('A newer waymark wrote it: update waymark.')
-  else if (!bad.every(isDamaged)) {
-    sentences.push('What is unreadable may be whole: look as the user that owns it before anything is removed.')
+  if (all.some(({ code }) => code === 'WAYMARK_NEWER_VERSION'))
+    sentences.push('It was written by a newer version: update waymark.')
+  else if (!all.every(isDamaged)) {
+    sentences.push('Unreadable items may be whole: verify as the user that owns them before you delete anything.')
   }
-  if ((newer.length > 0 || isReplaceable) && newer.every(isDamaged)) {
+  if ((newer.length > 0 || documents.some(isRestored)) && newer.every(isDamaged)) {
     const recover = commandLine(store, 'recover', [sessionId], newer.length > 0 ? ['--quarantine'] : [])
     sentences.push(
       firstWhole < 0
-        ? 'No checkpoint is whole: bring the session back from a copy or an export.'
-        : `${recover} restores its newest checkpoint that is whole.`,
+        ? 'No checkpoint is whole: restore the session from a copy or an export.'
+        : `${recover} restores the newest checkpoint that is whole.`,
     )
   }
   if (older) {
     const remove = commandLine(store, 'rm', [`${sessionId}/${older.id}`])
-    sentences.push(`${remove} removes one that nothing can be done with.`)
+    sentences.push(`${remove} removes a checkpoint that cannot be repaired.`)
   }
   if (others.length > 0) {
-    sentences.push(`No checkpoint has ${others[0].path} in it: bring it back from a copy, or remove it.`)
+    sentences.push(`No checkpoint contains ${others[0].path}: restore it from a copy, or delete it.`)
   }
   if (agentCheckpoints.some((item) => !item.whole && isDamaged(item))) {
-    sentences.push('Agents go on from their newest checkpoint that is whole: nothing has to be done.')
+    sentences.push('Agents continue from their newest checkpoint that is whole: nothing has to be done.')
   }
   return sentences
 }
 
-module.exports = { conditionOf, isDamaged, reasonOf, remediesFor, tally }
+module.exports = { baseName, countDamage, damageLine, damageState, isAccessDenied, isDamaged, remedies }

@@ -1,20 +1,21 @@
-// Help, from what the commands say of themselves.
+// Help texts, generated from the descriptions of the commands.
 
 'use strict'
 
-const { commonOptionsOf, positionalsOf, usageOf } = require('./arguments.js')
-const { NAMES, SUMMARIES } = require('./commands.js')
+const { commonOptionsOf, positionalsOf, usageLine } = require('../input/arguments.js')
+const { NAMES, SUMMARIES } = require('../commands/index.js')
 
 const WIDTH = 80
 
-const INTRODUCTION = 'See and steer the checkpoints of a swarm of agents.'
+const INTRODUCTION = 'Inspect and manage the checkpoints of a swarm of agents.'
 const NOTES = [
-  'A store is named by the last word of a command, by --store or by WAYMARK_STORE: a directory, sqlite:<file> or ' +
-    'postgres://…. Without any of them it is ~/.meshseeks/sessions. A single word is taken for a location if it begins ' +
-    'like one: with /, ./, ../, ~/, a drive letter or a scheme; otherwise it is a session.',
-  'A session is an id, or a unique beginning of one. A checkpoint is <session>/<checkpoint>, where the second part is an ' +
-    'id, a unique beginning of one, a label, latest, or latest~2 for the second before that. A name that begins with a dash goes behind --: waymark show -- -x.',
-  'Exit codes: 0 done; 1 damage or a difference was found, or the work failed; 2 wrong use; 130 stopped.',
+  'The store is the last argument of a command, --store or WAYMARK_STORE: a directory, sqlite:<file> or postgres://…. ' +
+    'The default is ~/.meshseeks/sessions. A single argument is a location if it begins with /, ./, ../, ~/, a drive ' +
+    'letter or a scheme; otherwise it is a session.',
+  'A session is written as its id or a unique prefix of it. A checkpoint is written as <session>/<checkpoint>, where the ' +
+    'second part is an id, a unique prefix, a label, latest, or latest~2 for the second one before the newest. Write ' +
+    'an id that begins with a dash after --: waymark show -- -x.',
+  'Exit codes: 0 success; 1 damage or a difference was found, or the work failed; 2 wrong command line; 130 interrupted.',
 ]
 
 /** `waymark --help`. */
@@ -23,27 +24,27 @@ function overview() {
   return text([
     `waymark: ${INTRODUCTION}`,
     '',
-    'Usage: waymark <command> [words] [options]',
+    'Usage: waymark <command> [arguments] [options]',
     '',
     'Commands:',
     ...rows(Object.entries(SUMMARIES), width),
     '',
     ...NOTES.flatMap((note) => wrapped(note, WIDTH).concat('')),
-    'waymark <command> --help shows words, options and examples.',
+    'waymark <command> --help shows arguments, options and examples.',
   ])
 }
 
 /** `waymark <command> --help`. */
 function helpOf(spec) {
-  const words = positionalsOf(spec).map(({ name, meaning }) => [name, meaning])
+  const args = positionalsOf(spec).map(({ name, description }) => [name, description])
   const own = spec.options.map(optionRow)
   const common = commonOptionsOf(spec).map(optionRow)
-  const width = Math.max(...[...words, ...own, ...common].map(([name]) => name.length))
+  const width = Math.max(...[...args, ...own, ...common].map(([name]) => name.length))
   return text([
     ...wrapped(`waymark ${spec.name}: ${spec.summary}`, WIDTH),
     '',
-    ...wrapped(`Usage: waymark ${usageOf(spec)} [options]`, WIDTH),
-    ...section('Words:', words, width),
+    ...wrapped(`Usage: waymark ${usageLine(spec)} [options]`, WIDTH),
+    ...section('Arguments:', args, width),
     ...section('Options:', [...own, ...common], width),
     ...(spec.notes ?? []).flatMap((note) => [''].concat(wrapped(note, WIDTH))),
     '',
@@ -56,13 +57,13 @@ function section(title, entries, width) {
   return entries.length === 0 ? [] : ['', title, ...rows(entries, width)]
 }
 
-function optionRow({ name, short, value, meaning }) {
-  return [`${short ? `-${short}, ` : '    '}--${name}${value ? ` <${value}>` : ''}`, meaning]
+function optionRow({ name, short, value, description }) {
+  return [`${short ? `-${short}, ` : '    '}--${name}${value ? ` <${value}>` : ''}`, description]
 }
 
 function rows(entries, width) {
-  return entries.flatMap(([name, meaning]) => {
-    const [first, ...rest] = wrapped(meaning, WIDTH - width - 4)
+  return entries.flatMap(([name, description]) => {
+    const [first, ...rest] = wrapped(description, WIDTH - width - 4)
     return [`  ${name.padEnd(width)}  ${first}`, ...rest.map((line) => ' '.repeat(width + 4) + line)]
   })
 }

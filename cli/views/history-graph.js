@@ -1,17 +1,17 @@
-// A history as `git log --graph` draws it: newest first, each entry in a lane, lanes that join where two have one parent.
+// Draws a history like `git log --graph`: newest first, one lane per branch; lanes join at a common parent.
 
 'use strict'
 
 const COLOURS = ['cyan', 'green', 'magenta', 'blue', 'yellow', 'red']
 
 /**
- * The rows of a history. An entry has a `key` and may have the `parent` that it grew from; the parent comes later, or the lane
- * ends: stored data may name one that is gone, or even one that is newer. A row is `{ pieces, entry?, isParentGone? }`, where
- * pieces are `[text, style]`; one without an entry only joins lanes.
+ * The rows of a history. An entry has a `key` and an optional `parent`. If the parent does not follow, the lane ends: stored data
+ * may name one that was deleted, or one that is newer. A row is `{ pieces, entry?, isParentMissing? }`, where pieces are
+ * `[text, style]`; a row without an entry only joins lanes.
  */
-function graphOf(entries, glyphs, signOf) {
-  const places = new Map(entries.map(({ key }, index) => [key, index]))
-  /** For each lane the key that it leads down to, or nothing. */
+function graphRows(entries, glyphs, symbolOf) {
+  const positions = new Map(entries.map(({ key }, index) => [key, index]))
+  /** The key that each lane leads to; `undefined` for a free lane. */
   const lanes = []
   const rows = []
   for (const [index, entry] of entries.entries()) {
@@ -22,18 +22,18 @@ function graphOf(entries, glyphs, signOf) {
       for (const lane of waiting.slice(1)) lanes[lane] = undefined
       trim(lanes)
     }
-    const goesOn = places.get(entry.parent) > index
+    const continues = positions.get(entry.parent) > index
     lanes[own] = entry.key
     rows.push({
-      pieces: lanes.map((key, lane) => [sign(key, lane), COLOURS[lane % COLOURS.length]]),
+      pieces: lanes.map((key, lane) => [symbolIn(key, lane), COLOURS[lane % COLOURS.length]]),
       entry,
-      isParentGone: entry.parent !== undefined && !goesOn,
+      isParentMissing: entry.parent !== undefined && !continues,
     })
-    lanes[own] = goesOn ? entry.parent : undefined
+    lanes[own] = continues ? entry.parent : undefined
     trim(lanes)
 
-    function sign(key, lane) {
-      const text = lane === own ? signOf(entry) : key === undefined ? ' ' : glyphs.vertical
+    function symbolIn(key, lane) {
+      const text = lane === own ? symbolOf(entry) : key === undefined ? ' ' : glyphs.vertical
       return lane === lanes.length - 1 ? text : `${text} `
     }
   }
@@ -55,7 +55,7 @@ function freeLane(lanes) {
   return lanes.length - 1
 }
 
-/** The row in which the lanes that wait for one entry come together in the first of them. */
+/** The row in which all lanes that lead to one entry join the first of them. */
 function joint(lanes, waiting, glyphs) {
   const first = waiting[0]
   const last = waiting.at(-1)
@@ -75,4 +75,4 @@ function joint(lanes, waiting, glyphs) {
   }
 }
 
-module.exports = { graphOf }
+module.exports = { graphRows }

@@ -1,11 +1,15 @@
-// A JSON document as it is written.
+// JSON output.
 
 'use strict'
 
-/** JSON escapes most control characters by itself; a terminal would obey the rest. */
-function documentOf(value, indent = 2) {
+/** A JSON document. `JSON.stringify()` does not escape every character that a terminal executes. */
+function jsonDocument(value, indent = 2) {
   const text = JSON.stringify(value, null, indent)
-  return `${text.replaceAll(/[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)}\n`
+  return `${text.replaceAll(/[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, unicodeEscape)}\n`
 }
 
-module.exports = { documentOf }
+function unicodeEscape(character) {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+}
+
+module.exports = { jsonDocument }

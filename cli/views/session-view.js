@@ -1,29 +1,32 @@
-// One state of a session, drawn: its header, its task tree, its agents, what went wrong, its metrics.
+// The view of one state of a session: header, task tree, agents, errors and metrics.
 
 'use strict'
 
-const { countsOf, membersOf, rareOnes, shownOf, tasksOf, textOf } = require('./state.js')
-const { flow, line } = require('./terminal/lines.js')
-const { signOf, styleOf } = require('./terminal/status.js')
-const { ago, bytes, count, duration, moment } = require('./terminal/units.js')
+const { flow, line } = require('../terminal/lines.js')
+const { ago, bytes, count, duration, moment } = require('../terminal/units.js')
+const { styleOf, symbolOf } = require('./status-style.js')
+const {
+  asObject,
+  asString,
+  countTasks,
+  displayValue,
+  isLeased,
+  tasksOf,
+  uncommonStatuses,
+} = require('./stored-state.js')
 
-function header(terminal, state, lease) {
-  const session = membersOf(state.session)
-  const tasks = countsOf(tasksOf(state.taskTree))
-  const { taskBar } = require('./terminal/bar.js')
+function headerLines(terminal, state, lease) {
+  const session = asObject(state.session)
+  const tasks = countTasks(tasksOf(state.taskTree))
+  const { taskBar } = require('./task-bar.js')
   const barCell = taskBar(terminal, terminal.columns >= 110 ? 32 : 16, tasks)
-  const name = textOf(session.name)
+  const name = asString(session.name)
   const facts = [
-    ['state', stateSentence(state)],
-    ['made', madeSentence(state)],
-    ['status', statusSentence(session), styleOf(session.status)],
-    [
-      'owner',
-      lease && lease.expiresAt > Date.now()
-        ? `${lease.owner}, for another ${duration(lease.expiresAt - Date.now())}`
-        : '',
-    ],
-    ['forked from', forkSentence(session.forkedFrom)],
+    ['state', describeSource(state)],
+    ['created', describeCreation(state)],
+    ['status', describeStatus(session), styleOf(session.status)],
+    ['owner', isLeased({ lease }) ? `${lease.owner}, for another ${duration(lease.expiresAt - Date.now())}` : ''],
+    ['forked from', describeFork(session.forkedFrom)],
     ['about', state.description ?? session.description],
   ]
   const lines = [
@@ -38,18 +41,18 @@ function header(terminal, state, lease) {
       ),
   ]
   if (barCell.text) {
-    const { widthOf } = require('./terminal/width.js')
-    const rest = tasksSentence(tasks)
-    const fits = 12 + widthOf(barCell.text) + rest.length <= terminal.columns
-    const first = `${terminal.paint('tasks'.padEnd(12), 'dim')}${barCell.painted}`
+    const { displayWidth } = require('../terminal/text-width.js')
+    const rest = describeTasks(tasks)
+    const fits = 12 + displayWidth(barCell.text) + rest.length <= terminal.columns
+    const first = `${terminal.paint('tasks'.padEnd(12), 'dim')}${barCell.styledText}`
     if (fits) lines.push(first + rest)
     else lines.push(first, line(terminal, [[' '.repeat(11) + rest]]))
   }
   return lines
 }
 
-function stateSentence({ id, back, label, info }) {
-  if (id === undefined) return 'as it was last saved or restored'
+function describeSource({ id, back, label, info }) {
+  if (id === undefined) return 'last saved or restored'
   const name = info?.label ?? label
   const facts = [
     `${id} (${back === 0 ? 'latest' : `latest~${back}`})`,
@@ -59,14 +62,14 @@ function stateSentence({ id, back, label, info }) {
   return facts.filter(Boolean).join(', ')
 }
 
-function madeSentence({ id, timestamp, trigger, info, sizeBytes }) {
+function describeCreation({ id, timestamp, trigger, info, sizeBytes }) {
   if (id === undefined) return ''
   return `${ago(timestamp)}, ${moment(timestamp)}, ${trigger}, ${bytes(sizeBytes)}${info ? ` ${info.encoding}` : ''}`
 }
 
-function statusSentence({ status, createdAt, completedAt, expiresAt }) {
+function describeStatus({ status, createdAt, completedAt, expiresAt }) {
   const facts = [
-    textOf(status) ?? '',
+    asString(status) ?? '',
     createdAt ? `created ${ago(createdAt)}` : '',
     completedAt ? `completed ${ago(completedAt)}` : '',
     expiresAt ? `${expiresAt < Date.now() ? 'expired' : 'expires'} ${ago(expiresAt)}` : '',
@@ -74,105 +77,103 @@ function statusSentence({ status, createdAt, completedAt, expiresAt }) {
   return facts.filter(Boolean).join(', ')
 }
 
-function forkSentence(from) {
-  const { sessionId, checkpointId } = membersOf(from)
+function describeFork(from) {
+  const { sessionId, checkpointId } = asObject(from)
   return sessionId && checkpointId ? `${sessionId}/${checkpointId}` : ''
 }
 
-function tasksSentence(counts) {
+function describeTasks(counts) {
   const { failed, inProgress, pending } = counts
   const parts = [
     ' done',
     failed > 0 ? `${failed} failed` : '',
     inProgress > 0 ? `${inProgress} in progress` : '',
-    ...rareOnes(counts),
+    ...uncommonStatuses(counts),
     pending > 0 ? `${pending} pending` : '',
   ]
   return parts.filter(Boolean).join(', ')
 }
 
 function treeLines(terminal, { session, taskTree }, limits) {
-  const { forestOf, rowsOf } = require('./terminal/tree.js')
-  const forest = forestOf(tasksOf(taskTree), membersOf(session).rootTaskId)
-  return rowsOf(forest, terminal.glyphs, limits).map((row) =>
+  const { buildForest, treeRows } = require('./task-tree.js')
+  const forest = buildForest(tasksOf(taskTree), asObject(session).rootTaskId)
+  return treeRows(forest, terminal.glyphs, limits).map((row) =>
     line(terminal, [[row.prefix, 'dim'], ...taskPieces(row, terminal)]),
   )
 }
 
-function taskPieces({ node, left, isFolded }, terminal) {
-  if (left) return [[`${terminal.glyphs.ellipsis} ${insideSentence(left, 'more task')}`, 'dim']]
-  const { id, task, inside } = node
-  const status = textOf(task.status)
+function taskPieces({ node, omitted, isCollapsed }, terminal) {
+  if (omitted) return [[`${terminal.glyphs.ellipsis} ${describeCounts(omitted, 'more task')}`, 'dim']]
+  const { id, task, below } = node
+  const status = asString(task.status)
   const style = styleOf(status)
   const isPlain = status === undefined || status === 'completed' || status === 'pending'
-  const about = status === 'failed' ? (errorOf(task) ?? textOf(task.prompt)) : textOf(task.prompt)
+  const about = status === 'failed' ? (errorOf(task) ?? asString(task.prompt)) : asString(task.prompt)
   return [
-    [`${signOf(status, terminal)} `, style],
+    [`${symbolOf(status, terminal)} `, style],
     [id, style ?? 'bold'],
     [isPlain ? '' : `  ${status}`, style],
-    [isFolded ? `  [${insideSentence(inside, 'task')}]` : '', 'cyan'],
+    [isCollapsed ? `  [${describeCounts(below, 'task')}]` : '', 'cyan'],
     [about ? `  ${about}` : '', status === 'failed' ? 'red' : 'dim'],
   ]
 }
 
 function errorOf({ result }) {
-  return textOf(membersOf(membersOf(result).error).message)
+  return asString(asObject(asObject(result).error).message)
 }
 
 /** `12 tasks: 8 done, 1 failed`. */
-function insideSentence(counts, noun) {
+function describeCounts(counts, noun) {
   const { total, completed, failed, inProgress } = counts
   const parts = [
     completed > 0 ? `${completed} done` : '',
     failed > 0 ? `${failed} failed` : '',
     inProgress > 0 ? `${inProgress} in progress` : '',
-    ...rareOnes(counts),
+    ...uncommonStatuses(counts),
   ].filter(Boolean)
   return `${count(total, noun)}${parts.length > 0 ? `: ${parts.join(', ')}` : ''}`
 }
 
 function agentLines(terminal, { agentStates }, { siblings = Infinity }) {
-  const agents = Object.entries(membersOf(agentStates)).map(([id, agent]) =>
-    Object.assign({}, membersOf(agent), { id }),
-  )
+  const agents = Object.entries(asObject(agentStates)).map(([id, agent]) => Object.assign({}, asObject(agent), { id }))
   if (agents.length === 0) return []
-  const { table } = require('./terminal/table.js')
+  const { table } = require('../terminal/table.js')
   const columns = [
-    { title: 'AGENT', least: 8 },
-    { title: 'ROLE', least: 6, spare: 2 },
-    { title: 'STATE', least: 7 },
-    { title: 'TASK', least: 8 },
-    { title: 'DONE', right: true },
-    { title: 'FAILED', right: true },
-    { title: 'ACTIVE', right: true, spare: 1 },
+    { title: 'AGENT', minWidth: 8 },
+    { title: 'ROLE', minWidth: 6, dropPriority: 2 },
+    { title: 'STATE', minWidth: 7 },
+    { title: 'TASK', minWidth: 8 },
+    { title: 'DONE', alignRight: true },
+    { title: 'FAILED', alignRight: true },
+    { title: 'ACTIVE', alignRight: true, dropPriority: 1 },
   ]
   const rows = agents
     .slice(0, siblings)
     .map(({ id, role, state, currentTaskId, completedTasks, failedTasks, lastActivityAt }) => [
       id,
-      shownOf(role),
-      { text: shownOf(state), style: styleOf(state) },
-      shownOf(currentTaskId),
-      shownOf(completedTasks),
-      { text: shownOf(failedTasks), style: failedTasks > 0 ? 'red' : undefined },
+      displayValue(role),
+      { text: displayValue(state), style: styleOf(state) },
+      displayValue(currentTaskId),
+      displayValue(completedTasks),
+      { text: displayValue(failedTasks), style: failedTasks > 0 ? 'red' : undefined },
       lastActivityAt ? ago(lastActivityAt) : '',
     ])
-  return [...table(columns, rows, terminal), ...more(terminal, agents.length - rows.length, 'agent')]
+  return [...table(columns, rows, terminal), ...moreLine(terminal, agents.length - rows.length, 'agent')]
 }
 
-function errorLines(terminal, { session }, { errors: atMost = Infinity }) {
-  const { errors } = membersOf(session)
-  const all = Array.isArray(errors) ? errors.map(membersOf) : []
-  // The last ones are what it died of.
-  const shown = all.slice(-atMost).toReversed()
+function errorLines(terminal, { session }, { errors: limit = Infinity }) {
+  const { errors } = asObject(session)
+  const all = Array.isArray(errors) ? errors.map(asObject) : []
+  // The last errors first: they are why the session failed.
+  const shown = all.slice(-limit).toReversed()
   const lines = shown.map(({ timestamp, severity, code, message, taskId, agentId, recovered }) =>
     line(terminal, [
       [`${timestamp ? ago(timestamp) : '?'}  `, 'dim'],
-      [`${textOf(severity) ?? 'error'} ${textOf(code) ?? ''}`, severity === 'warning' ? 'yellow' : 'red'],
-      [`  ${textOf(message) ?? ''}`],
+      [`${asString(severity) ?? 'error'} ${asString(code) ?? ''}`, severity === 'warning' ? 'yellow' : 'red'],
+      [`  ${asString(message) ?? ''}`],
       [
         [taskId, agentId]
-          .filter(textOf)
+          .filter(asString)
           .map((id) => `  ${id}`)
           .join(''),
         'dim',
@@ -180,18 +181,18 @@ function errorLines(terminal, { session }, { errors: atMost = Infinity }) {
       [recovered === true ? '  recovered' : '', 'green'],
     ]),
   )
-  return [...lines, ...more(terminal, all.length - shown.length, 'earlier error')]
+  return [...lines, ...moreLine(terminal, all.length - shown.length, 'earlier error')]
 }
 
-function more(terminal, left, noun) {
-  return left > 0 ? [terminal.paint(`${terminal.glyphs.ellipsis} ${count(left, noun)} more`, 'dim')] : []
+function moreLine(terminal, omitted, noun) {
+  return omitted > 0 ? [terminal.paint(`${terminal.glyphs.ellipsis} ${count(omitted, noun)} more`, 'dim')] : []
 }
 
 function metricLines(terminal, { session }) {
-  const facts = Object.entries(membersOf(membersOf(session).metrics))
+  const facts = Object.entries(asObject(asObject(session).metrics))
     .filter(([, value]) => typeof value === 'number' && value !== 0)
     .map(([name, value]) => (name.endsWith('Ms') ? `${name.slice(0, -2)} ${duration(value)}` : `${name} ${value}`))
   return flow(terminal, facts)
 }
 
-module.exports = { agentLines, errorLines, header, metricLines, treeLines }
+module.exports = { agentLines, errorLines, headerLines, metricLines, treeLines }

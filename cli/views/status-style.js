@@ -1,4 +1,4 @@
-// The colour and the sign of each status: of sessions, tasks and agents.
+// The colour and the symbol of each status of sessions, tasks and agents.
 
 'use strict'
 
@@ -25,7 +25,7 @@ const STYLES = {
   stopped: 'dim',
 }
 
-const SIGNS = {
+const SYMBOLS = {
   completed: 'completed',
   failed: 'failed',
   in_progress: 'running',
@@ -35,13 +35,13 @@ const SIGNS = {
   cancelled: 'cancelled',
 }
 
-/** Statuses come from stored data: one may be anything, such as `constructor`. */
+/** Statuses come from stored data and may be any value, such as `constructor`. */
 function styleOf(status) {
   return Object.hasOwn(STYLES, String(status)) ? STYLES[status] : undefined
 }
 
-function signOf(status, { glyphs }) {
-  return glyphs[Object.hasOwn(SIGNS, String(status)) ? SIGNS[status] : 'waiting']
+function symbolOf(status, { glyphs }) {
+  return glyphs[Object.hasOwn(SYMBOLS, String(status)) ? SYMBOLS[status] : 'waiting']
 }
 
-module.exports = { signOf, styleOf }
+module.exports = { symbolOf, styleOf }

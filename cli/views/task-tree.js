@@ -1,24 +1,24 @@
-// A task tree as lines: drawn as far as somebody wants to see, whatever shape the data are in.
+// Draws a task tree of any shape, up to given limits.
 //
-// Stored data may have cycles, parents that are gone, and chains of thousands: every task is visited once, in loops and not in
-// calls, and is drawn in one place or counted in one fold.
+// Stored data may contain cycles, missing parents, and chains of thousands. Every task is visited once, without recursion, and is
+// either drawn once or counted in one collapsed row.
 
 'use strict'
 
-const { countsOf } = require('../state.js')
+const { countTasks } = require('./stored-state.js')
 
-/** Deeper ones are drawn no further to the right: a chain of thousands would be mostly indentation. */
-const DEEPEST_INDENT = 24
+/** Deeper tasks are not indented further: a chain of thousands would be mostly indentation. */
+const MAX_INDENT = 24
 
-/** Those that people look for come before those that are done or have not begun. */
+/** Where siblings are left out, tasks with other statuses are kept first. */
 const SETTLED = new Set(['completed', 'pending', 'queued', 'cancelled'])
 
 /**
- * Each task in one place of a forest: `{ roots, nodes }`, where a node is `{ id, task, children, inside }`; `inside` counts the tasks
- * below it. The parent that a task names counts; if it names none, who lists it as a child.
+ * Arranges tasks as a forest: `{ roots, nodes }`, where a node is `{ id, task, children, below }`; `below` counts its descendants.
+ * The parent of a task is its `parentId`; without one, the task that lists it as a child.
  */
-function forestOf(tasks, rootId) {
-  const nodes = new Map([...tasks].map(([id, task]) => [id, { id, task, children: [], isPlaced: false }]))
+function buildForest(tasks, rootId) {
+  const nodes = new Map([...tasks].map(([id, task]) => [id, { id, task, children: [], isVisited: false }]))
   const parents = parentsOf(tasks)
   for (const id of inListedOrder(tasks, parents)) nodes.get(parents.get(id)).children.push(nodes.get(id))
   const roots = [...nodes.values()].filter(({ id }) => !parents.has(id))
@@ -26,13 +26,13 @@ function forestOf(tasks, rootId) {
   if (first > 0) roots.unshift(...roots.splice(first, 1))
   const order = []
   const forest = []
-  // What no root leads to is part of a cycle, which is cut where it is met first.
+  // A task that no root leads to is part of a cycle, which is cut at its first task.
   for (const root of [...roots, ...nodes.values()]) {
-    if (root.isPlaced) continue
+    if (root.isVisited) continue
     forest.push(root)
-    place(root, order)
+    visit(root, order)
   }
-  count(order)
+  countBelow(order)
   return { roots: forest, nodes }
 }
 
@@ -42,112 +42,114 @@ function parentsOf(tasks) {
     if (typeof parentId === 'string' && parentId !== id && tasks.has(parentId)) parents.set(id, parentId)
   }
   for (const [id, { children }] of tasks) {
-    for (const child of listOf(children)) {
-      const namesNone = tasks.has(child) && !parents.has(child) && (tasks.get(child).parentId ?? null) === null
-      if (namesNone && child !== id) parents.set(child, id)
+    for (const child of asArray(children)) {
+      const hasNoParent = tasks.has(child) && !parents.has(child) && (tasks.get(child).parentId ?? null) === null
+      if (hasNoParent && child !== id) parents.set(child, id)
     }
   }
   return parents
 }
 
-/** The ids that have a parent: in the order of its list, then those that it does not list. */
+/** The ids with a parent: first in the order of the parent's list, then those that it does not list. */
 function inListedOrder(tasks, parents) {
   const ordered = new Set()
   for (const [id, { children }] of tasks) {
-    for (const child of listOf(children)) if (parents.get(child) === id) ordered.add(child)
+    for (const child of asArray(children)) if (parents.get(child) === id) ordered.add(child)
   }
   for (const id of parents.keys()) ordered.add(id)
   return ordered
 }
 
-function listOf(value) {
+function asArray(value) {
   return Array.isArray(value) ? value : []
 }
 
-/** Walks down from a root, and drops the ways that lead back to what was met before. */
-function place(root, order) {
-  const open = [root]
-  root.isPlaced = true
-  while (open.length > 0) {
-    const node = open.pop()
+/** Visits the tasks below a root, and drops edges to tasks that were visited before. */
+function visit(root, order) {
+  const stack = [root]
+  root.isVisited = true
+  while (stack.length > 0) {
+    const node = stack.pop()
     order.push(node)
     node.children = node.children.filter((child) => {
-      const isNew = !child.isPlaced
-      child.isPlaced = true
+      const isNew = !child.isVisited
+      child.isVisited = true
       return isNew
     })
-    for (const child of node.children) open.push(child)
+    for (const child of node.children) stack.push(child)
   }
 }
 
-/** From the leaves upwards, since parents come before their children in `order`. */
-function count(order) {
+/** Counts descendants from the leaves upwards; in `order`, parents precede their children. */
+function countBelow(order) {
   for (const node of order.toReversed()) {
-    const inside = countsOf(new Map())
+    const below = countTasks(new Map())
     for (const child of node.children) {
-      const own = countsOf(new Map([[child.id, child.task]]))
-      for (const key of Object.keys(inside)) inside[key] += own[key] + child.inside[key]
+      const own = countTasks(new Map([[child.id, child.task]]))
+      for (const key of Object.keys(below)) below[key] += own[key] + child.below[key]
     }
-    node.inside = inside
+    node.below = below
   }
 }
 
 /**
- * The rows of a forest: `{ prefix, node, isFolded }`, or `{ prefix, left }` for siblings that are not shown, counted. So many levels
- * are shown, and so many of one parent's children; with `foldsQuiet`, nothing below what is all done or not begun.
+ * The rows of a forest: `{ prefix, node, isCollapsed }`, or `{ prefix, omitted }` with the counts of siblings that are not shown.
+ * At most `levels` levels and `siblings` children of a task are shown; with `collapseSettled`, a task is collapsed if it and all
+ * its descendants are completed, or all pending.
  */
-function rowsOf({ roots }, glyphs, { levels = Infinity, siblings = Infinity, foldsQuiet = false } = {}) {
+function treeRows({ roots }, glyphs, { levels = Infinity, siblings = Infinity, collapseSettled = false } = {}) {
   const { vertical, branch, last, horizontal } = glyphs
   const rows = []
-  const open = entriesOf(roots, siblings, { prefix: '', depth: 0 }).toReversed()
-  while (open.length > 0) {
-    const { node, left, prefix, depth, isLast } = open.pop()
+  const stack = entriesOf(roots, siblings, { prefix: '', depth: 0 }).toReversed()
+  while (stack.length > 0) {
+    const { node, omitted, prefix, depth, isLast } = stack.pop()
     const isTop = depth === 0
     const own = isTop ? prefix : `${prefix}${isLast ? last : branch}${horizontal} `
-    if (left) {
-      rows.push({ prefix: own, left })
+    if (omitted) {
+      rows.push({ prefix: own, omitted })
       continue
     }
-    const isFolded = node.children.length > 0 && (depth + 1 >= levels || (foldsQuiet && !isTop && isQuiet(node)))
-    rows.push({ prefix: own, node, isFolded })
-    if (isFolded) continue
-    const indent = isTop || depth > DEEPEST_INDENT ? prefix : `${prefix}${isLast ? ' ' : vertical}  `
+    const isCollapsed =
+      node.children.length > 0 && (depth + 1 >= levels || (collapseSettled && !isTop && isSettled(node)))
+    rows.push({ prefix: own, node, isCollapsed })
+    if (isCollapsed) continue
+    const indent = isTop || depth > MAX_INDENT ? prefix : `${prefix}${isLast ? ' ' : vertical}  `
     const inner = entriesOf(node.children, siblings, { prefix: indent, depth: depth + 1 })
-    for (const entry of inner.toReversed()) open.push(entry)
+    for (const entry of inner.toReversed()) stack.push(entry)
   }
   return rows
 }
 
 function entriesOf(nodes, siblings, where) {
-  const shown = nodes.length > siblings ? chosen(nodes, siblings) : nodes
+  const shown = nodes.length > siblings ? selectSiblings(nodes, siblings) : nodes
   const entries = shown.map((node) => ({ ...where, node, isLast: false }))
   if (shown.length < nodes.length) {
     const isShown = new Set(shown)
-    entries.push({ ...where, left: totalOf(nodes.filter((node) => !isShown.has(node))), isLast: false })
+    entries.push({ ...where, omitted: totalOf(nodes.filter((node) => !isShown.has(node))), isLast: false })
   }
   if (entries.length > 0) entries.at(-1).isLast = true
   return entries
 }
 
-function chosen(nodes, atMost) {
-  const isTelling = ({ task, inside }) =>
-    !SETTLED.has(task.status) || inside.failed > 0 || inside.inProgress > 0 || inside.blocked > 0
-  const telling = nodes.filter(isTelling).slice(0, atMost)
-  const others = nodes.filter((node) => !isTelling(node)).slice(0, atMost - telling.length)
-  const wanted = new Set([...telling, ...others])
+function selectSiblings(nodes, limit) {
+  const isNotable = ({ task, below }) =>
+    !SETTLED.has(task.status) || below.failed > 0 || below.inProgress > 0 || below.blocked > 0
+  const notable = nodes.filter(isNotable).slice(0, limit)
+  const others = nodes.filter((node) => !isNotable(node)).slice(0, limit - notable.length)
+  const wanted = new Set([...notable, ...others])
   return nodes.filter((node) => wanted.has(node))
 }
 
-function isQuiet({ task, inside }) {
-  const { total, completed, pending } = inside
+function isSettled({ task, below }) {
+  const { total, completed, pending } = below
   return task.status === 'completed' ? completed === total : task.status === 'pending' && pending === total
 }
 
-/** The tasks of these nodes, and of all below them. */
+/** Counts the tasks of these nodes and of all their descendants. */
 function totalOf(nodes) {
-  const total = countsOf(new Map(nodes.map(({ id, task }) => [id, task])))
-  for (const { inside } of nodes) for (const key of Object.keys(total)) total[key] += inside[key]
+  const total = countTasks(new Map(nodes.map(({ id, task }) => [id, task])))
+  for (const { below } of nodes) for (const key of Object.keys(total)) total[key] += below[key]
   return total
 }
 
-module.exports = { forestOf, rowsOf }
+module.exports = { buildForest, treeRows }

@@ -1,82 +1,82 @@
-// What a command is handed: what it was asked for, the store, and somebody to ask and to tell.
+// The context that a command runs in: its arguments and options, the stores that it opens, and the terminal.
 
 'use strict'
 
-const { FAILED } = require('./complaint.js')
-const { standard, terminalOf } = require('./terminal/terminal.js')
+const { FAILED } = require('../../cli-error.js')
+const { standardStream, terminalOf } = require('../../terminal/terminal.js')
 
-/** A server that does not answer is tried for a while: somebody who looks wants to know why nothing happens. */
-const PATIENCE_MS = 2000
+/** A server may take long to answer; after this time the user is told what the command is waiting for. */
+const OPEN_NOTICE_MS = 2000
 
-class Call {
+class CommandContext {
   #stores = []
   #out
   #err
 
-  constructor(spec, { words, options }) {
+  constructor(spec, { args, options }) {
     this.spec = spec
-    this.words = words
+    this.args = args
     this.options = options
   }
 
   get out() {
-    this.#out ??= terminalOf(standard('stdout'))
+    this.#out ??= terminalOf(standardStream('stdout'))
     return this.#out
   }
 
   get err() {
-    this.#err ??= terminalOf(standard('stderr'))
+    this.#err ??= terminalOf(standardStream('stderr'))
     return this.#err
   }
 
-  /** Where the store is; `undefined` for the default of the class. */
+  /** The location of the store; `undefined` for the default of the class. */
   get location() {
-    return this.words.location ?? this.options.store ?? (process.env.WAYMARK_STORE || undefined)
+    return this.args.location ?? this.options.store ?? (process.env.WAYMARK_STORE || undefined)
   }
 
-  /** The store, open; `options` are those of `openStore()`. */
+  /** Opens the store; `options` are those of `openStore()`. */
   store(options) {
     return this.storeAt(this.location, options)
   }
 
   async storeAt(location, options) {
-    const { notOpened, openStore } = require('./location.js')
-    const waiting = setTimeout(
+    const { openStore, toOpenError } = require('../../input/location.js')
+    const notice = setTimeout(
       () => this.err.isTerminal && this.err.stream.write('Waiting for the store …\n'),
-      PATIENCE_MS,
+      OPEN_NOTICE_MS,
     )
     try {
       const store = await openStore(location, options)
       this.#stores.push(store)
       return store
     } catch (error) {
-      throw notOpened(error, location, this.words)
+      throw toOpenError(error, location, this.args)
     } finally {
-      clearTimeout(waiting)
+      clearTimeout(notice)
     }
   }
 
-  /** The store that was opened first, if any was. */
-  get opened() {
+  /** The store that was opened first, if any. */
+  get openedStore() {
     return this.#stores[0]
   }
 
-  /** Asks whether to go on, unless `--yes` said so; `lines` tell what would happen. */
-  async mayGoOn(lines, question) {
+  /** Asks for confirmation unless `--yes` was given; `lines` describe the planned change. */
+  async confirm(lines, question) {
     if (this.options.yes) return true
-    const { ask } = require('./terminal/question.js')
+    const { ask } = require('../../terminal/question.js')
     return ask(this, lines, question)
   }
 
-  /** What a command gives back that was told not to go on. */
+  /** The result of a command whose confirmation was declined. */
   declined() {
     return { exitCode: FAILED, json: { declined: true }, text: () => ['Nothing was changed.'] }
   }
 
-  /** Long work: shows how far it is, and stops it when somebody wants that. See `work.js`. */
-  async work(description, perform) {
-    const { watched } = require('./work.js')
-    return watched(this, description, perform)
+  /** Runs a long task with progress and cancellation: see `long-task.js`. */
+  async runTask(description, task) {
+    const { runTask } = require('./long-task.js')
+    return runTask(this, description, task)
   }
 
   async close() {
@@ -84,4 +84,4 @@ class Call {
   }
 }
 
-module.exports = { Call }
+module.exports = { CommandContext }

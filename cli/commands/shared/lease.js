@@ -1,35 +1,40 @@
-// Who owns a session: nobody else can write to it.
+// Leases: a session that another process holds a lease on cannot be changed.
 
 'use strict'
 
-const { failure } = require('./complaint.js')
-const { duration } = require('./terminal/units.js')
+const { failure } = require('../../cli-error.js')
+const { duration } = require('../../terminal/units.js')
+const { isLeased } = require('../../views/stored-state.js')
 
-/** Refuses before anybody is asked anything: the store would, but only after a yes. */
-function refuseIfOwned({ id, lease }) {
-  const left = lease ? lease.expiresAt - Date.now() : 0
-  if (left <= 0) return
-  throw failure(
-    `Session ${id} belongs to ${lease.owner} for another ${duration(left)}. ` +
-      'Nothing was changed: stop that process, or wait until its lease is over.',
-  )
+function holderSentence({ id, lease }) {
+  return `Session ${id} is leased to ${lease.owner} for another ${duration(lease.expiresAt - Date.now())}`
 }
 
-/** Those of several sessions that somebody owns. */
-function ownedAmong(infos) {
-  return infos.filter(({ lease }) => lease && lease.expiresAt > Date.now())
+/** Refuses a leased session before the user is asked for confirmation; the store would refuse it only afterwards. */
+function assertNotLeased(info) {
+  if (!isLeased(info)) return
+  throw failure(`${holderSentence(info)}. Nothing was changed: stop that process, or wait until its lease has expired.`)
 }
 
-/** What is said of one that was left out. */
-function leftAlone({ id, lease }) {
-  return `Session ${id} belongs to ${lease.owner} for another ${duration(lease.expiresAt - Date.now())}, and was left as it is.`
+function leasedSessions(infos) {
+  return infos.filter(isLeased)
 }
 
-/** What is known of a session, which must be nobody's. */
-async function unownedSession(store, sessionId) {
+/** The problem that is reported for a leased session when all sessions were meant. */
+function skippedMessage(info) {
+  return `${holderSentence(info)}, and was skipped.`
+}
+
+/** The leases of skipped sessions, for the JSON result. */
+function leasesOf(infos) {
+  return infos.map(({ id, lease }) => Object.assign({ sessionId: id }, lease))
+}
+
+/** The info of a session, which must not be leased. */
+async function unleasedSession(store, sessionId) {
   const info = (await store.sessionInfo(sessionId)) ?? { id: sessionId }
-  refuseIfOwned(info)
+  assertNotLeased(info)
   return info
 }
 
-module.exports = { leftAlone, ownedAmong, refuseIfOwned, unownedSession }
+module.exports = { assertNotLeased, leasedSessions, leasesOf, skippedMessage, unleasedSession }

@@ -1,45 +1,51 @@
-// Long work: shows how far it is, and stops in order when somebody presses Ctrl-C.
+// Long tasks: shows progress, and cancels on Ctrl-C.
 
 'use strict'
 
-const { progressOn } = require('./terminal/progress.js')
+const { CliError, INTERRUPTED } = require('../../cli-error.js')
+const { progressOn } = require('../../terminal/progress.js')
 
 const SIGNALS = ['SIGINT', 'SIGTERM']
 
 /**
- * Performs something that takes `{ onProgress, signal }`, as the long methods of the store do. `whole` says what is left when it
- * is stopped. What is `isQuiet` says nothing where there is no terminal to redraw a bar on.
+ * Runs `task`, which takes `{ onProgress, signal }` as the long methods of the store do. `afterCancel` says what state a cancelled
+ * task leaves. An `isQuiet` task shows progress only on a terminal that can redraw.
  */
-async function watched(call, { title, whole, isQuiet = false }, perform) {
-  const isSilent = !call.err.canRedraw && (isQuiet || call.options.json)
-  const progress = isSilent ? undefined : progressOn(call.err, title)
+async function runTask(context, { title, afterCancel, isQuiet = false }, task) {
+  const isSilent = !context.err.canRedraw && (isQuiet || context.options.json)
+  const progress = isSilent ? undefined : progressOn(context.err, title)
   const controller = new AbortController()
-  const stop = () => {
-    // The terminal has written `^C` where the next line begins.
+  const cancel = () => {
+    // The terminal has echoed `^C` at the cursor; clear that line.
     progress?.clear()
     controller.abort()
   }
-  for (const name of SIGNALS) process.on(name, stop)
+  for (const name of SIGNALS) process.on(name, cancel)
   try {
-    return await perform({ onProgress: (state) => progress?.show(state), signal: controller.signal })
+    return await task({ onProgress: (state) => progress?.show(state), signal: controller.signal })
   } catch (error) {
-    // What failed for another reason at that moment is no order that was followed.
-    if (!controller.signal.aborted || error.name !== 'AbortError') throw error
-    throw Object.assign(new Error('stopped', { cause: error }), { code: 'ABORT_ERR', whole })
+    // A failure for another reason is reported as such, even after Ctrl-C.
+    if (!controller.signal.aborted || !isAbort(error)) throw error
+    throw new CliError(`Stopped; everything is whole: ${afterCancel}`, INTERRUPTED)
   } finally {
-    for (const name of SIGNALS) process.off(name, stop)
+    for (const name of SIGNALS) process.off(name, cancel)
     progress?.end()
   }
 }
 
-/** Does the same with several sessions, one after the other, and tells which one it is at. */
-async function eachOf(ids, verb, onProgress, perform) {
+/** The store rejects with `ABORT_ERR`; `throwIfAborted()` throws a `DOMException` that has only a name. */
+function isAbort({ code, name }) {
+  return code === 'ABORT_ERR' || name === 'AbortError'
+}
+
+/** Runs a task for several sessions in turn, and names the current one in the progress. */
+async function forEachSession(ids, verb, onProgress, task) {
   const results = []
   for (const [index, id] of ids.entries()) {
     const title = `${verb} ${id}${ids.length > 1 ? ` (${index + 1} of ${ids.length})` : ''}`
-    results.push(await perform(id, (state) => onProgress({ ...state, title })))
+    results.push(await task(id, (state) => onProgress({ ...state, title })))
   }
   return results
 }
 
-module.exports = { eachOf, watched }
+module.exports = { forEachSession, runTask }

@@ -1,9 +1,9 @@
-// Removes checkpoints that were announced, and no others, whatever was written while the question stood.
+// Deletes exactly the checkpoints of a confirmed plan, whatever was written during the confirmation.
 
 'use strict'
 
-/** The labels and pins of the checkpoints of a plan, to be compared later. */
-async function marksOf(store, { removed }) {
+/** The labels and pins of the sessions in a plan, for a later comparison. */
+async function labelsAndPins(store, { removed }) {
   const marks = new Map()
   for (const sessionId of new Set(removed.map((entry) => entry.sessionId))) {
     const { checkpoints, damaged } = await store.listCheckpointInfo(sessionId)
@@ -15,12 +15,12 @@ async function marksOf(store, { removed }) {
 }
 
 /**
- * Carries a plan of `prune()` out, and gives the same kind of result. What was marked when the plan was made and is marked
- * otherwise now stays: somebody wants it.
+ * Executes a plan of `prune()`; the result has the same shape. A checkpoint whose label or pin changed since the plan is kept.
+ * `before` are the labels and pins at the time of the plan.
  */
-async function removeAnnounced(store, plan, before, { onProgress, signal }) {
+async function removePlanned(store, plan, before, { onProgress, signal }) {
   const result = { dryRun: false, removed: [], kept: plan.kept, freedBytes: 0, failed: [] }
-  const now = await marksOf(store, plan)
+  const now = await labelsAndPins(store, plan)
   for (const [done, entry] of plan.removed.entries()) {
     signal.throwIfAborted()
     const { sessionId, agentId, checkpointId, sizeBytes } = entry
@@ -49,4 +49,4 @@ function keyOf({ sessionId, checkpointId }) {
   return `${sessionId}/${checkpointId}`
 }
 
-module.exports = { marksOf, removeAnnounced }
+module.exports = { labelsAndPins, removePlanned }

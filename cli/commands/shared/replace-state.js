@@ -1,16 +1,17 @@
-// What `restore` and `recover` have in common: they replace the state that a session was last saved in.
+// What `restore` and `recover` share: they replace the saved state of a session.
 
 'use strict'
 
-const { countsOf, stateOf, tasksOf, textOf } = require('./state.js')
-const { ago, bytes, count } = require('./terminal/units.js')
+const { ago, bytes, count } = require('../../terminal/units.js')
+const { asString, countTasks, stateOf, tasksOf } = require('../../views/stored-state.js')
 
 const RESET_OPTIONS = [
-  { name: 'reset-failed', meaning: 'Send failed tasks back to pending, with their retries and results cleared.' },
-  { name: 'reset-in-progress', meaning: 'Send interrupted tasks back to pending.' },
+  { name: 'reset-failed', description: 'Reset failed tasks to pending; clears their retries and results.' },
+  { name: 'reset-in-progress', description: 'Reset interrupted tasks to pending.' },
 ]
 
-function resetsOf(options) {
+/** The reset options as the methods of the store take them. */
+function resetFlags(options) {
   return {
     resetFailedTasks: options['reset-failed'] === true,
     resetInProgressTasks: options['reset-in-progress'] === true,
@@ -18,63 +19,78 @@ function resetsOf(options) {
 }
 
 /**
- * How many earlier versions of its documents a session has to keep so that none is lost: those that somebody keeps, and at least
- * the one that is replaced. A store that is told less removes them with the next write.
+ * How many earlier versions of its documents a session has to keep so that none is lost: those that exist, and at least the one
+ * that is replaced. A store with a smaller `keepPrevious` deletes the surplus with the next write.
  */
 async function versionsToKeep(store, sessionId) {
-  const isThere = async (version) => {
-    const there = await Promise.all([
+  const exists = async (version) => {
+    const documents = await Promise.all([
       store.loadSession(sessionId, { version }).catch(() => true),
       store.loadTaskTree(sessionId, { version }).catch(() => true),
     ])
-    return there.some(Boolean)
+    return documents.some(Boolean)
   }
   let kept = 0
-  while (kept < 1000 && (await isThere(-kept - 1))) kept += 1
+  while (kept < 1000 && (await exists(-kept - 1))) kept += 1
   return Math.max(1, kept)
 }
 
-/** Asks, and opens the store for somebody who replaces the state of a session and loses nothing by it; `undefined` for a no. */
-async function writerFor(call, store, sessionId, lines, question) {
-  if (!(await call.mayGoOn(lines, question))) return undefined
-  return call.store({ keepPrevious: await versionsToKeep(store, sessionId) })
+/** After confirmation, opens a store that keeps all earlier versions of the session; `undefined` if the user declined. */
+async function confirmAndOpenWriter(context, store, sessionId, lines, question) {
+  if (!(await context.confirm(lines, question))) return undefined
+  return context.store({ keepPrevious: await versionsToKeep(store, sessionId) })
 }
 
-/** The state that will be replaced, in a sentence. */
-async function present(store, sessionId) {
+/** One sentence on the state that will be replaced. */
+async function describeSavedState(store, sessionId) {
   try {
     const [session, taskTree] = await Promise.all([store.loadSession(sessionId), store.loadTaskTree(sessionId)])
     if (!session && !taskTree) return `Session ${sessionId} has no saved state yet.`
-    const status = textOf(session?.status) ?? 'without a status'
-    return `Session ${sessionId} is ${status} now, with ${tasksDone(countsOf(tasksOf(taskTree)))}; that is replaced.`
+    const status = asString(session?.status) ?? 'without a status'
+    const tasks = completedTasks(countTasks(tasksOf(taskTree)))
+    return `This replaces the saved state of session ${sessionId}: ${status}, ${tasks}.`
   } catch (error) {
-    return `The saved state of session ${sessionId} is damaged (${error.message}); it is replaced.`
+    return `This replaces the saved state of session ${sessionId}, which is damaged (${error.message}).`
   }
 }
 
-/** What a checkpoint would bring back, in a sentence. */
-function promised(id, checkpoint) {
+/** One sentence on the checkpoint that will be restored. */
+function describeCheckpoint(id, checkpoint) {
   const { status = 'without a status', tasks } = stateOf(checkpoint)
   const { timestamp, trigger, sizeBytes } = checkpoint
-  return `Checkpoint ${id} (${trigger}, ${ago(timestamp)}, ${bytes(sizeBytes)}) comes back: ${status}, with ${tasksDone(tasks)}.`
+  const origin = `${trigger}, ${ago(timestamp)}, ${bytes(sizeBytes)}`
+  return `Checkpoint ${id} (${origin}) will be restored: ${status}, ${completedTasks(tasks)}.`
 }
 
-function tasksDone({ total, completed }) {
-  return `${completed} of ${count(total, 'task')} done`
+function completedTasks({ total, completed }) {
+  return `${completed} of ${count(total, 'task')} completed`
 }
 
-function resetsSentence({ resetFailedTasks, resetInProgressTasks }) {
-  const which = [resetFailedTasks && 'failed', resetInProgressTasks && 'interrupted'].filter(Boolean)
-  return which.length > 0 ? [`Tasks that are ${which.join(' or ')} go back to pending.`] : []
+function describeResets({ resetFailedTasks, resetInProgressTasks }) {
+  const statuses = [resetFailedTasks && 'failed', resetInProgressTasks && 'interrupted'].filter(Boolean)
+  return statuses.length > 0 ? [`Tasks that are ${statuses.join(' or ')} will be reset to pending.`] : []
 }
 
-/** What was done, for people. */
-function outcome(terminal, { sessionId, restoredTasks, restoredAgents, warnings }, checkpointId) {
-  const facts = `${count(restoredTasks, 'task')}, ${count(restoredAgents, 'agent')}`
+/** The result of a restore, as text. */
+function restoredLines(terminal, { sessionId, restoredTasks, restoredAgents, warnings }, checkpointId) {
+  const counts = `${count(restoredTasks, 'task')}, ${count(restoredAgents, 'agent')}`
   return [
-    `Session ${terminal.paint(sessionId, 'bold')} is what ${terminal.paint(checkpointId, 'yellow')} says: ${facts}.`,
-    ...warnings.map((warning) => `  ${terminal.paint(warning, 'yellow')}`),
+    `Restored session ${terminal.paint(sessionId, 'bold')} from ${terminal.paint(checkpointId, 'yellow')}: ${counts}.`,
+    ...warningLines(terminal, warnings),
   ]
 }
 
-module.exports = { RESET_OPTIONS, outcome, present, promised, resetsOf, resetsSentence, writerFor }
+function warningLines(terminal, warnings) {
+  return warnings.map((warning) => `  ${terminal.paint(warning, 'yellow')}`)
+}
+
+module.exports = {
+  RESET_OPTIONS,
+  confirmAndOpenWriter,
+  describeCheckpoint,
+  describeResets,
+  describeSavedState,
+  resetFlags,
+  restoredLines,
+  warningLines,
+}

@@ -1,11 +1,11 @@
-// Methods of the store that report failures in their result, for those who want an error.
+// Methods of the store that report failures in their result.
 
 'use strict'
 
-/** The result, if it is a success. */
-function succeeded(result) {
+/** Returns a successful result; throws the failure of any other as an error with its code and cause. */
+function assertSuccess(result) {
   if (result.success) return result
   throw Object.assign(new Error(result.error, { cause: result.cause }), { code: result.code })
 }
 
-module.exports = { succeeded }
+module.exports = { assertSuccess }
