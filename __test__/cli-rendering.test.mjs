@@ -3,6 +3,8 @@ import { createRequire } from 'node:module'
 import { describe, it } from 'node:test'
 
 const require = createRequire(import.meta.url)
+const { damageLine } = require('../cli/views/damage.js')
+const { toCliError } = require('../cli/views/error-message.js')
 const { jsonDocument } = require('../cli/views/json-document.js')
 const { tasksOf } = require('../cli/views/stored-state.js')
 const { graphRows } = require('../cli/views/history-graph.js')
@@ -52,6 +54,24 @@ describe('a JSON document', () => {
       assert.deepEqual(JSON.parse(text), value)
     }
     assert.equal(jsonDocument(value, 0).trimEnd().includes('\n'), false)
+  })
+})
+
+describe('an error message', () => {
+  const messageOf = (error) => toCliError(Object.assign(new Error('It failed'), error)).message
+
+  it('advises by the code of the error and of its cause, whatever the text is', () => {
+    assert.match(messageOf({ code: 'WAYMARK_CORRUPT' }), /^It failed\. waymark verify shows what is damaged/)
+    assert.match(messageOf({ code: 'WAYMARK_IO', cause: { code: 'EACCES' } }), /as the user that owns the store\.$/)
+    assert.equal(messageOf({ code: 'WAYMARK_IO', cause: { code: 'ENOSPC' } }), 'It failed.')
+  })
+})
+
+describe('a line on a damaged item', () => {
+  it('has the name of the item instead of its path', () => {
+    assert.equal(damageLine({ path: '/s/cp-1.json', error: '/s/cp-1.json is bad' }, 'cp-1'), 'cp-1 is bad')
+    assert.equal(damageLine({ path: '/s/cp-1.json', error: 'no checksum' }, 'cp-1'), 'cp-1: no checksum')
+    assert.equal(damageLine({ error: 'no checksum' }, 'cp-1'), 'cp-1: no checksum')
   })
 })
 

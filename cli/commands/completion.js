@@ -42,7 +42,7 @@ complete -c waymark -a '(__waymark_complete)'
 
 module.exports = {
   name: 'completion',
-  positionals: [{ name: 'shell', description: 'bash, zsh or fish.' }],
+  positionals: [{ name: 'shell', values: Object.keys(SCRIPTS), description: 'bash, zsh or fish.' }],
   options: [],
   hasNoStore: true,
   notes: [

@@ -3,18 +3,16 @@
 'use strict'
 
 const { DONE, FAILED, usageError } = require('../cli-error.js')
-const { ONE_SESSION } = require('../input/positionals.js')
+const { ENCODINGS, ONE_SESSION } = require('../input/positionals.js')
 const { line } = require('../terminal/lines.js')
 const { bytes, count } = require('../terminal/units.js')
 const { damageLine } = require('../views/damage.js')
 const { assertNotLeased, leasedSessions, leasesOf, skippedMessage } = require('./shared/lease.js')
 const { forEachSession } = require('./shared/long-task.js')
 
-const ENCODINGS = ['json', 'gzip', 'zstd', 'delta']
-
 module.exports = {
   name: 'convert',
-  positionals: [{ name: 'encoding', description: 'json, gzip, zstd or delta.' }, ONE_SESSION],
+  positionals: [{ name: 'encoding', values: ENCODINGS, description: 'json, gzip, zstd or delta.' }, ONE_SESSION],
   options: [],
   isDestructive: true,
   notes: [

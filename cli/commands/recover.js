@@ -5,15 +5,8 @@
 const { failure } = require('../cli-error.js')
 const { SESSION } = require('../input/positionals.js')
 const { damageLine, damageState } = require('../views/damage.js')
-const {
-  RESET_OPTIONS,
-  confirmAndOpenWriter,
-  describeCheckpoint,
-  describeResets,
-  describeSavedState,
-  resetFlags,
-  restoredLines,
-} = require('./shared/replace-state.js')
+const { RESET_OPTIONS, confirmAndReplace, resetFlags, restoredLines } = require('./shared/replace-state.js')
+const { assertSuccess } = require('./shared/result.js')
 
 module.exports = {
   name: 'recover',
@@ -35,29 +28,23 @@ module.exports = {
 async function run(context) {
   const references = require('../input/references.js')
   const { unleasedSession } = require('./shared/lease.js')
-  const { assertSuccess } = require('./shared/result.js')
   const store = await context.store()
   const sessionId = await references.sessionId(store, context.args.session)
   await unleasedSession(store, sessionId)
-  const resets = resetFlags(context.options)
   const quarantine = context.options.quarantine === true
-  const plan = await store.recoverSession(sessionId, { ...resets, quarantine, dryRun: true })
+  const plan = await store.recoverSession(sessionId, { ...resetFlags(context.options), quarantine, dryRun: true })
   assertRecoverable(sessionId, plan)
-  const { checkpointId } = assertSuccess(plan)
-  const checkpoint = await references.readCheckpoint(store, { sessionId, checkpointId })
-  const lines = [
-    ...plan.passedOver.map(
-      (item) =>
-        `Checkpoint ${item.id}, which is ${damageState(item)}, will be ${quarantine ? 'quarantined' : 'skipped'}: ` +
-        `${damageLine(item, 'it')}.`,
-    ),
-    describeCheckpoint(checkpointId, checkpoint),
-    await describeSavedState(store, sessionId),
-    ...describeResets(resets),
-  ]
-  const writer = await confirmAndOpenWriter(context, store, sessionId, lines, 'Recover it?')
-  if (!writer) return context.declined()
-  const result = assertSuccess(await writer.recoverSession(sessionId, { ...resets, quarantine }))
+  const { checkpointId, passedOver } = assertSuccess(plan)
+  const notes = passedOver.map(
+    (item) =>
+      `Checkpoint ${item.id}, which is ${damageState(item)}, will be ${quarantine ? 'quarantined' : 'skipped'}: ` +
+      `${damageLine(item, 'it')}.`,
+  )
+  const change = { sessionId, checkpointId, notes, question: 'Recover it?' }
+  const result = await confirmAndReplace(context, store, change, (writer, resets) =>
+    writer.recoverSession(sessionId, { ...resets, quarantine }),
+  )
+  if (!result) return context.declined()
   return {
     json: result,
     text: (terminal) => [

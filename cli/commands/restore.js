@@ -3,15 +3,7 @@
 'use strict'
 
 const { CHECKPOINT } = require('../input/positionals.js')
-const {
-  RESET_OPTIONS,
-  confirmAndOpenWriter,
-  describeCheckpoint,
-  describeResets,
-  describeSavedState,
-  resetFlags,
-  restoredLines,
-} = require('./shared/replace-state.js')
+const { RESET_OPTIONS, confirmAndReplace, restoredLines } = require('./shared/replace-state.js')
 
 module.exports = {
   name: 'restore',
@@ -27,22 +19,16 @@ module.exports = {
 }
 
 async function run(context) {
-  const { checkpoint, readCheckpoint } = require('../input/references.js')
+  const { checkpoint } = require('../input/references.js')
   const { unleasedSession } = require('./shared/lease.js')
-  const { assertSuccess } = require('./shared/result.js')
   const store = await context.store()
   const { sessionId, checkpointId } = await checkpoint(store, context.args['session/checkpoint'])
   await unleasedSession(store, sessionId)
-  const resets = resetFlags(context.options)
-  const lines = [
-    describeCheckpoint(checkpointId, await readCheckpoint(store, { sessionId, checkpointId })),
-    await describeSavedState(store, sessionId),
-    ...describeResets(resets),
-  ]
-  const writer = await confirmAndOpenWriter(context, store, sessionId, lines, 'Restore it?')
-  if (!writer) return context.declined()
-  const options = { ...resets, validateChecksum: true }
-  const result = assertSuccess(await writer.restoreCheckpoint(sessionId, checkpointId, options))
+  const change = { sessionId, checkpointId, question: 'Restore it?' }
+  const result = await confirmAndReplace(context, store, change, (writer, resets) =>
+    writer.restoreCheckpoint(sessionId, checkpointId, { ...resets, validateChecksum: true }),
+  )
+  if (!result) return context.declined()
   return {
     json: { ...result, checkpointId },
     text: (terminal) => restoredLines(terminal, result, checkpointId),

@@ -3,11 +3,10 @@
 'use strict'
 
 const { DONE, FAILED } = require('../cli-error.js')
-const { ONE_SESSION } = require('../input/positionals.js')
+const { ENCODINGS, ONE_SESSION } = require('../input/positionals.js')
 const { table } = require('../terminal/table.js')
 const { bytes, moment } = require('../terminal/units.js')
 
-const ENCODINGS = ['json', 'gzip', 'zstd', 'delta']
 const KINDS = [...ENCODINGS, 'agents', 'other']
 
 const MAX_STEPS = 12

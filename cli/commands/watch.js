@@ -101,16 +101,16 @@ class CheckpointPoller {
     // Keep sessions that are missing now: a store may be unavailable for a moment, and its checkpoints are not new afterwards.
     this.#newest = new Map(before)
     for (const { id, newestCheckpoint } of infos) if (newestCheckpoint) this.#newest.set(id, newestCheckpoint)
-    const found = []
+    const added = []
     for (const { id, newestCheckpoint } of before ? infos : []) {
       const last = before.get(id)
       if (!newestCheckpoint || newestCheckpoint.id === last?.id) continue
       const { checkpoints } = await this.#store.listCheckpointInfo(id, last ? { since: last.timestamp } : {})
       // Ids are ordered, even within one millisecond.
-      const added = checkpoints.filter((info) => !last || info.id > last.id)
-      for (const info of added) found.push({ sessionId: id, ...info })
+      const newer = checkpoints.filter((info) => !last || info.id > last.id)
+      for (const info of newer) added.push({ sessionId: id, ...info })
     }
-    return { infos, found: found.toSorted((a, b) => a.timestamp - b.timestamp) }
+    return { infos, added: added.toSorted((a, b) => a.timestamp - b.timestamp) }
   }
 }
 
@@ -120,13 +120,13 @@ function lineView({ options, out, err }, store, session) {
   let isFirst = true
   return {
     async update() {
-      const { infos, found } = await poller.poll()
+      const { infos, added } = await poller.poll()
       if (isFirst) {
         const scope = session === undefined ? count(infos.length, 'session') : `session ${session}`
         err.stream.write(`${err.paint(`Watching ${scope} in ${store.getBaseDir()}`)}\n`)
         isFirst = false
       }
-      for (const info of found)
+      for (const info of added)
         out.stream.write(options.json ? jsonDocument(info, 0) : `${checkpointLine(info, out)}\n`)
     },
     close() {},

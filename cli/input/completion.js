@@ -78,11 +78,12 @@ async function candidatesFor([name, ...rest], typed) {
   const { isLocation } = require('./location.js')
   // The shell completes locations and option values with file names.
   if (valueOf || isLocation(typed)) return []
-  const { name: wanted = '' } = positionalsOf(command)[words.length] ?? {}
-  if (wanted === 'shell') return ['bash', 'zsh', 'fish']
-  if (wanted === 'encoding') return ['json', 'gzip', 'zstd', 'delta']
-  if (!/session|before|after/.test(wanted) || wanted === 'new-session') return []
-  return fromStore(store ?? (process.env.WAYMARK_STORE || undefined), (each) => references(each, wanted, typed, words))
+  const { name: expected = '', values } = positionalsOf(command)[words.length] ?? {}
+  if (values) return values
+  if (!/session|before|after/.test(expected) || expected === 'new-session') return []
+  return fromStore(store ?? (process.env.WAYMARK_STORE || undefined), (each) =>
+    references(each, expected, typed, words),
+  )
 }
 
 /** Separates positional arguments from options: also the store, and the option that still needs its value. */
@@ -122,14 +123,14 @@ async function fromStore(location, namesIn) {
 }
 
 /** Session ids; after a slash, the labels and ids of checkpoints. The second argument of `diff` may omit the session. */
-async function references(store, wanted, typed, words) {
+async function references(store, expected, typed, words) {
   const { split } = require('./references.js')
   const { session, ref } = split(typed)
   if (ref !== undefined) return (await checkpointRefs(store, session)).map((each) => `${session}/${each}`)
   const ids = await sessionIds(store)
-  const isOptional = wanted.includes('[/')
-  const names = wanted.includes('/') && !isOptional ? ids.map((id) => `${id}/`) : ids
-  return wanted === '[session/]after' ? [...(await checkpointRefs(store, split(words[0]).session)), ...names] : names
+  const isOptional = expected.includes('[/')
+  const names = expected.includes('/') && !isOptional ? ids.map((id) => `${id}/`) : ids
+  return expected === '[session/]after' ? [...(await checkpointRefs(store, split(words[0]).session)), ...names] : names
 }
 
 async function sessionIds(store) {

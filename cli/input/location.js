@@ -30,6 +30,7 @@ async function openStore(location, { create = false, ...options } = {}) {
 function toOpenError(error, location, args) {
   const { code, message, cause } = error
   if (code === 'WAYMARK_NOT_FOUND') return usageError(`${message}. ${locationHint(location, args)}`)
+  if (code === 'WAYMARK_INVALID_ARGUMENT') return usageError(`The location is not valid: ${message}.`)
   if (code === 'WAYMARK_CORRUPT') return failure(`${message}. ${CHECK_SPELLING}`)
   if (cause?.code === 'SQLITE_READONLY' || cause?.code === 'SQLITE_CANTOPEN') {
     return failure(`${message}. Reading a database needs write permission for it; read a copy of the file instead.`)

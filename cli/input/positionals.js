@@ -15,4 +15,7 @@ const CHECKPOINT = {
   description: 'The checkpoint: an id, a unique prefix, a label, latest or latest~2.',
 }
 
-module.exports = { CHECKPOINT, ONE_SESSION, SESSION }
+/** The encodings of a checkpoint. */
+const ENCODINGS = ['json', 'gzip', 'zstd', 'delta']
+
+module.exports = { CHECKPOINT, ENCODINGS, ONE_SESSION, SESSION }

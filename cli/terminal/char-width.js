@@ -50,7 +50,7 @@ const WIDE = [
   [0x20000, 0x3fffd],
 ]
 
-/** Replaces control characters by escape sequences such as `\\x1b`. */
+/** Replaces control characters by escape sequences such as `\x1b`. */
 function escapeControls(text) {
   return text.toWellFormed().replaceAll(CONTROL, (character) => {
     const code = character.codePointAt(0)

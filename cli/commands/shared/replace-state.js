@@ -2,8 +2,10 @@
 
 'use strict'
 
+const { readCheckpoint } = require('../../input/references.js')
 const { ago, bytes, count } = require('../../terminal/units.js')
 const { asString, countTasks, stateOf, tasksOf } = require('../../views/stored-state.js')
+const { assertSuccess } = require('./result.js')
 
 const RESET_OPTIONS = [
   { name: 'reset-failed', description: 'Reset failed tasks to pending; clears their retries and results.' },
@@ -35,10 +37,21 @@ async function versionsToKeep(store, sessionId) {
   return Math.max(1, kept)
 }
 
-/** After confirmation, opens a store that keeps all earlier versions of the session; `undefined` if the user declined. */
-async function confirmAndOpenWriter(context, store, sessionId, lines, question) {
+/**
+ * Describes the planned change, asks for confirmation, and runs `write(store, resets)` on a store that keeps all earlier versions of
+ * the session. Returns its result; `undefined` if the user declined.
+ */
+async function confirmAndReplace(context, store, { sessionId, checkpointId, notes = [], question }, write) {
+  const resets = resetFlags(context.options)
+  const lines = [
+    ...notes,
+    describeCheckpoint(checkpointId, await readCheckpoint(store, { sessionId, checkpointId })),
+    await describeSavedState(store, sessionId),
+    ...describeResets(resets),
+  ]
   if (!(await context.confirm(lines, question))) return undefined
-  return context.store({ keepPrevious: await versionsToKeep(store, sessionId) })
+  const writer = await context.store({ keepPrevious: await versionsToKeep(store, sessionId) })
+  return assertSuccess(await write(writer, resets))
 }
 
 /** One sentence on the state that will be replaced. */
@@ -84,13 +97,4 @@ function warningLines(terminal, warnings) {
   return warnings.map((warning) => `  ${terminal.paint(warning, 'yellow')}`)
 }
 
-module.exports = {
-  RESET_OPTIONS,
-  confirmAndOpenWriter,
-  describeCheckpoint,
-  describeResets,
-  describeSavedState,
-  resetFlags,
-  restoredLines,
-  warningLines,
-}
+module.exports = { RESET_OPTIONS, confirmAndReplace, resetFlags, restoredLines, warningLines }
