@@ -42,8 +42,8 @@ module.exports = {
   ],
   isDestructive: true,
   notes: [
-    'Without a rule, the retention that setRetention() set for each session applies, and expired checkpoints of agents are ' +
-      'deleted. The newest checkpoint of a session and pinned ones are always kept.',
+    'Without a rule, the retention that setRetention() set for each session applies. The newest checkpoint of a session and ' +
+      'pinned ones are always kept.',
   ],
   jsonResult: 'the result of prune(), with owned: the sessions that were skipped',
   examples: ['waymark prune --keep-last 20 --dry-run', 'waymark prune nightly --keep-daily 7 --max-age 30d --yes'],
