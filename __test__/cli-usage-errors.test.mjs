@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 
 import { AT_ONCE, waymark } from './support/command.mjs'
-import { contentsOf, livedInStore } from './support/lived-in.mjs'
 import { assertRefused } from './support/looks.mjs'
+import { readOnlyStore } from './support/read-only-store.mjs'
 import { snapshotOf } from './support/snapshot.mjs'
 import { scratchDirectory } from './support/stores.mjs'
 
@@ -32,14 +32,10 @@ const ON_A_STORE = {
 describe('a usage error', AT_ONCE, () => {
   let location
   let ids
-  let snapshot
 
-  before(async () => {
-    ;({ location, ids } = await livedInStore())
-    snapshot = contentsOf(location)
+  readOnlyStore((store) => {
+    ;({ location, ids } = store)
   })
-
-  after(() => assert.deepEqual(contentsOf(location), snapshot, 'nothing was changed'))
 
   const refused = async (args, what, options) => {
     assertRefused(await waymark([...args, '--store', location]), what, options)
