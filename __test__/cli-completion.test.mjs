@@ -13,8 +13,8 @@ import { noTerminal, openTerminal } from './support/terminal.mjs'
 
 const SHELLS = ['bash', 'zsh', 'fish']
 
-const isThere = (shell) => !spawnSync(shell, ['-c', 'exit 0']).error && process.platform !== 'win32'
-const unless = (shell) => !isThere(shell) && `${shell} is not installed`
+const isInstalled = (shell) => !spawnSync(shell, ['-c', 'exit 0']).error && process.platform !== 'win32'
+const unless = (shell) => !isInstalled(shell) && `${shell} is not installed`
 
 describe('shell completion', () => {
   const scripts = {}
@@ -30,7 +30,7 @@ describe('shell completion', () => {
       scripts[shell] = join(directory, `waymark.${shell}`)
       writeFileSync(scripts[shell], stdout)
     }
-    // The scripts call `waymark` by its name.
+    // The scripts call `waymark` from the PATH.
     writeFileSync(join(directory, 'waymark'), `#!/bin/sh\nexec "${process.execPath}" "${COMMAND}" "$@"\n`, {
       mode: 0o755,
     })
@@ -44,14 +44,14 @@ describe('shell completion', () => {
     })
 
   for (const name of SHELLS) {
-    it(`is a script that ${name} can read`, { skip: unless(name) }, () => {
+    it(`prints a script with valid ${name} syntax`, { skip: unless(name) }, () => {
       const { status, stderr } = shell(name, ['-n', scripts[name]])
       assert.deepEqual([status, stderr], [0, ''])
     })
   }
 
-  /** What bash would offer for the last of these words, which the cursor stands behind. */
-  const offered = (words, env) => {
+  /** The completions of bash for the last of these words, with the cursor at its end. */
+  const completionsOf = (words, env) => {
     const program = `
       source "$1"; shift
       COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )); COMP_LINE="$*"; COMP_POINT=\${#COMP_LINE}
@@ -68,22 +68,22 @@ describe('shell completion', () => {
   }
 
   describe('in bash', { skip: unless('bash') }, () => {
-    it('offers the commands', () => {
-      assert.deepEqual(offered(['waymark', 're']).toSorted(), ['recover', 'restore'])
-      const all = offered(['waymark', ''])
+    it('completes commands', () => {
+      assert.deepEqual(completionsOf(['waymark', 're']).toSorted(), ['recover', 'restore'])
+      const all = completionsOf(['waymark', ''])
       for (const name of ['ls', 'show', 'verify', 'watch', 'demo', 'completion']) assert.ok(all.includes(name), name)
     })
 
-    it('offers the options of a command, and not those of another', () => {
-      const options = offered(['waymark', 'prune', '--'])
+    it('completes the options of the command only', () => {
+      const options = completionsOf(['waymark', 'prune', '--'])
       for (const option of ['--keep-last', '--dry-run', '--json', '--help', '--yes'])
         assert.ok(options.includes(option), option)
-      assert.ok(!offered(['waymark', 'ls', '--']).includes('--keep-last'))
-      assert.deepEqual(offered(['waymark', 'prune', '--dry']), ['--dry-run'])
+      assert.ok(!completionsOf(['waymark', 'ls', '--']).includes('--keep-last'))
+      assert.deepEqual(completionsOf(['waymark', 'prune', '--dry']), ['--dry-run'])
     })
 
-    it('offers the sessions of the store', () => {
-      const sessions = offered(['waymark', 'show', 'nightly'])
+    it('completes the sessions of the store', () => {
+      const sessions = completionsOf(['waymark', 'show', 'nightly'])
       for (const session of ['nightly-build', 'nightly-report']) {
         assert.ok(
           sessions.some((word) => word.replace(/\/$/, '') === session),
@@ -92,28 +92,28 @@ describe('shell completion', () => {
       }
     })
 
-    it('offers the shells', () => {
-      assert.deepEqual(offered(['waymark', 'completion', '']).toSorted(), SHELLS.toSorted())
+    it('completes shells', () => {
+      assert.deepEqual(completionsOf(['waymark', 'completion', '']).toSorted(), SHELLS.toSorted())
     })
 
-    it('offers no session, and makes no store, where none is', () => {
+    it('completes nothing and creates no store if there is none', () => {
       const untouched = snapshotOf(directory)
       const absent = join(directory, 'absent')
-      assert.deepEqual(offered(['waymark', 'show', 'nightly'], { WAYMARK_STORE: absent }), [])
+      assert.deepEqual(completionsOf(['waymark', 'show', 'nightly'], { WAYMARK_STORE: absent }), [])
       assert.deepEqual(snapshotOf(directory), untouched)
     })
 
-    it('completes ids with letters that mean something to the shell', { skip: noTerminal }, async () => {
-      const place = scratchDirectory()
-      const store = await openStore(place)
+    it('escapes ids with characters that are special in the shell', { skip: noTerminal }, async () => {
+      const directoryOfStore = scratchDirectory()
+      const store = await openStore(directoryOfStore)
       for (const id of ['my session', 'user@host', 'key=value', 'one:two', '-dash', "it's"]) {
         await checkpointOf(store, makeSession(id), { ...OPTIONS, label: 'before tests' })
       }
       await store.close()
-      const env = { PATH: `${directory}:${process.env.PATH}`, WAYMARK_STORE: place, PS1: '> ', HISTFILE: '' }
+      const env = { PATH: `${directory}:${process.env.PATH}`, WAYMARK_STORE: directoryOfStore, PS1: '> ', HISTFILE: '' }
       const terminal = openTerminal(['bash', '--norc', '--noprofile', '-i'], { env, cwd: directory })
       terminal.type(`source ${scripts.bash}\n`)
-      // A person types the left, presses tab, and sees the right.
+      // The typed text before Tab, and the text after it.
       for (const [typed, completed] of [
         ['waymark show "my', 'waymark show "my session"'],
         ["waymark show 'my", "waymark show 'my session'"],
@@ -125,11 +125,11 @@ describe('shell completion', () => {
         ['waymark show -- -', 'waymark show -- -dash'],
         ['waymark show "it', 'waymark show "it\'s"'],
         ['waymark diff my\\ session/latest be', 'waymark diff my\\ session/latest before\\ tests'],
-        [`waymark copy ${place} ./x --session my`, '--session my\\ session'],
+        [`waymark copy ${directoryOfStore} ./x --session my`, '--session my\\ session'],
       ]) {
         terminal.type(`${typed}\t`)
         await terminal.shows(() => terminal.text.trimEnd().endsWith(completed))
-        // Ctrl-U takes the line away.
+        // Ctrl-U clears the line.
         terminal.type('\u0015')
       }
       terminal.type('exit\n')
@@ -138,7 +138,7 @@ describe('shell completion', () => {
 
     it('changes nothing in the store', () => {
       const untouched = contentsOf(location)
-      offered(['waymark', 'show', 'night'])
+      completionsOf(['waymark', 'show', 'night'])
       assert.deepEqual(contentsOf(location), untouched)
     })
   })

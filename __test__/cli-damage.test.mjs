@@ -10,7 +10,7 @@ import { documentIn } from './support/looks.mjs'
 import { makeSession, makeTree } from './support/sessions.mjs'
 import { checkpointOf, openStore, scratchDirectory } from './support/stores.mjs'
 
-/** What is done to sessions that each have a document, a task tree, a result, an agent and three checkpoints. */
+/** How each session is damaged; every one has a document, a task tree, a result, an agent and three checkpoints. */
 const DAMAGES = {
   'all bad': ({ paths }) => paths.forEach((path) => truncateSync(path, 50)),
   "it's newest": ({ paths }) => truncateSync(paths[2], 50),
@@ -20,7 +20,7 @@ const DAMAGES = {
   'of an agent': ({ agent }) => truncateSync(agent, 50),
 }
 
-describe('what is damaged', AT_ONCE, () => {
+describe('a damaged session', AT_ONCE, () => {
   let location
   const ids = {}
   const paths = {}
@@ -47,8 +47,8 @@ describe('what is damaged', AT_ONCE, () => {
     await store.close()
   })
 
-  /** Types what was advised, as it stands. */
-  const typed = (line, cwd) =>
+  /** Runs a command line of a message unchanged. */
+  const runLine = (line, cwd) =>
     spawnSync('bash', ['-c', `waymark() { "$NODE" "$COMMAND" "$@"; }; ${line}`], {
       cwd,
       env: environment({ NODE: process.execPath, COMMAND }),
@@ -63,7 +63,7 @@ describe('what is damaged', AT_ONCE, () => {
     'the result': undefined,
     'all bad': undefined,
   })) {
-    it(`has advice with it that helps, and none that does not: ${id}`, async () => {
+    it(`is reported by verify with a command that repairs it, if there is one: ${id}`, async () => {
       const copy = copyOf(location)
       const args = ['verify', '--store', copy, '--', id]
       const { code, stdout } = await waymark(args)
@@ -74,29 +74,29 @@ describe('what is damaged', AT_ONCE, () => {
         assert.match(stdout, /from a copy|nothing has to be done/)
         return
       }
-      const { status, stderr } = typed(
+      const { status, stderr } = runLine(
         `${advised.replace(' -- ', ' --yes -- ')}${advised.includes(' -- ') ? '' : ' --yes'}`,
         copy,
       )
       assert.equal(status, 0, `${advised}: ${stderr}`)
-      assert.equal((await waymark(args)).code, 0, 'nothing is left to advise')
+      assert.equal((await waymark(args)).code, 0, 'the session is whole afterwards')
     })
   }
 
-  it('does not keep anybody from looking at what was before it', async () => {
+  it('is reported by show with a command that shows the previous checkpoint', async () => {
     const { code, stderr } = await waymark(['show', "it's newest", location])
     assert.equal(code, 1)
     const [, advised] = /\. (waymark show .*) shows/.exec(stderr)
-    const shown = typed(advised, location)
+    const shown = runLine(advised, location)
     assert.equal(shown.status, 0, stderr)
     assert.ok(shown.stdout.includes(ids["it's newest"][1]), shown.stdout)
   })
 
-  it('changes nothing about the order of the rest, whatever its name is', async () => {
+  it('keeps the order of its other checkpoints, whatever the file names are', async () => {
     const copy = copyOf(location)
     const folder = join(copy, 'foreign', 'checkpoints')
     const [oldest, middle, newest] = ids.foreign
-    // Somebody has put a copy there, which is the newest for the store.
+    // A file that was copied in by hand is the newest checkpoint of the store.
     copyFileSync(join(folder, `${oldest}.json`), join(folder, 'backup.json'))
     const listed = async () =>
       documentIn(await waymark(['ls', 'foreign', copy, '--json'])).checkpoints.map(({ id }) => id)
@@ -106,14 +106,14 @@ describe('what is damaged', AT_ONCE, () => {
     assert.deepEqual(await listed(), ['junk', 'backup', newest, middle, oldest])
     const untouched = contentsOf(copy)
     const { stderr } = await waymark(['recover', 'foreign', copy])
-    assert.match(stderr, /Checkpoint junk is damaged.*Checkpoint backup \(.*comes back/s)
+    assert.match(stderr, /Checkpoint junk, which is damaged, .*skipped.*Checkpoint backup \(.*will be restored/s)
     assert.deepEqual(contentsOf(copy), untouched)
     assert.equal(documentIn(await waymark(['recover', 'foreign', copy, '--yes', '--json'])).checkpointId, 'backup')
   })
 
   it(
-    'is told apart from what may not be read',
-    { skip: process.getuid?.() !== 0 && 'only root can be somebody else' },
+    'is distinguished from one without read permission',
+    { skip: process.getuid?.() !== 0 && 'only root can run a command as another user' },
     async () => {
       const copy = copyOf(location)
       const files = ['-R', 'a+rwX', join(copy, '..')]
@@ -127,13 +127,13 @@ describe('what is damaged', AT_ONCE, () => {
         })
       const verified = asNobody(['verify', 'foreign'])
       assert.equal(verified.status, 1, verified.stderr)
-      assert.match(verified.stdout, /1 unreadable.*as the user that owns it/s)
+      assert.match(verified.stdout, /1 unreadable.*as the user that owns them/s)
       assert.doesNotMatch(verified.stdout, /damaged|waymark (?:recover|rm)/)
       assert.match(asNobody(['ls', 'foreign']).stdout, /unreadable/)
       const recovered = asNobody(['recover', 'foreign', '--yes'])
       assert.equal(recovered.status, 1)
-      assert.match(recovered.stderr, /Permission denied.*as the user that owns it/)
-      // One that may not be looked into at all keeps nobody from the others.
+      assert.match(recovered.stderr, /Permission denied.*as the user that owns the store/)
+      // A session without read permission does not affect the others.
       chmodSync(join(copy, 'foreign'), 0o700)
       assert.match(asNobody(['ls']).stdout, /^foreign +unreadable/m)
       const all = asNobody(['verify'])

@@ -7,20 +7,20 @@ import { WIDTHS, assertFits, assertNoEscapes, documentIn } from './support/looks
 import { scratchDirectory } from './support/stores.mjs'
 import { noTerminal, seenOf } from './support/terminal.mjs'
 
-describe('the demonstration as a command', AT_ONCE, () => {
-  it('runs to its end in a pipe, and leaves nothing behind', async () => {
+describe('waymark demo', AT_ONCE, () => {
+  it('finishes in a pipe and leaves no files', async () => {
     const directory = scratchDirectory()
     const env = { HOME: directory, USERPROFILE: directory, TMPDIR: directory, TEMP: directory, TMP: directory }
     const outcome = await waymark(['demo'], { env })
     assert.equal(outcome.code, 0, outcome.stderr)
     assertNoEscapes(outcome)
     assert.match(outcome.stdout, /finished, checkpointed and lost +0 tasks$/m)
-    // Node keeps what it has compiled there.
+    // The compile cache of Node.js.
     const left = readdirSync(directory).filter((name) => name !== 'node-compile-cache')
     assert.deepEqual(left, [])
   })
 
-  it('gives one document of what came of it', async () => {
+  it('prints one document with --json', async () => {
     const outcome = await waymark(['demo', '--json'])
     assert.equal(outcome.code, 0, outcome.stderr)
     assert.equal(typeof documentIn(outcome), 'object')

@@ -11,7 +11,7 @@ import { CTRL_C, ENTER, noTerminal, openTerminal, openWaymark } from './support/
 const statusesIn = async (store, session) =>
   Object.fromEntries(Object.values(await store.loadTaskTree(session)).map(({ id, status }) => [id, status]))
 
-describe('a command that takes something away', AT_ONCE, () => {
+describe('a destructive command', AT_ONCE, () => {
   let location
   let ids
   let untouched
@@ -23,12 +23,12 @@ describe('a command that takes something away', AT_ONCE, () => {
 
   after(endWhatIsLeft)
 
-  /** What each is called with, what it must announce, and how to see that it was done. */
+  /** The arguments of each, what it must announce, and the check of its effect. */
   const COMMANDS = {
     restore: {
       args: ['restore', 'nightly-build/green'],
       announces: [/nightly-build/, /401 tasks/],
-      isDone: async (store) => {
+      check: async (store) => {
         const { taskTree } = await store.getCheckpoint('nightly-build', ids.build[2])
         assert.deepEqual(await store.loadTaskTree('nightly-build'), taskTree)
       },
@@ -36,7 +36,7 @@ describe('a command that takes something away', AT_ONCE, () => {
     recover: {
       args: ['recover', 'broken'],
       announces: [/broken/, /damaged/],
-      isDone: async (store) => {
+      check: async (store) => {
         const { taskTree } = await store.getCheckpoint('broken', ids.broken[1])
         assert.deepEqual(await store.loadTaskTree('broken'), taskTree)
       },
@@ -44,7 +44,7 @@ describe('a command that takes something away', AT_ONCE, () => {
     prune: {
       args: ['prune', 'nightly-build', '--keep-last', '2'],
       announces: [/2 checkpoints/, /kB|MB|bytes/],
-      isDone: async (store) => {
+      check: async (store) => {
         const { checkpoints } = await store.listCheckpointInfo('nightly-build')
         const stay = [7, 6, 5, 4, 2, 0].map((number) => ids.build[number])
         assert.deepEqual(
@@ -56,7 +56,7 @@ describe('a command that takes something away', AT_ONCE, () => {
     convert: {
       args: ['convert', 'zstd', 'nightly-build'],
       announces: [/nightly-build/, /zstd/, /10 checkpoints/],
-      isDone: async (store) => {
+      check: async (store) => {
         const { checkpoints } = await store.listCheckpointInfo('nightly-build')
         assert.deepEqual(new Set(checkpoints.map(({ encoding }) => encoding)), new Set(['zstd']))
       },
@@ -64,18 +64,18 @@ describe('a command that takes something away', AT_ONCE, () => {
     rm: {
       args: ['rm', 'migration'],
       announces: [/migration/, /2 checkpoints/, /kB|MB/],
-      isDone: async (store) => assert.equal((await store.listSessions()).includes('migration'), false),
+      check: async (store) => assert.equal((await store.listSessions()).includes('migration'), false),
     },
   }
 
-  for (const [name, { args, announces, isDone }] of Object.entries(COMMANDS)) {
+  for (const [name, { args, announces, check }] of Object.entries(COMMANDS)) {
     describe(name, () => {
       const answered = async (keys, columns = 80) => {
         const copy = copyOf(location)
         const terminal = openWaymark([...args, copy], { columns })
         await terminal.shows(/\[y\/N\]/)
         for (const announced of announces) assert.match(terminal.text.replaceAll(/\s+/g, ' '), announced)
-        assert.deepEqual(contentsOf(copy), untouched, 'nothing happens before the answer')
+        assert.deepEqual(contentsOf(copy), untouched, 'nothing is changed before the answer')
         terminal.type(keys)
         const code = await terminal.ended
         assertFits(terminal)
@@ -84,7 +84,7 @@ describe('a command that takes something away', AT_ONCE, () => {
 
       const assertDone = async (copy) => {
         const store = await openStore(copy)
-        await isDone(store)
+        await check(store)
         const whole = await Promise.all(
           (await store.listSessions())
             .filter((session) => session !== 'broken')
@@ -94,14 +94,14 @@ describe('a command that takes something away', AT_ONCE, () => {
         await store.close()
       }
 
-      it('refuses without a terminal, and changes nothing', async () => {
+      it('without --yes and a terminal is refused and changes nothing', async () => {
         const copy = copyOf(location)
         assertRefused(await waymark([...args, copy]), /terminal/, { next: /--yes/ })
         assertRefused(await waymark([...args, copy, '--json']), /terminal/, { next: /--yes/ })
         assert.deepEqual(contentsOf(copy), untouched)
       })
 
-      it('does it without a question when it is told --yes', async () => {
+      it('with --yes does not ask', async () => {
         const copy = copyOf(location)
         const outcome = await waymark([...args, copy, '--yes'])
         assert.equal(outcome.code, 0, outcome.stderr)
@@ -110,7 +110,7 @@ describe('a command that takes something away', AT_ONCE, () => {
         await assertDone(copy)
       })
 
-      it('gives one document of what it did', async () => {
+      it('prints one JSON document with --json', async () => {
         const copy = copyOf(location)
         const outcome = await waymark([...args, copy, '--yes', '--json'])
         assert.equal(outcome.code, 0, outcome.stderr)
@@ -118,27 +118,27 @@ describe('a command that takes something away', AT_ONCE, () => {
         await assertDone(copy)
       })
 
-      it('says on a terminal what it will do, and does not at n', { skip: noTerminal }, async () => {
+      it('announces the change on a terminal, and changes nothing after n', { skip: noTerminal }, async () => {
         const { copy, text } = await answered(`n${ENTER}`)
         assert.deepEqual(contentsOf(copy), untouched)
         assert.match(text, /Nothing was changed/)
       })
 
-      it('takes Ctrl-C for a no', { skip: noTerminal }, async () => {
+      it('exits with 130 and changes nothing after Ctrl-C', { skip: noTerminal }, async () => {
         const { code, copy } = await answered(CTRL_C)
         assert.equal(code, 130)
         assert.deepEqual(contentsOf(copy), untouched)
       })
 
       for (const columns of [80, 120]) {
-        it(`does it at y, on ${columns} columns`, { skip: noTerminal }, async () => {
+        it(`proceeds after y, on ${columns} columns`, { skip: noTerminal }, async () => {
           const { code, copy, text } = await answered(`y${ENTER}`, columns)
           assert.equal(code, 0, text)
           await assertDone(copy)
         })
       }
 
-      it('asks nothing on a terminal when it is told --yes', { skip: noTerminal }, async () => {
+      it('with --yes does not ask on a terminal either', { skip: noTerminal }, async () => {
         const copy = copyOf(location)
         const terminal = openWaymark([...args, copy, '--yes'])
         assert.equal(await terminal.ended, 0, terminal.text)
@@ -149,32 +149,32 @@ describe('a command that takes something away', AT_ONCE, () => {
     })
   }
 
+  it('is refused if only one of stdin and stderr is a terminal', { skip: noTerminal }, async () => {
+    for (const line of ['echo y | "$0" "$@"', '"$0" "$@" 2> /dev/null']) {
+      const copy = copyOf(location)
+      const terminal = openTerminal(['sh', '-c', line, process.execPath, COMMAND, 'rm', 'migration', copy])
+      assert.equal(await terminal.ended, 2, terminal.text)
+      assert.deepEqual(contentsOf(copy), untouched)
+    }
+  })
+
   it(
-    'refuses where a question could be asked but nobody can answer, or the other way round',
+    'changes nothing after an empty answer, another answer or the end of the input',
     { skip: noTerminal },
     async () => {
-      for (const line of ['echo y | "$0" "$@"', '"$0" "$@" 2> /dev/null']) {
+      for (const keys of [ENTER, `perhaps${ENTER}`, '\u0004']) {
         const copy = copyOf(location)
-        const terminal = openTerminal(['sh', '-c', line, process.execPath, COMMAND, 'rm', 'migration', copy])
-        assert.equal(await terminal.ended, 2, terminal.text)
+        const terminal = openWaymark(['rm', 'migration', copy])
+        await terminal.shows(/\[y\/N\]/)
+        terminal.type(keys)
+        await terminal.ended
+        assert.match(terminal.text, /Nothing was changed/)
         assert.deepEqual(contentsOf(copy), untouched)
       }
     },
   )
 
-  it('takes nothing, something else and the end of the input for a no', { skip: noTerminal }, async () => {
-    for (const keys of [ENTER, `perhaps${ENTER}`, '\u0004']) {
-      const copy = copyOf(location)
-      const terminal = openWaymark(['rm', 'migration', copy])
-      await terminal.shows(/\[y\/N\]/)
-      terminal.type(keys)
-      await terminal.ended
-      assert.match(terminal.text, /Nothing was changed/)
-      assert.deepEqual(contentsOf(copy), untouched)
-    }
-  })
-
-  it('sends interrupted and failed tasks back only if it is asked to', async () => {
+  it('restore resets interrupted and failed tasks only with the options for it', async () => {
     const restored = async (...options) => {
       const copy = copyOf(location)
       const outcome = await waymark(['restore', 'broken/whole', ...options, '--yes', '--store', copy])
@@ -192,7 +192,7 @@ describe('a command that takes something away', AT_ONCE, () => {
     assert.deepEqual(await restored('--reset-failed', '--reset-in-progress'), { t: 'pending', u: 'pending' })
   })
 
-  it('does not touch what somebody else owns, and says who', async () => {
+  it('refuses a leased session and names its owner', async () => {
     const copy = copyOf(location)
     for (const args of [
       ['restore', 'owned/latest'],
@@ -207,7 +207,7 @@ describe('a command that takes something away', AT_ONCE, () => {
     }
   })
 
-  it('does not restore what is damaged, and says what would help', async () => {
+  it('restore refuses a damaged checkpoint and names the command that helps', async () => {
     const copy = copyOf(location)
     const outcome = await waymark(['restore', 'broken/damaged', '--yes', '--store', copy])
     assert.deepEqual([outcome.code, outcome.stdout], [1, ''])
@@ -215,7 +215,7 @@ describe('a command that takes something away', AT_ONCE, () => {
     assert.deepEqual(contentsOf(copy), untouched)
   })
 
-  it('prunes nothing in a dry run, asks nothing, and says what would go', async () => {
+  it('prune --dry-run lists what would be deleted, does not ask, and changes nothing', async () => {
     const copy = copyOf(location)
     const outcome = await waymark(['prune', 'nightly-build', '--keep-last', '2', '--dry-run', copy])
     assert.equal(outcome.code, 0, outcome.stderr)
@@ -232,33 +232,37 @@ describe('a command that takes something away', AT_ONCE, () => {
     assert.deepEqual(contentsOf(copy), untouched)
   })
 
-  it('removes what it announced and nothing else, whatever came meanwhile', { skip: noTerminal }, async () => {
-    const place = scratchDirectory()
-    const store = await openStore(place)
-    const session = makeSession('live')
-    const made = async () => (await checkpointOf(store, session)).checkpointId
-    const old = []
-    while (old.length < 6) old.push(await made())
-    const terminal = openWaymark(['prune', 'live', '--keep-last', '2', place])
-    await terminal.shows(/4 checkpoints of 1 session.*will be removed; 2 stay/s)
-    await store.pinCheckpoint('live', old[1])
-    await store.labelCheckpoint('live', old[2], 'wanted')
-    const young = [await made(), await made(), await made()]
-    terminal.type(`y${ENTER}`)
-    assert.equal(await terminal.ended, 0, terminal.text)
-    assert.match(terminal.text, /2 checkpoints of 1 session.*removed/)
-    const { checkpoints } = await store.listCheckpointInfo('live')
-    assert.deepEqual(checkpoints.map(({ id }) => id).toReversed(), [old[1], old[2], old[4], old[5], ...young])
-    await store.close()
-  })
+  it(
+    'prune deletes only the announced checkpoints, without those labelled or pinned during the confirmation',
+    { skip: noTerminal },
+    async () => {
+      const directory = scratchDirectory()
+      const store = await openStore(directory)
+      const session = makeSession('live')
+      const made = async () => (await checkpointOf(store, session)).checkpointId
+      const old = []
+      while (old.length < 6) old.push(await made())
+      const terminal = openWaymark(['prune', 'live', '--keep-last', '2', directory])
+      await terminal.shows(/4 checkpoints of 1 session.*will be deleted; 2 are kept/s)
+      await store.pinCheckpoint('live', old[1])
+      await store.labelCheckpoint('live', old[2], 'wanted')
+      const young = [await made(), await made(), await made()]
+      terminal.type(`y${ENTER}`)
+      assert.equal(await terminal.ended, 0, terminal.text)
+      assert.match(terminal.text, /2 checkpoints of 1 session.*deleted/)
+      const { checkpoints } = await store.listCheckpointInfo('live')
+      assert.deepEqual(checkpoints.map(({ id }) => id).toReversed(), [old[1], old[2], old[4], old[5], ...young])
+      await store.close()
+    },
+  )
 
-  it('was no dry run when there was nothing to prune', async () => {
+  it('prune reports dryRun: false if there was nothing to delete', async () => {
     const args = ['prune', 'nightly-build', '--keep-last', '99', '--json', location]
     assert.equal(documentIn(await waymark([...args, '--yes'])).dryRun, false)
     assert.equal(documentIn(await waymark([...args, '--dry-run'])).dryRun, true)
   })
 
-  it('prunes all sessions but those that somebody owns, and says so once each', async () => {
+  it('prune skips leased sessions and reports each once', async () => {
     const copy = copyOf(location)
     for (const [options, code] of [
       [['--dry-run'], 0],
@@ -279,7 +283,7 @@ describe('a command that takes something away', AT_ONCE, () => {
     assert.deepEqual([refused.code, refused.stdout], [1, ''])
   })
 
-  it('takes ages and sizes as people write them', async () => {
+  it('prune accepts durations and sizes with units', async () => {
     const dry = async (...args) =>
       documentIn(await waymark(['prune', 'nightly-build', ...args, '--dry-run', '--json', location])).removed.length
     assert.deepEqual(

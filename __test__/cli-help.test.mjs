@@ -18,7 +18,7 @@ const COMMANDS =
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
 
-/** With this in the environment, whatever loads the addon fails. */
+/** An environment in which loading the addon fails. */
 const WITHOUT_ADDON = { NAPI_RS_NATIVE_LIBRARY_PATH: join(dirname(COMMAND), 'no-such-addon.node') }
 
 /** The command lines that a help text shows as examples. */
@@ -30,7 +30,7 @@ function examplesIn(help) {
     .map((line) => line.trim().replace(/^\$ /, ''))
 }
 
-/** What each command says of itself. */
+/** The help of each command. */
 const helps = {}
 
 before(async () => {
@@ -39,7 +39,7 @@ before(async () => {
 })
 
 describe('the help of the command', AT_ONCE, () => {
-  it('lists every command, with a line about each', async () => {
+  it('lists every command with a summary', async () => {
     const outcome = await waymark(['--help'], { env: WITHOUT_ADDON })
     assert.deepEqual([outcome.code, outcome.stderr], [0, ''])
     assertPlain(outcome.stdout)
@@ -52,7 +52,7 @@ describe('the help of the command', AT_ONCE, () => {
   })
 
   for (const name of COMMANDS) {
-    it(`of ${name} says what it takes, with an example`, () => {
+    it(`of ${name} shows usage, options and examples`, () => {
       const { code, stdout, stderr } = helps[name]
       assert.deepEqual([code, stderr], [0, ''])
       assertPlain(stdout)
@@ -72,7 +72,7 @@ describe('the help of the command', AT_ONCE, () => {
     }
   })
 
-  it('is there for a command that is asked for otherwise', async () => {
+  it('is the same for help <command>, -h and --help after other options', async () => {
     for (const args of [
       ['help', 'prune'],
       ['prune', '-h'],
@@ -82,15 +82,15 @@ describe('the help of the command', AT_ONCE, () => {
     }
   })
 
-  it('names the version', async () => {
+  it('of --version and -V is the version', async () => {
     for (const args of [['--version'], ['-V']]) {
       const outcome = await waymark(args, { env: WITHOUT_ADDON })
       assert.deepEqual(outcome, { code: 0, signal: null, stdout: `${version}\n`, stderr: '' })
     }
   })
 
-  it('does not load the addon, nor do completion scripts and wrong use', async () => {
-    // That it would be noticed:
+  it('does not load the addon, nor do completion scripts and usage errors', async () => {
+    // Check that the environment has an effect.
     const { location } = await livedInStore()
     assert.notEqual((await waymark(['ls', location], { env: WITHOUT_ADDON })).code, 0)
     const codes = await Promise.all(
@@ -102,8 +102,8 @@ describe('the help of the command', AT_ONCE, () => {
   })
 })
 
-/** The store that the examples speak of, in the default place, in `./sessions` and in `sqlite:./store.db`. */
-async function worldOfExamples() {
+/** A home directory with the store of the examples: the default one, `./sessions` and `sqlite:./store.db`. */
+async function homeForExamples() {
   const home = scratchDirectory()
   const store = await openStore(join(home, '.meshseeks', 'sessions'))
   for (const id of ['nightly', 'nightly-by-hand']) {
@@ -124,8 +124,8 @@ async function worldOfExamples() {
   return home
 }
 
-/** What an example needs that the world does not have, or has too much of. */
-const PREPARED = {
+/** Commands to run before an example. */
+const PREPARATIONS = {
   fork: [['rm', 'nightly-by-hand', '--yes']],
   import: [
     ['export', 'nightly', 'nightly.zst'],
@@ -133,51 +133,51 @@ const PREPARED = {
   ],
 }
 
-/** Examples that end only when somebody ends them, need a server, or are tested as a whole elsewhere. */
-const isElsewhere = (example) => /\b(watch|demo|postgres:)/.test(example)
+/** Examples that do not end by themselves, need a server, or have tests of their own. */
+const isTestedElsewhere = (example) => /\b(watch|demo|postgres:)/.test(example)
 
-describe('every example in the help', AT_ONCE, () => {
-  let world
+describe('an example in the help', AT_ONCE, () => {
+  let original
 
   before(async () => {
-    world = await worldOfExamples()
+    original = await homeForExamples()
   })
 
   for (const name of COMMANDS) {
-    it(`of ${name} runs as it is written`, async () => {
-      for (const example of examplesIn(helps[name].stdout).filter((line) => !isElsewhere(line))) {
-        const home = copyOf(world)
+    it(`of ${name} runs as written`, async () => {
+      for (const example of examplesIn(helps[name].stdout).filter((line) => !isTestedElsewhere(line))) {
+        const home = copyOf(original)
         const options = { cwd: home, env: { HOME: home, USERPROFILE: home } }
-        for (const args of PREPARED[name] ?? []) {
+        for (const args of PREPARATIONS[name] ?? []) {
           const prepared = await waymark(args, options)
           assert.equal(prepared.code, 0, prepared.stderr)
         }
-        const outcome = await ran(example, options)
-        // 1 is an answer where there is a question: damage, a difference.
-        const answers = ['diff', 'verify'].includes(name) ? [0, 1] : [0]
-        assert.ok(answers.includes(outcome.code), `${example}: ${outcome.code} ${outcome.stderr}`)
+        const outcome = await runExample(example, options)
+        // Exit code 1 means damage or a difference.
+        const expected = ['diff', 'verify'].includes(name) ? [0, 1] : [0]
+        assert.ok(expected.includes(outcome.code), `${example}: ${outcome.code} ${outcome.stderr}`)
         assertNoEscapes(outcome)
       }
     })
   }
 })
 
-/** Runs a command line in a shell in which `waymark` is the command; destructive ones are told that it is all right. */
-async function ran(example, { cwd, env }) {
-  const sure =
+/** Runs a command line; adds --yes to destructive commands. */
+async function runExample(example, { cwd, env }) {
+  const needsYes =
     /\bwaymark (restore|recover|rm|prune|convert|copy)\b/.test(example) && !/--yes|-y\b|--dry-run/.test(example)
   if (process.platform === 'win32' || /[|$<>(]/.test(example) === false) {
     const words = example.replace(/^npx /, '').split(/ +/).slice(1)
     const inHome = words.map((word) => word.replace(/^['"]|['"]$/g, '').replace(/^~(?=\/)/, cwd))
-    return waymark(sure ? [...inHome, '--yes'] : inHome, { cwd, env })
+    return waymark(needsYes ? [...inHome, '--yes'] : inHome, { cwd, env })
   }
   const script = `waymark() { "${process.execPath}" "${COMMAND}" "$@"; }\n${example.replace(/^npx /, '')}`
   const { status, stdout, stderr } = spawnSync('bash', ['-c', script], { cwd, env: environment(env), encoding: 'utf8' })
   return { code: status, stdout, stderr }
 }
 
-describe('starting up', () => {
-  it('is measured against a Node.js that does nothing, for whoever reads this', async (t) => {
+describe('the start-up time', () => {
+  it('is reported relative to an empty Node.js program', async (t) => {
     const { location } = await livedInStore()
     const env = environment()
     const timed = (args) => {

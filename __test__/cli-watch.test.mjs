@@ -22,7 +22,7 @@ describe('watch', AT_ONCE, () => {
 
   after(endWhatIsLeft)
 
-  /** Somebody who goes on working while somebody else watches. */
+  /** Writes a checkpoint, as another process would during the watch. */
   const workOn = async (location, id, status = 'in_progress') => {
     const store = await openStore(location)
     const session = makeSession(id, {
@@ -35,7 +35,7 @@ describe('watch', AT_ONCE, () => {
     return checkpointId
   }
 
-  /** Works until the watcher has noticed: from then on it must notice everything. Gives what it has printed. */
+  /** Writes checkpoints until the watcher reports one: from then on it must report all. Returns its output. */
   const watching = async (child, location) => {
     let printed = ''
     child.stdout.on('data', (text) => {
@@ -46,27 +46,23 @@ describe('watch', AT_ONCE, () => {
   }
 
   for (const columns of WIDTHS) {
-    it(
-      `redraws on ${columns} columns as checkpoints come, and gives the screen back`,
-      { skip: noTerminal },
-      async () => {
-        const location = copyOf(original)
-        const terminal = openWaymark(['watch', location, ...QUICKLY], { columns })
-        await terminal.shows(/nightly-build/)
-        assert.doesNotMatch(terminal.text, /newcomer/)
-        await workOn(location, 'newcomer')
-        await terminal.shows(/newcomer/)
-        assert.deepEqual(terminal.wrapped, [])
-        assert.equal(terminal.text.match(/nightly-report/g)?.length, 1, 'it is redrawn in place')
-        terminal.type(CTRL_C)
-        const code = await terminal.ended
-        assert.ok(code === 0 || code === 130, `${code}`)
-        assertFits(terminal)
-      },
-    )
+    it(`redraws in place on ${columns} columns and restores the screen`, { skip: noTerminal }, async () => {
+      const location = copyOf(original)
+      const terminal = openWaymark(['watch', location, ...QUICKLY], { columns })
+      await terminal.shows(/nightly-build/)
+      assert.doesNotMatch(terminal.text, /newcomer/)
+      await workOn(location, 'newcomer')
+      await terminal.shows(/newcomer/)
+      assert.deepEqual(terminal.wrapped, [])
+      assert.equal(terminal.text.match(/nightly-report/g)?.length, 1, 'it is redrawn in place')
+      terminal.type(CTRL_C)
+      const code = await terminal.ended
+      assert.ok(code === 0 || code === 130, `${code}`)
+      assertFits(terminal)
+    })
   }
 
-  it('shows one session and what becomes of its tasks', { skip: noTerminal }, async () => {
+  it('shows one session and updates its tasks', { skip: noTerminal }, async () => {
     const location = copyOf(original)
     await workOn(location, 'alone')
     const terminal = openWaymark(['watch', 'alone', location, ...QUICKLY])
@@ -78,26 +74,26 @@ describe('watch', AT_ONCE, () => {
     assertFits(terminal)
   })
 
-  it('never draws more than the screen has room for', { skip: noTerminal }, async () => {
+  it('never draws more rows than the screen has', { skip: noTerminal }, async () => {
     const terminal = openWaymark(['watch', 'nightly-build', original, ...QUICKLY], { columns: 80, rows: 12 })
     await terminal.shows(/139\/401/)
     assert.ok(terminal.lines.length <= 12, terminal.text)
-    assert.match(terminal.lines.slice(0, 4).join('\n'), /nightly-build/, 'the beginning is to be seen')
+    assert.match(terminal.lines.slice(0, 4).join('\n'), /nightly-build/, 'the header is visible')
     terminal.type(CTRL_C)
     await terminal.ended
     assertFits(terminal)
   })
 
-  it('has room for the tasks, whatever else there is to be seen', { skip: noTerminal }, async () => {
+  it('always shows tasks, and no title without lines', { skip: noTerminal }, async () => {
     const terminal = openWaymark(['watch', 'nightly-build', original, ...QUICKLY])
     await terminal.shows(/139\/401/)
     assert.match(terminal.text, /^Tasks\n.*root/m)
-    assert.doesNotMatch(terminal.text, /^(?:Last checkpoints|Errors|Agents)\n*$(?![^])/m, 'no title over nothing')
+    assert.doesNotMatch(terminal.text, /^(?:Newest checkpoints|Errors|Agents)\n*$(?![^])/m, 'no title without lines')
     terminal.type(CTRL_C)
     await terminal.ended
   })
 
-  it('only prints lines on a terminal that cannot redraw', { skip: noTerminal }, async () => {
+  it('prints lines on a terminal that cannot redraw', { skip: noTerminal }, async () => {
     const location = copyOf(original)
     const terminal = openWaymark(['watch', location, ...QUICKLY], { env: { TERM: 'dumb' } })
     await terminal.shows(/Watching/)
@@ -108,7 +104,7 @@ describe('watch', AT_ONCE, () => {
     assertPlain(terminal.raw.replaceAll('\r', ''))
   })
 
-  it('may look as seldom as anybody wants', async () => {
+  it('accepts an interval longer than a timer', async () => {
     const child = startWaymark(['watch', original, '--interval', '500w'])
     const outcome = outcomeOf(child)
     let told = ''
@@ -119,7 +115,7 @@ describe('watch', AT_ONCE, () => {
     assert.doesNotMatch((await outcome).stderr, /Warning/)
   })
 
-  it('takes a place that was away for a moment for no news', async () => {
+  it('does not report old checkpoints as new after the store was unavailable', async () => {
     const location = copyOf(original)
     const child = startWaymark(['watch', location, ...QUICKLY])
     const outcome = outcomeOf(child)
@@ -135,7 +131,7 @@ describe('watch', AT_ONCE, () => {
     assert.doesNotMatch((await outcome).stdout, /nightly-build/)
   })
 
-  it('prints a line for each new checkpoint in a pipe, and ends with a signal', async () => {
+  it('prints one line for each new checkpoint in a pipe, and ends with a signal', async () => {
     const location = copyOf(original)
     const child = startWaymark(['watch', location, ...QUICKLY])
     const outcome = outcomeOf(child)
@@ -155,7 +151,7 @@ describe('watch', AT_ONCE, () => {
     }
   })
 
-  it('gives one document a line with --json', async () => {
+  it('prints one document per line with --json', async () => {
     const location = copyOf(original)
     const child = startWaymark(['watch', location, '--json', ...QUICKLY])
     const outcome = outcomeOf(child)
@@ -171,7 +167,7 @@ describe('watch', AT_ONCE, () => {
     assert.ok(documents.some((document) => JSON.stringify(document).includes(id)))
   })
 
-  it('ends quietly when its reader goes away', async () => {
+  it('ends without an error when its output pipe is closed', async () => {
     const location = copyOf(original)
     const child = startWaymark(['watch', location, ...QUICKLY])
     const outcome = outcomeOf(child)

@@ -10,9 +10,9 @@ describe('the demonstration', () => {
     const demo = fileURLToPath(new URL('../demo/main.mjs', import.meta.url))
     const printed = execFileSync(process.execPath, [demo], { encoding: 'utf8' })
     assert.equal(printed.includes('\u001b'), false)
-    assert.match(printed, /^SIGKILL: it is gone, with \d+ tasks done and \d+ in progress$/m)
+    assert.match(printed, /^SIGKILL: the process died with \d+ tasks done and \d+ in progress$/m)
     assert.match(printed, /^Restored cp-\S+ in [\d.]+ ms: \d+\/301 done, \d+ interrupted reset$/m)
-    assert.match(printed, /durable after [\d.]+ ms, loop held [\d.]+ ms$/m)
+    assert.match(printed, /durable after [\d.]+ ms, event loop blocked [\d.]+ ms$/m)
     assert.match(printed, /tasks finished +301 of 301$/m)
     assert.match(printed, /finished, checkpointed and lost +0 tasks$/m)
   })
@@ -41,11 +41,11 @@ describe('the demonstration', () => {
       busy: Array.from({ length: 12 }, () => 'module-10.29'),
       checkpoints: [],
     }
-    screen.say('A swarm starts in process 4194304')
+    screen.print('A swarm starts in process 4194304')
     for (let completed = 0; completed <= 301; completed += 7) {
       seen.completed = completed
       screen.show(
-        { kind: 'checkpoint', id: 'cp-mwiparyr-gs3vwg', tookMs: 1234.5, heldMs: 123.4, sizeBytes: 1_234_567 },
+        { kind: 'checkpoint', id: 'cp-mwiparyr-gs3vwg', tookMs: 1234.5, blockedMs: 123.4, sizeBytes: 1_234_567 },
         seen,
       )
       screen.show({ kind: 'progress' }, seen)

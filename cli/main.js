@@ -1,83 +1,84 @@
 #!/usr/bin/env node
-// The command `waymark`: finds out which command is meant, lets it work, and says what came of it.
+// The command `waymark`: dispatches to a command, prints its result, and sets the exit code.
 
 'use strict'
 
 require('node:module').enableCompileCache?.()
 
-const { Complaint, DONE, WRONG_USE, wrongUse } = require('./complaint.js')
-const { NAMES, commandOf } = require('./commands.js')
-const { standard, terminalOf } = require('./terminal/terminal.js')
+const { CliError, DONE, USAGE_ERROR, usageError } = require('./cli-error.js')
+const { NAMES, commandOf } = require('./commands/index.js')
+const { standardStream, terminalOf } = require('./terminal/terminal.js')
 
 main(process.argv.slice(2)).then(
   (exitCode) => (process.exitCode = exitCode),
-  (error) => (process.exitCode = complain(error)),
+  (error) => (process.exitCode = reportError(error)),
 )
 
 async function main([first, ...rest]) {
   if (first === undefined) {
-    standard('stderr').write(require('./help.js').overview())
-    return WRONG_USE
+    standardStream('stderr').write(require('./views/help.js').overview())
+    return USAGE_ERROR
   }
   if (first === '--help' || first === '-h' || (first === 'help' && rest.length === 0)) {
-    return say(require('./help.js').overview())
+    return print(require('./views/help.js').overview())
   }
-  if (first === '--version' || first === '-V') return say(`${require('../package.json').version}\n`)
+  if (first === '--version' || first === '-V') return print(`${require('../package.json').version}\n`)
   if (first === 'help') return main([rest[0], '--help'])
-  // What the scripts of `completion` call.
-  if (first === '__complete') return say(await require('./complete.js').complete(rest))
+  // The completion scripts call this.
+  if (first === '__complete') return print(await require('./input/completion.js').complete(rest))
   const command = commandOf(first)
-  if (!command) throw unknown(first)
+  if (!command) throw unknownCommand(first)
   return run(command, rest)
 }
 
 async function run(command, argv) {
-  const { read } = require('./arguments.js')
-  const asked = read(command, argv)
-  if (asked.options.help) return say(require('./help.js').helpOf(command))
-  const { Call } = require('./call.js')
-  const call = new Call(command, asked)
+  const { readArguments } = require('./input/arguments.js')
+  const given = readArguments(command, argv)
+  if (given.options.help) return print(require('./views/help.js').helpOf(command))
+  const { CommandContext } = require('./commands/shared/context.js')
+  const context = new CommandContext(command, given)
   try {
-    const { exitCode = DONE, json, text, troubles = [] } = await command.run(call)
-    if (call.options.json && json !== undefined) say(require('./document.js').documentOf(json))
-    if (!call.options.json && text) say(shown(text(call.out), call.out))
-    // What could not be done, beside what was.
-    if (troubles.length > 0) complainOf(troubles.map((trouble) => `waymark: ${trouble}`))
+    const { exitCode = DONE, json, text, problems = [] } = await command.run(context)
+    if (context.options.json && json !== undefined) print(require('./views/json-document.js').jsonDocument(json))
+    if (!context.options.json && text) print(asText(text(context.out), context.out))
+    // A partial failure: the rest of the work was done.
+    if (problems.length > 0) printErrors(problems.map((problem) => `waymark: ${problem}`))
     return exitCode
   } catch (error) {
-    throw require('./explain.js').explain(error, command.advice, call.opened)
+    throw require('./views/error-message.js').toCliError(error, command.advice, context.openedStore)
   } finally {
-    await call.close()
+    await context.close()
   }
 }
 
-/** Lines as they are written: a sentence that is too long for the terminal is broken between words. */
-function shown(lines, terminal) {
-  const broken = terminal.isTerminal ? require('./terminal/lines.js').foldedAll(lines, terminal.columns) : lines
-  return broken.map((line) => `${line}\n`).join('')
+/** Joins lines. On a terminal, lines that are too long are wrapped between words. */
+function asText(lines, terminal) {
+  const wrapped = terminal.isTerminal ? require('./terminal/lines.js').wrapLines(lines, terminal.columns) : lines
+  return wrapped.map((line) => `${line}\n`).join('')
 }
 
-function say(text) {
-  standard('stdout').write(text)
+function print(text) {
+  standardStream('stdout').write(text)
   return DONE
 }
 
-function unknown(word) {
-  if (word.startsWith('-')) return wrongUse('A command comes first, its options after it. See waymark --help.')
-  const { didYouMean } = require('./near.js')
-  return wrongUse(`There is no command ${JSON.stringify(word)}.${didYouMean(word, NAMES)} See waymark --help.`)
+function unknownCommand(name) {
+  if (name.startsWith('-')) return usageError('The command comes before its options. See waymark --help.')
+  const { didYouMean } = require('./input/suggest.js')
+  return usageError(`There is no command ${JSON.stringify(name)}.${didYouMean(name, NAMES)} See waymark --help.`)
 }
 
-/** Tells people what went wrong; the exit code tells programs. */
-function complain(error) {
-  const complaint = error instanceof Complaint ? error : require('./explain.js').explain(error)
-  complainOf([`waymark: ${complaint.message}`, ...complaint.details.map((line) => `  ${line}`)])
-  return complaint.exitCode
+/** Prints an error for people; returns the exit code for programs. */
+function reportError(error) {
+  const { message, details, exitCode } =
+    error instanceof CliError ? error : require('./views/error-message.js').toCliError(error)
+  printErrors([`waymark: ${message}`, ...details.map((line) => `  ${line}`)])
+  return exitCode
 }
 
-function complainOf(lines) {
-  const stream = standard('stderr')
+function printErrors(lines) {
+  const stream = standardStream('stderr')
   const terminal = terminalOf(stream)
-  const harmless = lines.map((line) => terminal.paint(line))
-  stream.write(shown(harmless, terminal))
+  const sanitized = lines.map((line) => terminal.paint(line))
+  stream.write(asText(sanitized, terminal))
 }

@@ -1,4 +1,4 @@
-// What a person sees of the demonstration: a live display on a terminal, plain lines in a pipe.
+// The output of the demonstration: a live display on a terminal, plain lines in a pipe.
 
 const BAR_WIDTH = 40
 const CLEAR_LINE = '\u001b[2K'
@@ -6,22 +6,22 @@ const CLEAR_BELOW = '\u001b[J'
 const HIDE_CURSOR = '\u001b[?25l'
 const SHOW_CURSOR = '\u001b[?25h'
 
-/** `say(text)` is a line that stays; `show(event, seen)` is the state of the swarm. */
+/** `print(text)` adds a permanent line; `show(event, state)` updates the state of the swarm. */
 export function openScreen(stream) {
   return stream.isTTY ? liveScreen(stream) : plainLines(stream)
 }
 
 function plainLines(stream) {
-  const say = (text) => stream.write(`${text}\n`)
+  const print = (text) => stream.write(`${text}\n`)
   let nextTenth = 0
   return {
-    say,
-    show(event, seen) {
-      if (event.kind === 'restored') say(restoredText(event))
-      if (event.kind === 'checkpoint') say(`  ${checkpointText(event)}`)
+    print,
+    show(event, state) {
+      if (event.kind === 'restored') print(restoredText(event))
+      if (event.kind === 'checkpoint') print(`  ${checkpointText(event)}`)
       if (event.kind === 'progress') {
-        const tenth = Math.floor((10 * seen.completed) / seen.total)
-        if (tenth !== nextTenth) say(`  ${seen.completed} of ${seen.total} tasks done`)
+        const tenth = Math.floor((10 * state.completed) / state.total)
+        if (tenth !== nextTenth) print(`  ${state.completed} of ${state.total} tasks done`)
         nextTenth = tenth
       }
     },
@@ -32,7 +32,7 @@ function plainLines(stream) {
 function liveScreen(stream) {
   const colour = stream.hasColors() && !process.env.NO_COLOR
   const paint = (code, text) => (colour ? `\u001b[${code}m${text}\u001b[0m` : text)
-  // A line that wraps would take two rows, and moving up by one line would miss one of them.
+  // No line may wrap: the cursor moves up by as many rows as there are lines.
   const clip = (text) => text.slice(0, (stream.columns ?? 80) - 3)
   let drawn = 0
   let lastCheckpoint = ''
@@ -42,24 +42,24 @@ function liveScreen(stream) {
     if (drawn > 0) stream.write(`\u001b[${drawn}A`)
     drawn = 0
   }
-  const say = (text) => {
+  const print = (text) => {
     moveUp()
     stream.write(`${CLEAR_BELOW}${paint('1', text)}\n`)
   }
   return {
-    say,
-    show(event, seen) {
-      if (event.kind === 'restored') return say(restoredText(event))
+    print,
+    show(event, state) {
+      if (event.kind === 'restored') return print(restoredText(event))
       if (event.kind === 'checkpoint') lastCheckpoint = checkpointText(event)
-      if (!seen.total) return undefined
-      const filled = Math.round((BAR_WIDTH * seen.completed) / seen.total)
-      const running = Math.min(BAR_WIDTH - filled, Math.ceil((BAR_WIDTH * seen.inProgress) / seen.total))
+      if (!state.total) return undefined
+      const filled = Math.round((BAR_WIDTH * state.completed) / state.total)
+      const running = Math.min(BAR_WIDTH - filled, Math.ceil((BAR_WIDTH * state.inProgress) / state.total))
       const rest = BAR_WIDTH - filled - running
       const bar = paint('32', '█'.repeat(filled)) + paint('33', '▓'.repeat(running)) + paint('90', '░'.repeat(rest))
-      const agents = seen.busy.map((task) => (task ?? 'idle').padEnd(13))
+      const agents = state.busy.map((task) => (task ?? 'idle').padEnd(13))
       const half = Math.ceil(agents.length / 2)
       const rows = [
-        `  ${bar} ${seen.completed}/${seen.total} tasks`,
+        `  ${bar} ${state.completed}/${state.total} tasks`,
         `  ${paint('36', clip(agents.slice(0, half).join('')))}`,
         `  ${paint('36', clip(agents.slice(half).join('')))}`,
         clip(`  ${lastCheckpoint}`),
@@ -75,9 +75,9 @@ function liveScreen(stream) {
   }
 }
 
-function checkpointText({ id, tookMs, heldMs, sizeBytes }) {
+function checkpointText({ id, tookMs, blockedMs, sizeBytes }) {
   const size = `${(sizeBytes / 1024).toFixed(0)} KB`
-  return `${id}: ${size}, durable after ${tookMs.toFixed(1)} ms, loop held ${heldMs.toFixed(1)} ms`
+  return `${id}: ${size}, durable after ${tookMs.toFixed(1)} ms, event loop blocked ${blockedMs.toFixed(1)} ms`
 }
 
 function restoredText({ id, tookMs, completed, reset, total }) {

@@ -1,4 +1,4 @@
-// One process of the demonstration: a swarm of simulated agents. Reports to its parent in lines of JSON.
+// One process of the demonstration: a swarm of simulated agents. It reports to its parent as JSON lines.
 //
 //   node swarm.mjs start|resume <directory>
 
@@ -6,7 +6,7 @@ import { performance } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { CheckpointStore } from '../index.js'
-import { newAgents, newResult, newSession } from './world.mjs'
+import { newAgents, newResult, newSession } from './simulation.mjs'
 
 const CHECKPOINT_EVERY_MS = 250
 const SESSION_ID = 'demo'
@@ -22,7 +22,7 @@ const context = { goal: 'Rewrite the service without stopping it' }
 const tasks = Object.values(session.taskTree)
 let isDone = false
 
-const checkpointing = checkpointAsLongAs(() => !isDone)
+const checkpointing = checkpointWhile(() => !isDone)
 await Promise.all(Object.values(agents).map(work))
 isDone = true
 await checkpointing
@@ -30,7 +30,7 @@ session.status = 'completed'
 await checkpoint('milestone')
 await store.close()
 
-/** The session of the process that died, as its last checkpoint has it, ready to go on. */
+/** The session of the killed process, restored from its newest checkpoint. */
 async function restoredSession() {
   const { id } = await store.getLatestCheckpoint(SESSION_ID)
   const started = performance.now()
@@ -70,8 +70,8 @@ function nextTask(agent) {
   return task
 }
 
-async function checkpointAsLongAs(goesOn) {
-  while (goesOn()) {
+async function checkpointWhile(isRunning) {
+  while (isRunning()) {
     await checkpoint('auto')
     await sleep(CHECKPOINT_EVERY_MS)
   }
@@ -81,13 +81,13 @@ async function checkpoint(trigger) {
   const completed = count('completed')
   const started = performance.now()
   const promise = store.createCheckpoint(session, agents, context, { trigger, includeContext: true, compress: false })
-  const heldMs = performance.now() - started
+  const blockedMs = performance.now() - started
   const result = await promise
   if (!result.success) throw new Error(result.error)
   session.lastCheckpointId = result.checkpointId
   session.checkpointIds.push(result.checkpointId)
   const tookMs = performance.now() - started
-  report({ kind: 'checkpoint', id: result.checkpointId, completed, tookMs, heldMs, sizeBytes: result.sizeBytes })
+  report({ kind: 'checkpoint', id: result.checkpointId, completed, tookMs, blockedMs, sizeBytes: result.sizeBytes })
 }
 
 function count(status) {

@@ -7,8 +7,8 @@ import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 
 const require = createRequire(import.meta.url)
-const { commonOptionsOf, usageOf } = require('../cli/arguments.js')
-const { allCommands } = require('../cli/commands.js')
+const { commonOptionsOf, usageLine } = require('../cli/input/arguments.js')
+const { allCommands } = require('../cli/commands/index.js')
 
 const README = fileURLToPath(new URL('../README.md', import.meta.url))
 const BEGIN = '<!-- commands: npm run readme writes what is between these lines -->'
@@ -18,16 +18,16 @@ const END = '<!-- end of commands -->'
 export function reference() {
   const commands = allCommands()
   const rows = commands.map(
-    (spec) => `| \`waymark ${usageOf(spec)}\` | ${[spec.summary, ...details(spec)].join(' ')} |`,
+    (spec) => `| \`waymark ${usageLine(spec)}\` | ${[spec.summary, ...details(spec)].join(' ')} |`,
   )
   return ['| command | |', '|---|---|', ...rows].join('\n')
 }
 
 function details(spec) {
   const options = spec.options.concat(commonOptionsOf(spec).filter(({ name }) => name === 'yes' || name === 'json'))
-  return options.map(({ name, short, value, meaning }) => {
+  return options.map(({ name, short, value, description }) => {
     const spelt = `\`--${name}${value ? ` <${value}>` : ''}\`${short ? `, \`-${short}\`` : ''}`
-    return `<br>${spelt}: ${meaning}`
+    return `<br>${spelt}: ${description}`
   })
 }
 

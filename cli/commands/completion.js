@@ -1,8 +1,8 @@
-// Scripts that let a shell complete the command.
+// Completion scripts for shells.
 
 'use strict'
 
-const { wrongUse } = require('../complaint.js')
+const { usageError } = require('../cli-error.js')
 
 const SCRIPTS = {
   // Without `mapfile`, which the bash of macOS does not have, and without word splitting, which would expand a `*`.
@@ -22,12 +22,12 @@ complete -F _waymark waymark
 `,
   zsh: `#compdef waymark
 _waymark() {
-  local -a found
-  found=("\${(@f)$(waymark __complete zsh $((CURRENT - 1)) "\${(@Q)words}" 2>/dev/null)}")
-  if [[ -z "\${found[1]}" ]]; then
+  local -a candidates
+  candidates=("\${(@f)$(waymark __complete zsh $((CURRENT - 1)) "\${(@Q)words}" 2>/dev/null)}")
+  if [[ -z "\${candidates[1]}" ]]; then
     _files
   else
-    compadd -S '' -- "\${found[@]}"
+    compadd -S '' -- "\${candidates[@]}"
   fi
 }
 if [ "$funcstack[1]" = "_waymark" ]; then _waymark "$@"; else compdef _waymark waymark; fi
@@ -42,23 +42,23 @@ complete -c waymark -a '(__waymark_complete)'
 
 module.exports = {
   name: 'completion',
-  positionals: [{ name: 'shell', meaning: 'bash, zsh or fish.' }],
+  positionals: [{ name: 'shell', values: Object.keys(SCRIPTS), description: 'bash, zsh or fish.' }],
   options: [],
   hasNoStore: true,
   notes: [
-    'For bash, put this into ~/.bashrc: source <(waymark completion bash). For zsh, put this into ~/.zshrc, after compinit: ' +
+    'For bash, add this line to ~/.bashrc: source <(waymark completion bash). For zsh, add this line to ~/.zshrc, after compinit: ' +
       'source <(waymark completion zsh). For fish: waymark completion fish > ~/.config/fish/completions/waymark.fish.',
-    'Sessions and checkpoints are those of the store that --store names before the word, of WAYMARK_STORE, or of the default; a ' +
-      'location as the last word comes too late for that.',
+    'Sessions and checkpoints are completed from the store of an earlier --store, of WAYMARK_STORE, or from the default store; ' +
+      'a location as the last argument is not known yet.',
   ],
-  document: '{ shell, script }',
+  jsonResult: '{ shell, script }',
   examples: ['waymark completion bash'],
   run,
 }
 
-async function run({ words: { shell } }) {
+async function run({ args: { shell } }) {
   if (!Object.hasOwn(SCRIPTS, shell)) {
-    throw wrongUse(`There is no completion for ${JSON.stringify(shell)}: it is bash, zsh or fish.`)
+    throw usageError(`There is no completion script for ${JSON.stringify(shell)}: choose bash, zsh or fish.`)
   }
   return { json: { shell, script: SCRIPTS[shell] }, text: () => SCRIPTS[shell].trimEnd().split('\n') }
 }

@@ -2,93 +2,92 @@
 
 'use strict'
 
-const { DONE, FAILED, wrongUse } = require('../complaint.js')
-const { reasonOf } = require('../damage.js')
-const { leftAlone, ownedAmong, refuseIfOwned } = require('../owner.js')
+const { DONE, FAILED, usageError } = require('../cli-error.js')
+const { ENCODINGS, ONE_SESSION } = require('../input/positionals.js')
 const { line } = require('../terminal/lines.js')
-const { eachOf } = require('../work.js')
 const { bytes, count } = require('../terminal/units.js')
-
-const ENCODINGS = ['json', 'gzip', 'zstd', 'delta']
+const { damageLine } = require('../views/damage.js')
+const { assertNotLeased, leasedSessions, leasesOf, skippedMessage } = require('./shared/lease.js')
+const { forEachSession } = require('./shared/long-task.js')
 
 module.exports = {
   name: 'convert',
-  positionals: [
-    { name: 'encoding', meaning: 'json, gzip, zstd or delta.' },
-    { name: 'session', optional: true, meaning: 'This one alone. A single word that begins like a location is one.' },
-  ],
+  positionals: [{ name: 'encoding', values: ENCODINGS, description: 'json, gzip, zstd or delta.' }, ONE_SESSION],
   options: [],
   isDestructive: true,
   notes: [
-    'Nothing else about them changes, and each is whole at every instant. What is damaged is left as it is (exit 1).',
+    'The contents of the checkpoints do not change, and each is whole at any time. Damaged ones are skipped (exit code 1).',
   ],
-  document: '{ encoding, sessions, owned }, each session as convert() gives it',
+  jsonResult: '{ encoding, sessions, owned }, each session as convert() returns it',
   examples: ['waymark convert delta', 'waymark convert zstd nightly --yes'],
   run,
 }
 
-async function run(call) {
-  const { encoding } = call.words
+async function run(context) {
+  const { encoding } = context.args
   if (!ENCODINGS.includes(encoding)) {
-    const { didYouMean } = require('../near.js')
-    throw wrongUse(
-      `There is no encoding ${JSON.stringify(encoding)}: it is ${ENCODINGS.join(', ')}.${didYouMean(encoding, ENCODINGS)}`,
+    const { didYouMean } = require('../input/suggest.js')
+    throw usageError(
+      `There is no encoding ${JSON.stringify(encoding)}: choose one of ${ENCODINGS.join(', ')}.${didYouMean(encoding, ENCODINGS)}`,
     )
   }
-  const store = await call.store()
-  const { sessions, owned } = await candidates(store, call.words.session, encoding)
+  const store = await context.store()
+  const { sessions, leased } = await plannedSessions(store, context.args.session, encoding)
   const affected = sessions.filter(({ checkpoints }) => checkpoints > 0)
-  if (affected.length > 0 && !(await call.mayGoOn(plan(affected, encoding), 'Convert them?'))) return call.declined()
-  const whole = 'each checkpoint is in the old encoding or the new one. The next convert goes on from there.'
+  if (affected.length > 0 && !(await context.confirm([describePlan(affected, encoding)], 'Convert them?')))
+    return context.declined()
+  const afterCancel = 'each checkpoint is in the old encoding or the new one. The next convert resumes.'
   const ids = affected.map(({ id }) => id)
-  const results = await call.work({ title: 'Converting', whole }, ({ onProgress, signal }) =>
-    eachOf(ids, 'Converting', onProgress, (id, told) => store.convert(id, encoding, { onProgress: told, signal })),
+  const results = await context.runTask({ title: 'Converting', afterCancel }, ({ onProgress, signal }) =>
+    forEachSession(ids, 'Converting', onProgress, (id, report) =>
+      store.convert(id, encoding, { onProgress: report, signal }),
+    ),
   )
-  const isSkipped = owned.length > 0 || results.some(({ skipped }) => skipped.length > 0)
+  const isIncomplete = leased.length > 0 || results.some(({ skipped }) => skipped.length > 0)
   return {
-    exitCode: isSkipped ? FAILED : DONE,
-    json: { encoding, sessions: results, owned: owned.map(({ id, lease }) => ({ sessionId: id, ...lease })) },
-    troubles: owned.map(leftAlone),
+    exitCode: isIncomplete ? FAILED : DONE,
+    json: { encoding, sessions: results, owned: leasesOf(leased) },
+    problems: leased.map(skippedMessage),
     text: (terminal) => [
-      ...(results.length === 0 ? [`Nothing to convert to ${encoding}.`] : []),
+      ...(results.length === 0 ? [`There is nothing to convert to ${encoding}.`] : []),
       ...results.flatMap((result) => linesOf(terminal, result)),
     ],
   }
 }
 
 /**
- * The sessions that are meant, with how many of their checkpoints are in another encoding, and their bytes; of all sessions, those
- * that somebody owns are left out.
+ * The sessions to convert, each with the number and bytes of its checkpoints in other encodings. A leased session is refused if it
+ * was named, and left out if all were meant.
  */
-async function candidates(store, word, encoding) {
-  const { infosOf, sessionId } = require('../references.js')
-  const wanted = word === undefined ? undefined : await sessionId(store, word)
-  const infos = await infosOf(store, wanted)
-  if (wanted !== undefined) infos.forEach(refuseIfOwned)
-  const owned = ownedAmong(infos)
+async function plannedSessions(store, reference, encoding) {
+  const { infosOf, optionalSessionId } = require('../input/references.js')
+  const only = await optionalSessionId(store, reference)
+  const infos = await infosOf(store, only)
+  if (only !== undefined) infos.forEach(assertNotLeased)
+  const leased = leasedSessions(infos)
   const sessions = []
   for (const info of infos) {
-    if (owned.includes(info)) continue
+    if (leased.includes(info)) continue
     const lists = [await store.listCheckpointInfo(info.id)]
     for (const agentId of await store.listAgents(info.id)) lists.push(await store.agent(info.id, agentId).info())
     const others = lists.flatMap(({ checkpoints }) => checkpoints).filter((each) => each.encoding !== encoding)
     const sizeBytes = others.reduce((sum, each) => sum + each.sizeBytes, 0)
     sessions.push({ id: info.id, checkpoints: others.length, sizeBytes })
   }
-  return { sessions, owned }
+  return { sessions, leased }
 }
 
-function plan(sessions, encoding) {
+function describePlan(sessions, encoding) {
   const checkpoints = sessions.reduce((sum, session) => sum + session.checkpoints, 0)
   const size = sessions.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
-  const whose = sessions.length === 1 ? `of session ${sessions[0].id}` : `of ${count(sessions.length, 'session')}`
-  return [`${count(checkpoints, 'checkpoint')} ${whose} (${bytes(size)}) will be stored anew as ${encoding}.`]
+  const scope = sessions.length === 1 ? `of session ${sessions[0].id}` : `of ${count(sessions.length, 'session')}`
+  return `${count(checkpoints, 'checkpoint')} ${scope} (${bytes(size)}) will be converted to ${encoding}.`
 }
 
 function linesOf(terminal, { sessionId, converted, unchanged, skipped, bytesBefore, bytesAfter }) {
-  const facts = `${converted} converted, ${unchanged} unchanged, ${bytes(bytesBefore)} ${terminal.glyphs.arrow} ${bytes(bytesAfter)}`
+  const counts = `${converted} converted, ${unchanged} unchanged, ${bytes(bytesBefore)} ${terminal.glyphs.arrow} ${bytes(bytesAfter)}`
   return [
-    `${terminal.paint(sessionId, 'bold')}: ${facts}`,
-    ...skipped.map(({ id, error }) => line(terminal, [[`  left as it is: ${id}: ${reasonOf(error)}`, 'red']])),
+    `${terminal.paint(sessionId, 'bold')}: ${counts}`,
+    ...skipped.map((item) => line(terminal, [[`  skipped: ${damageLine(item, item.id)}`, 'red']])),
   ]
 }

@@ -1,50 +1,54 @@
-// What changed from one checkpoint to another.
+// Compares two checkpoints.
 
 'use strict'
 
-const { DONE, FAILED } = require('../complaint.js')
-const { membersOf, textOf } = require('../state.js')
+const { DONE, FAILED } = require('../cli-error.js')
 const { line, section } = require('../terminal/lines.js')
-const { styleOf } = require('../terminal/status.js')
 const { ago, count, moment } = require('../terminal/units.js')
+const { styleOf } = require('../views/status-style.js')
+const { asObject, asString } = require('../views/stored-state.js')
 
-const SHOWN = 40
-const LONGEST_VALUE = 40
+const MAX_LINES = 40
+const MAX_VALUE_LENGTH = 40
 
 module.exports = {
   name: 'diff',
   positionals: [
-    { name: 'session/before', meaning: 'A checkpoint: an id, a beginning, a label, latest, latest~2.' },
-    { name: '[session/]after', meaning: 'Another one; without a session, of the same session.' },
+    { name: 'session/before', description: 'The old checkpoint: an id, a unique prefix, a label, latest or latest~2.' },
+    { name: '[session/]after', description: 'The new checkpoint; without a session, one of the same session.' },
   ],
-  options: [{ name: 'all', short: 'a', meaning: `All changes, not the first ${SHOWN} of each kind.` }],
-  notes: ['Exits with 1 if they differ, with 0 if they do not.'],
-  document: 'what diffCheckpoints() gives',
+  options: [
+    { name: 'all', short: 'a', description: `Show all changes, not only the first ${MAX_LINES} of each kind.` },
+  ],
+  notes: ['The exit code is 1 if the checkpoints differ, otherwise 0.'],
+  jsonResult: 'the result of diffCheckpoints()',
   examples: ['waymark diff nightly/latest~1 latest', 'waymark diff nightly/before-tests nightly-by-hand/latest'],
   run,
 }
 
-async function run(call) {
-  const references = require('../references.js')
-  const store = await call.store()
-  const a = await references.checkpoint(store, call.words['session/before'])
-  const b = await references.checkpoint(store, call.words['[session/]after'], { session: a.sessionId })
+async function run(context) {
+  const references = require('../input/references.js')
+  const store = await context.store()
+  const a = await references.checkpoint(store, context.args['session/before'])
+  const b = await references.checkpoint(store, context.args['[session/]after'], { session: a.sessionId })
   const [before, after] = [a, b].map(({ sessionId, checkpointId }) => ({ sessionId, checkpointId }))
   const diff = await store.diffCheckpoints(before, after)
-  const [old, young] = call.options.json ? [] : await Promise.all([before, after].map((each) => stateOf(store, each)))
-  const atMost = call.options.all ? Infinity : SHOWN
+  const [oldState, newState] = context.options.json
+    ? []
+    : await Promise.all([before, after].map((each) => readState(store, each)))
+  const limit = context.options.all ? Infinity : MAX_LINES
   return {
     exitCode: diff.identical ? DONE : FAILED,
     json: diff,
-    text: (terminal) => linesOf(terminal, diff, old, young, atMost),
+    text: (terminal) => linesOf(terminal, diff, oldState, newState, limit),
   }
 }
 
-async function stateOf(store, { sessionId, checkpointId }) {
-  return membersOf(await store.getCheckpoint(sessionId, checkpointId))
+async function readState(store, { sessionId, checkpointId }) {
+  return asObject(await store.getCheckpoint(sessionId, checkpointId))
 }
 
-function linesOf(terminal, diff, old, young, atMost) {
+function linesOf(terminal, diff, oldState, newState, limit) {
   const { a, b, tasks, agents, context } = diff
   const lines = [
     line(terminal, [
@@ -54,16 +58,16 @@ function linesOf(terminal, diff, old, young, atMost) {
       [` (${ago(b.timestamp)})`],
     ]),
   ]
-  if (diff.identical) return [...lines, 'Nothing differs.']
-  const [oldTasks, newTasks] = [membersOf(old.taskTree), membersOf(young.taskTree)]
-  const [oldAgents, newAgents] = [membersOf(old.agentStates), membersOf(young.agentStates)]
-  const [oldContext, newContext] = [membersOf(old.contextStore), membersOf(young.contextStore)]
-  const shorten = (all) => firstOf(terminal, all, atMost)
+  if (diff.identical) return [...lines, 'The checkpoints are identical.']
+  const [oldTasks, newTasks] = [asObject(oldState.taskTree), asObject(newState.taskTree)]
+  const [oldAgents, newAgents] = [asObject(oldState.agentStates), asObject(newState.agentStates)]
+  const [oldContext, newContext] = [asObject(oldState.contextStore), asObject(newState.contextStore)]
+  const shorten = (all) => truncateList(terminal, all, limit)
   return [
     ...lines,
     summary(diff),
     ...section(terminal, 'Tasks', [
-      ...moves(terminal, tasks.changed),
+      ...statusChanges(terminal, tasks.changed),
       ...shorten([
         ...tasks.added.map((id) => added(terminal, id, promptOf(newTasks[id]))),
         ...tasks.removed.map((id) => removed(terminal, id, promptOf(oldTasks[id]))),
@@ -74,10 +78,10 @@ function linesOf(terminal, diff, old, young, atMost) {
       terminal,
       'Agents',
       shorten([
-        ...agents.added.map((id) => added(terminal, id, textOf(membersOf(newAgents[id]).role))),
-        ...agents.removed.map((id) => removed(terminal, id, textOf(membersOf(oldAgents[id]).role))),
+        ...agents.added.map((id) => added(terminal, id, asString(asObject(newAgents[id]).role))),
+        ...agents.removed.map((id) => removed(terminal, id, asString(asObject(oldAgents[id]).role))),
         ...agents.changed.map(({ id, members }) =>
-          changed(terminal, id, values(terminal, members, membersOf(oldAgents[id]), membersOf(newAgents[id]))),
+          changed(terminal, id, values(terminal, members, asObject(oldAgents[id]), asObject(newAgents[id]))),
         ),
       ]),
     ),
@@ -85,47 +89,49 @@ function linesOf(terminal, diff, old, young, atMost) {
       terminal,
       'Context',
       shorten([
-        ...context.added.map((key) => added(terminal, key, brief(newContext[key]))),
-        ...context.removed.map((key) => removed(terminal, key, brief(oldContext[key]))),
+        ...context.added.map((key) => added(terminal, key, shortValue(newContext[key]))),
+        ...context.removed.map((key) => removed(terminal, key, shortValue(oldContext[key]))),
         ...context.changed.map((key) =>
           changed(terminal, key, values(terminal, [''], { '': oldContext[key] }, { '': newContext[key] })),
         ),
       ]),
     ),
-    ...section(terminal, 'Session', shorten(sessionLines(terminal, diff.session, old.session, young.session))),
+    ...section(terminal, 'Session', shorten(sessionLines(terminal, diff.session, oldState.session, newState.session))),
   ]
 }
 
 /** `2 tasks added, 12 changed; 1 agent changed; 3 members of the session`. */
 function summary({ tasks, agents, context, session }) {
   return [
-    sums('task', tasks),
-    sums('agent', agents),
-    sums('key', context, ' of the context'),
+    countChanges('task', tasks),
+    countChanges('agent', agents),
+    countChanges('key', context, ' of the context'),
     session.length > 0 ? `${count(session.length, 'member')} of the session changed` : '',
   ]
     .filter(Boolean)
     .join('; ')
 }
 
-function sums(noun, lists, where = '') {
+function countChanges(noun, lists, scope = '') {
   const parts = Object.entries(lists).filter(([, list]) => list.length > 0)
   return parts
-    .map(([verb, list], index) => `${index === 0 ? count(list.length, noun) + where : list.length} ${verb}`)
+    .map(([verb, list], index) => `${index === 0 ? count(list.length, noun) + scope : list.length} ${verb}`)
     .join(', ')
 }
 
-/** How many tasks went from which status to which: the first thing that anybody wants to know of hundreds. */
-function moves(terminal, changes) {
+/** How many tasks changed from one status to another: a summary of many changes. */
+function statusChanges(terminal, changes) {
   const counts = new Map()
   for (const { status } of changes) {
     if (!status) continue
-    const move = `${status.from ?? 'none'} ${terminal.glyphs.arrow} ${status.to ?? 'none'}`
-    const { number = 0 } = counts.get(move) ?? {}
-    counts.set(move, { number: number + 1, style: styleOf(status.to) })
+    const change = `${status.from ?? 'none'} ${terminal.glyphs.arrow} ${status.to ?? 'none'}`
+    const { number = 0 } = counts.get(change) ?? {}
+    counts.set(change, { number: number + 1, style: styleOf(status.to) })
   }
   if (counts.size === 0) return []
-  return [`  ${[...counts].map(([move, { number, style }]) => terminal.paint(`${number} ${move}`, style)).join(', ')}`]
+  return [
+    `  ${[...counts].map(([change, { number, style }]) => terminal.paint(`${number} ${change}`, style)).join(', ')}`,
+  ]
 }
 
 function changedTask(terminal, { id, members, status }) {
@@ -154,48 +160,48 @@ function changed(terminal, id, pieces) {
   return line(terminal, [[`~ ${id}`, 'yellow'], ...pieces])
 }
 
-/** The members that differ, with what they were and are where that is short. */
-function values(terminal, members, old, young) {
+/** The members that differ, with their old and new values. */
+function values(terminal, members, before, after) {
   return members.flatMap((member) => {
     const name = member === '' ? '' : `${member} `
-    const [from, to] = [old, young].map(({ [member]: value }) =>
-      isMoment(member, value) ? moment(value) : brief(value),
+    const [from, to] = [before, after].map(({ [member]: value }) =>
+      isTimestamp(member, value) ? moment(value) : shortValue(value),
     )
     return [
       [`  ${name}`],
-      // What looks alike when it is shortened is not worth showing twice.
+      // Shortened values may look the same.
       [from === to ? 'changed' : `${from} ${terminal.glyphs.arrow} ${to}`, 'dim'],
     ]
   })
 }
 
-/** Times are epoch milliseconds, which nobody can read. */
-function isMoment(member, value) {
+/** Timestamps are epoch milliseconds in members such as `createdAt`. */
+function isTimestamp(member, value) {
   return member.endsWith('At') && typeof value === 'number'
 }
 
-function sessionLines(terminal, members, old, young) {
-  const [before, after] = [membersOf(old), membersOf(young)]
+function sessionLines(terminal, members, oldSession, newSession) {
+  const [before, after] = [asObject(oldSession), asObject(newSession)]
   return members.map((member) => line(terminal, [['~', 'yellow'], ...values(terminal, [member], before, after)]))
 }
 
 function promptOf(task) {
-  return textOf(membersOf(task).prompt)
+  return asString(asObject(task).prompt)
 }
 
 /** A value in a few characters. */
-function brief(value) {
+function shortValue(value) {
   if (value === undefined) return 'nothing'
   if (Array.isArray(value)) return count(value.length, 'entry').replace(/entrys$/, 'entries')
   if (typeof value === 'object' && value !== null) return `{ ${Object.keys(value).length} }`
   const text = typeof value === 'string' ? value : JSON.stringify(value)
-  return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE)}…` : text
+  return text.length > MAX_VALUE_LENGTH ? `${text.slice(0, MAX_VALUE_LENGTH)}…` : text
 }
 
-function firstOf(terminal, lines, atMost) {
-  if (lines.length <= atMost) return lines
+function truncateList(terminal, lines, limit) {
+  if (lines.length <= limit) return lines
   return [
-    ...lines.slice(0, atMost),
-    terminal.paint(`${terminal.glyphs.ellipsis} ${lines.length - atMost} more; --all shows them`, 'dim'),
+    ...lines.slice(0, limit),
+    terminal.paint(`${terminal.glyphs.ellipsis} ${lines.length - limit} more; --all shows them`, 'dim'),
   ]
 }

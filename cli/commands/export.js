@@ -1,40 +1,40 @@
-// Writes a session into one file that can be carried.
+// Writes a session to an export file.
 
 'use strict'
 
 const { statSync } = require('node:fs')
 
-const { wrongUse } = require('../complaint.js')
+const { usageError } = require('../cli-error.js')
+const { SESSION } = require('../input/positionals.js')
 const { bytes, count } = require('../terminal/units.js')
 
 module.exports = {
   name: 'export',
-  positionals: [
-    { name: 'session', meaning: 'An id, or a unique beginning of one.' },
-    { name: 'file', meaning: 'The file to write, which must not exist, such as nightly.zst.' },
-  ],
+  positionals: [SESSION, { name: 'file', description: 'The file to write, such as nightly.zst. It must not exist.' }],
   options: [],
-  advice: { WAYMARK_EXISTS: 'Choose another file, or remove that one first.' },
-  document: 'what exportSession() gives',
+  advice: { WAYMARK_EXISTS: 'Choose another file, or remove the existing one first.' },
+  jsonResult: 'the result of exportSession()',
   examples: ['waymark export nightly nightly.zst', 'waymark export nightly ~/nightly.zst sqlite:./store.db'],
   run,
 }
 
-async function run(call) {
-  const { sessionId } = require('../references.js')
-  const { file } = call.words
+async function run(context) {
+  const { sessionId } = require('../input/references.js')
+  const { file } = context.args
   if (isDirectory(file)) {
-    throw wrongUse(`${file} is a directory: the file to write comes after the session, and before the location.`)
+    throw usageError(`${file} is a directory: the file to write comes after the session, and before the location.`)
   }
-  const store = await call.store()
-  const id = await sessionId(store, call.words.session)
-  const whole = 'the store is as it was, and there is no file.'
-  const result = await call.work({ title: `Exporting ${id}`, whole }, (watch) => store.exportSession(id, file, watch))
+  const store = await context.store()
+  const id = await sessionId(store, context.args.session)
+  const afterCancel = 'the store is unchanged, and no file was written.'
+  const result = await context.runTask({ title: `Exporting ${id}`, afterCancel }, (work) =>
+    store.exportSession(id, file, work),
+  )
   return {
     json: result,
     text: (terminal) => [
-      `Session ${terminal.paint(id, 'bold')} is in ${terminal.paint(result.file)}: ${count(result.checkpoints, 'checkpoint')}, ` +
-        `${count(result.documents, 'document')}, ${bytes(result.bytes)} in ${bytes(result.sizeBytes)}.`,
+      `Exported session ${terminal.paint(id, 'bold')} to ${terminal.paint(result.file)}: ${count(result.checkpoints, 'checkpoint')}, ` +
+        `${count(result.documents, 'document')}, ${bytes(result.bytes)} compressed to ${bytes(result.sizeBytes)}.`,
     ],
   }
 }

@@ -2,40 +2,38 @@
 
 'use strict'
 
-const { RESET_OPTIONS, resetsOf } = require('../replacing.js')
+const { CHECKPOINT } = require('../input/positionals.js')
 const { count } = require('../terminal/units.js')
+const { RESET_OPTIONS, resetFlags, warningLines } = require('./shared/replace-state.js')
 
 module.exports = {
   name: 'fork',
-  positionals: [
-    { name: 'session/checkpoint', meaning: 'Where it starts: an id, a beginning, a label, latest, latest~2.' },
-    { name: 'new-session', meaning: 'The id of the new session, which must not exist.' },
-  ],
+  positionals: [CHECKPOINT, { name: 'new-session', description: 'The id of the new session. It must not exist.' }],
   options: RESET_OPTIONS,
   advice: {
     WAYMARK_EXISTS: 'Choose another id for the new session.',
     WAYMARK_INVALID_ID: 'Choose another id for the new session.',
   },
-  document: 'what forkSession() gives',
+  jsonResult: 'the result of forkSession()',
   examples: ['waymark fork nightly/before-tests nightly-by-hand --reset-failed'],
   run,
 }
 
-async function run(call) {
-  const { checkpoint } = require('../references.js')
-  const { succeeded } = require('../results.js')
-  const store = await call.store()
-  const { sessionId, checkpointId } = await checkpoint(store, call.words['session/checkpoint'])
-  const newSessionId = call.words['new-session']
-  const result = succeeded(
-    await store.forkSession({ sessionId, checkpointId, newSessionId, ...resetsOf(call.options) }),
+async function run(context) {
+  const { checkpoint } = require('../input/references.js')
+  const { assertSuccess } = require('./shared/result.js')
+  const store = await context.store()
+  const { sessionId, checkpointId } = await checkpoint(store, context.args['session/checkpoint'])
+  const newSessionId = context.args['new-session']
+  const result = assertSuccess(
+    await store.forkSession({ sessionId, checkpointId, newSessionId, ...resetFlags(context.options) }),
   )
   return {
     json: result,
     text: (terminal) => [
-      `Session ${terminal.paint(newSessionId, 'bold')} starts from ${terminal.paint(`${sessionId}/${checkpointId}`, 'yellow')}: ` +
+      `Forked session ${terminal.paint(newSessionId, 'bold')} from ${terminal.paint(`${sessionId}/${checkpointId}`, 'yellow')}: ` +
         `${count(result.restoredTasks, 'task')}, ${count(result.restoredAgents, 'agent')}.`,
-      ...result.warnings.map((warning) => `  ${terminal.paint(warning, 'yellow')}`),
+      ...warningLines(terminal, result.warnings),
     ],
   }
 }

@@ -1,51 +1,53 @@
-// Brings in a session that `export` wrote.
+// Creates a session from an export file.
 
 'use strict'
 
 const { closeSync, openSync, statSync } = require('node:fs')
 
-const { failure, wrongUse } = require('../complaint.js')
+const { failure, usageError } = require('../cli-error.js')
 const { bytes, count } = require('../terminal/units.js')
 
 module.exports = {
   name: 'import',
-  positionals: [{ name: 'file', meaning: 'The file. All of it is checked before anything of it is to be seen.' }],
-  options: [{ name: 'as', value: 'session', meaning: 'Another id for the session.' }],
-  notes: ['A session that exists is never overwritten. A store that does not exist yet is made.'],
+  positionals: [
+    { name: 'file', description: 'The export file. It is verified as a whole before the session becomes visible.' },
+  ],
+  options: [{ name: 'as', value: 'session', description: 'Give the session another id.' }],
+  notes: ['An existing session is never overwritten. A store that does not exist is created.'],
   advice: {
-    WAYMARK_EXISTS: 'Give it another id with --as, or remove that one first.',
+    WAYMARK_EXISTS: 'Give it another id with --as, or remove the existing session first.',
     WAYMARK_INVALID_ID: 'Choose another id for --as.',
-    WAYMARK_CORRUPT: 'Nothing came in: it takes a file as waymark export writes it.',
-    WAYMARK_CHECKSUM_MISMATCH: 'Nothing came in: export it again, or take another copy of the file.',
+    WAYMARK_CORRUPT: 'Nothing was imported: the file must be one that waymark export wrote.',
+    WAYMARK_CHECKSUM_MISMATCH: 'Nothing was imported: export the session again, or use another copy of the file.',
   },
-  document: 'what importSession() gives',
+  jsonResult: 'the result of importSession()',
   examples: ['waymark import nightly.zst', 'waymark import nightly.zst sqlite:./store.db --as nightly-2'],
   run,
 }
 
-async function run(call) {
-  const { file } = call.words
-  const { as } = call.options
-  // Before the store is made, which nobody wants for a file that is none.
-  if (!file.startsWith('~')) refuseIfNoFile(file)
-  const store = await call.store({ create: true })
-  const whole = 'nothing came in.'
-  const result = await call.work({ title: `Importing ${file}`, whole }, (watch) =>
-    store.importSession(file, as === undefined ? watch : { ...watch, as }),
+async function run(context) {
+  const { file } = context.args
+  const { as } = context.options
+  // Check before the store is created. The store expands a leading `~`.
+  if (!file.startsWith('~')) assertReadable(file)
+  const store = await context.store({ create: true })
+  const afterCancel = 'nothing was imported.'
+  const result = await context.runTask({ title: `Importing ${file}`, afterCancel }, (work) =>
+    store.importSession(file, as === undefined ? work : { ...work, as }),
   )
   return {
     json: result,
     text: (terminal) => [
-      `Session ${terminal.paint(result.sessionId, 'bold')} is in ${terminal.paint(store.getBaseDir())}: ` +
+      `Imported session ${terminal.paint(result.sessionId, 'bold')} into ${terminal.paint(store.getBaseDir())}: ` +
         `${count(result.checkpoints, 'checkpoint')}, ${count(result.documents, 'document')}, ${bytes(result.bytes)}.`,
     ],
   }
 }
 
-function refuseIfNoFile(file) {
+function assertReadable(file) {
   const stats = statSync(file, { throwIfNoEntry: false })
-  if (!stats) throw wrongUse(`There is no file ${file}. waymark export writes one.`)
-  if (stats.isDirectory()) throw wrongUse(`${file} is a directory: the file comes first, the location last.`)
+  if (!stats) throw usageError(`There is no file ${file}. waymark export writes one.`)
+  if (stats.isDirectory()) throw usageError(`${file} is a directory: the file comes first, the location last.`)
   try {
     closeSync(openSync(file))
   } catch (error) {

@@ -1,44 +1,49 @@
-// Gives a checkpoint a name to find it by.
+// Sets or removes the label of a checkpoint.
 
 'use strict'
 
-const { wrongUse } = require('../complaint.js')
+const { usageError } = require('../cli-error.js')
+const { CHECKPOINT } = require('../input/positionals.js')
 
 module.exports = {
   name: 'label',
   positionals: [
-    { name: 'session/checkpoint', meaning: 'Which one: an id, a beginning, a label, latest, latest~2.' },
-    { name: 'label', optional: true, meaning: 'The name. Leave it out with --remove.' },
+    CHECKPOINT,
+    { name: 'label', optional: true, description: 'The new label. Leave it out with --remove.' },
   ],
   options: [
-    { name: 'unique', short: 'u', meaning: 'Refuse a label that another checkpoint of the session has.' },
-    { name: 'remove', meaning: 'Take the label away.' },
+    { name: 'unique', short: 'u', description: 'Fail if another checkpoint of the session has this label.' },
+    { name: 'remove', description: 'Remove the label.' },
   ],
-  /** The words that an option leaves no place for. */
-  isWithout: ({ remove }) => (remove ? ['label'] : []),
-  advice: { WAYMARK_EXISTS: 'Choose another label, or remove that one first.' },
-  document: '{ sessionId, checkpointId, label, previous }',
+  /** The positional arguments that an option excludes. */
+  omittedPositionals: ({ remove }) => (remove ? ['label'] : []),
+  advice: { WAYMARK_EXISTS: 'Choose another label, or remove the existing one first.' },
+  jsonResult: '{ sessionId, checkpointId, label, previous }',
   examples: ['waymark label nightly/latest before-tests', 'waymark label nightly/before-tests --remove'],
   run,
 }
 
-async function run(call) {
-  const { checkpoint, isLatest } = require('../references.js')
-  const { succeeded } = require('../results.js')
-  const { unique, remove } = call.options
-  const label = remove ? null : call.words.label
-  if (label === undefined) throw wrongUse('The command label needs a label, or --remove. See waymark label --help.')
+async function run(context) {
+  const { checkpoint, isLatest } = require('../input/references.js')
+  const { unleasedSession } = require('./shared/lease.js')
+  const { assertSuccess } = require('./shared/result.js')
+  const { unique, remove } = context.options
+  const label = remove ? null : context.args.label
+  if (label === undefined) throw usageError('The command label needs a label, or --remove. See waymark label --help.')
   if (label !== null && isLatest(label)) {
-    throw wrongUse(`${label} always counts back from the newest checkpoint: choose another label.`)
+    throw usageError(`${label} is reserved: it counts back from the newest checkpoint. Choose another label.`)
   }
-  const store = await call.store()
-  const { sessionId, checkpointId, info } = await checkpoint(store, call.words['session/checkpoint'])
-  succeeded(await store.labelCheckpoint(sessionId, checkpointId, label, unique ? { unique } : undefined))
+  const store = await context.store()
+  const { sessionId, checkpointId, info } = await checkpoint(store, context.args['session/checkpoint'])
+  await unleasedSession(store, sessionId)
+  assertSuccess(await store.labelCheckpoint(sessionId, checkpointId, label, unique ? { unique } : undefined))
   return {
     json: { sessionId, checkpointId, label, previous: info?.label ?? null },
     text(terminal) {
       const name = terminal.paint(`${sessionId}/${checkpointId}`, 'yellow')
-      return [label === null ? `${name} has no label.` : `${name} is labelled ${terminal.paint(label, 'cyan')}.`]
+      return [
+        label === null ? `Removed the label of ${name}.` : `Labelled ${name} as ${terminal.paint(label, 'cyan')}.`,
+      ]
     },
   }
 }

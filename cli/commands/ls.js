@@ -1,15 +1,15 @@
-// The sessions of a store, or the checkpoints of one of them.
+// Lists the sessions of a store, or the checkpoints of one session.
 
 'use strict'
 
 const { table } = require('../terminal/table.js')
-const { bytes, moment, passed } = require('../terminal/units.js')
+const { age, bytes, moment } = require('../terminal/units.js')
 
-const CHECKED_AT_ONCE = 8
-/** A table that takes longer is not worth waiting for. */
-const PATIENCE_MS = 400
-/** A list with all that is known of checkpoints takes up about so many columns. */
-const WIDE_ENOUGH = 125
+const CONCURRENT_CHECKS = 8
+/** How long the table of sessions waits for newest checkpoints to be read. */
+const READ_TIME_LIMIT_MS = 400
+/** A table of checkpoints with all columns is about this wide. */
+const FULL_WIDTH = 125
 
 module.exports = {
   name: 'ls',
@@ -17,122 +17,128 @@ module.exports = {
     {
       name: 'session',
       optional: true,
-      meaning: 'Show its checkpoints. A single word that begins like a location is one.',
+      description: 'List the checkpoints of this session. A single argument that looks like a location is one.',
     },
   ],
   options: [
-    { name: 'limit', short: 'n', value: 'number', meaning: 'So many lines at most; of checkpoints, the newest.' },
-    { name: 'quick', short: 'q', meaning: 'Do not read checkpoints to find out whether they are whole.' },
-    { name: 'agents', short: 'a', meaning: 'Show the checkpoints of the agents of the session instead.' },
+    {
+      name: 'limit',
+      short: 'n',
+      value: 'number',
+      description: 'Maximum number of lines; the newest checkpoints are listed.',
+    },
+    { name: 'quick', short: 'q', description: 'Do not verify the checkpoints.' },
+    { name: 'agents', short: 'a', description: 'List the checkpoints of the agents of the session instead.' },
   ],
-  notes: ['Exits with 0 whatever state checkpoints are in: waymark verify answers with its exit code.'],
-  document:
-    '{ location, total, sessions } as sessionsInfo() gives them, with status and tasks of the newest checkpoint where it is further than what was saved; of a session { sessionId, total, checkpoints } as listCheckpointInfo() gives them, each with whole, and error and code if it is not; with --agents { sessionId, agents }',
+  notes: ['The exit code is 0 even if checkpoints are damaged; that of waymark verify is not.'],
+  jsonResult:
+    '{ location, total, sessions } as sessionsInfo() returns them, with the status and tasks of the newest checkpoint if they are ahead of the saved ones; of a session { sessionId, total, checkpoints } as listCheckpointInfo() returns them, each with whole, and with error and code if it is not whole; with --agents { sessionId, agents }',
   examples: ['waymark ls', 'waymark ls ./sessions', 'waymark ls nightly', 'waymark ls nightly --limit 10 --json'],
   run,
 }
 
-async function run(call) {
-  const { session } = call.words
-  const limit = limitOf(call.options)
-  const store = await call.store()
-  if (session === undefined) return sessions(call, store, limit)
-  const { sessionId } = require('../references.js')
+async function run(context) {
+  const { session } = context.args
+  const { limitOption } = require('../input/quantities.js')
+  const limit = limitOption(context.options)
+  const store = await context.store()
+  if (session === undefined) return listSessions(context, store, limit)
+  const { sessionId } = require('../input/references.js')
   const id = await sessionId(store, session)
-  return call.options.agents ? agents(store, id, limit) : checkpoints(call, store, id, limit)
+  return context.options.agents ? listAgents(store, id, limit) : listCheckpoints(context, store, id, limit)
 }
 
-function limitOf({ limit }) {
-  if (limit === undefined) return undefined
-  const { wholeNumber } = require('../quantities.js')
-  return wholeNumber('--limit', limit, 1)
-}
-
-async function sessions(call, store, limit) {
-  const { sessionTable, sessionsOf } = require('../sessions.js')
-  const patienceMs = call.options.json ? Infinity : PATIENCE_MS
-  const { infos, total, unread } = await sessionsOf(store, { limit, patienceMs })
+async function listSessions(context, store, limit) {
+  const { readSessions, sessionTable } = require('../views/session-table.js')
+  const timeLimitMs = context.options.json ? Infinity : READ_TIME_LIMIT_MS
+  const read = await readSessions(store, { limit, timeLimitMs })
+  const { infos, total, unread } = read
   return {
     json: { location: store.getBaseDir(), total, sessions: infos },
     text(terminal) {
       if (infos.length === 0) return [`No sessions in ${terminal.paint(store.getBaseDir())}.`]
-      const lines = sessionTable(infos, terminal)
+      const lines = sessionTable(read, terminal)
       if (infos.length < total) lines.push(terminal.paint(`${infos.length} of ${total} sessions`, 'dim'))
-      if (unread > 0) lines.push(`${unread} of them as they were last saved, to save time; --json reads them all.`)
+      if (unread > 0) lines.push(`${unread} of them are shown as last saved, to save time; --json reads all of them.`)
       return lines
     },
   }
 }
 
-async function checkpoints(call, store, id, limit) {
-  const { checkpointsOf } = require('../references.js')
+async function listCheckpoints(context, store, id, limit) {
+  const { checkpointsOf } = require('../input/references.js')
   const all = await checkpointsOf(store, id)
   const listed = all.slice(0, limit)
-  const verdicts = call.options.quick ? new Map() : await verdictsOn(call, store, id, listed)
+  const verifications = context.options.quick ? new Map() : await verifyAll(context, store, id, listed)
   const entries = listed.map(({ id: checkpointId, info, damaged }) => ({
     ...(info ?? { id: checkpointId }),
-    ...wholeness(damaged ?? verdicts.get(checkpointId), damaged),
+    ...wholeness(damaged ?? verifications.get(checkpointId)),
   }))
-  const isDamaged = entries.some(({ whole }) => whole === false)
-  const none = all.length === 0 ? await require('../agents.js').noneBut(store, id) : ''
+  const damagedItems = listed
+    .map(({ id: checkpointId, damaged }) => damaged ?? verifications.get(checkpointId))
+    .filter((item) => item && !item.whole)
+  const emptyMessage = all.length === 0 ? await require('../views/agent-table.js').noCheckpointsMessage(store, id) : ''
   return {
     json: { sessionId: id, total: all.length, checkpoints: entries },
     text(terminal) {
-      if (entries.length === 0) return [terminal.paint(none)]
+      if (entries.length === 0) return [terminal.paint(emptyMessage)]
       const lines = checkpointTable(entries, all, terminal)
       if (listed.length < all.length) lines.push(terminal.paint(`${listed.length} of ${all.length} checkpoints`, 'dim'))
-      if (isDamaged) lines.push('', ...damageReport(store, id, entries, terminal))
+      if (damagedItems.length > 0) lines.push('', ...damageReport(store, id, damagedItems, terminal))
       return lines
     },
   }
 }
 
-/** Reads checkpoints, a few at once, and says of each whether it is whole. */
-async function verdictsOn(call, store, session, listed) {
+/** Verifies checkpoints, a few concurrently. */
+async function verifyAll(context, store, session, listed) {
   const readable = listed.filter(({ info }) => info)
-  const verdicts = new Map()
+  const verifications = new Map()
   const total = readable.length
-  await call.work({ title: 'Checking', whole: 'ls only reads.', isQuiet: true }, async ({ onProgress, signal }) => {
-    let next = 0
-    let read = 0
-    const worker = async () => {
-      while (next < total && !signal.aborted) {
-        const { id, info } = readable[next]
-        next += 1
-        // One that retention has removed meanwhile is nobody's damage.
-        const verdict = await store.verifyCheckpoint(session, id).catch((error) => {
-          if (error.code === 'WAYMARK_NOT_FOUND') return undefined
-          throw error
-        })
-        verdicts.set(id, verdict)
-        read += info.sizeBytes
-        onProgress({ phase: 'verify', done: verdicts.size, total, bytes: read })
+  await context.runTask(
+    { title: 'Checking', afterCancel: 'ls only reads.', isQuiet: true },
+    async ({ onProgress, signal }) => {
+      let next = 0
+      let read = 0
+      const worker = async () => {
+        while (next < total && !signal.aborted) {
+          const { id, info } = readable[next]
+          next += 1
+          // A checkpoint that retention deleted concurrently is not damaged.
+          const verification = await store.verifyCheckpoint(session, id).catch((error) => {
+            if (error.code === 'WAYMARK_NOT_FOUND') return undefined
+            throw error
+          })
+          verifications.set(id, verification)
+          read += info.sizeBytes
+          onProgress({ phase: 'verify', done: verifications.size, total, bytes: read })
+        }
       }
-    }
-    await Promise.all(Array.from({ length: CHECKED_AT_ONCE }, worker))
-    signal.throwIfAborted()
-  })
-  return verdicts
+      await Promise.all(Array.from({ length: CONCURRENT_CHECKS }, worker))
+      signal.throwIfAborted()
+    },
+  )
+  return verifications
 }
 
-function wholeness(verdict, isUnreadable) {
-  if (!verdict) return {}
-  if (verdict.whole && !isUnreadable) return { whole: true }
-  return { whole: false, error: verdict.error, code: verdict.code }
+/** The members of the JSON result that say whether a checkpoint is whole; none if it was not verified. */
+function wholeness(item) {
+  if (!item) return {}
+  return item.whole ? { whole: true } : { whole: false, error: item.error, code: item.code }
 }
 
 function checkpointTable(entries, all, terminal) {
-  const isNarrow = terminal.columns < WIDE_ENOUGH
-  const places = new Map(all.map(({ id }, index) => [id, index]))
+  const isNarrow = terminal.columns < FULL_WIDTH
+  const positions = new Map(all.map(({ id }, index) => [id, index]))
   const columns = [
-    ...(isNarrow ? [{ title: '~', right: true }] : []),
+    ...(isNarrow ? [{ title: '~', alignRight: true }] : []),
     { title: 'CHECKPOINT' },
-    { title: 'WHEN', spare: 4, isLuxury: true },
-    { title: 'AGO', right: true },
-    { title: 'TRIGGER', least: 7, spare: 2 },
-    { title: 'LABEL', least: 6, spare: 1 },
-    { title: 'PARENT', least: 6, spare: 3 },
-    { title: 'SIZE', right: true },
+    { title: 'WHEN', dropPriority: 4, dropFirst: true },
+    { title: 'AGO', alignRight: true },
+    { title: 'TRIGGER', minWidth: 7, dropPriority: 2 },
+    { title: 'LABEL', minWidth: 6, dropPriority: 1 },
+    { title: 'PARENT', minWidth: 6, dropPriority: 3 },
+    { title: 'SIZE', alignRight: true },
     { title: 'CODEC' },
     { title: 'STATE' },
   ]
@@ -140,11 +146,11 @@ function checkpointTable(entries, all, terminal) {
     ...(isNarrow ? [index] : []),
     entry.id,
     entry.timestamp === undefined ? '' : moment(entry.timestamp).slice(isNarrow ? 5 : 0),
-    entry.timestamp === undefined ? '' : passed(entry.timestamp),
+    entry.timestamp === undefined ? '' : age(entry.timestamp),
     entry.trigger,
     { text: entry.label, style: 'cyan' },
-    // Where there is no room for another id, its place in the list: what `latest~2` says.
-    { text: isNarrow && places.has(entry.parent) ? `~${places.get(entry.parent)}` : entry.parent, style: 'dim' },
+    // In a narrow table the position instead of the id: the number in `latest~2`.
+    { text: isNarrow && positions.has(entry.parent) ? `~${positions.get(entry.parent)}` : entry.parent, style: 'dim' },
     entry.sizeBytes === undefined ? '' : bytes(entry.sizeBytes),
     entry.encoding,
     stateCell(entry),
@@ -156,25 +162,23 @@ function stateCell({ whole, pinned, code }) {
   const pin = pinned ? ', pinned' : ''
   if (whole === undefined) return { text: pinned ? 'pinned' : '' }
   if (whole) return { text: `whole${pin}`, style: 'green' }
-  const { conditionOf } = require('../damage.js')
-  return { text: `${conditionOf({ code })}${pin}`, style: 'red' }
+  const { damageState } = require('../views/damage.js')
+  return { text: `${damageState({ code })}${pin}`, style: 'red' }
 }
 
-function damageReport(store, session, entries, terminal) {
-  const { commandLine } = require('../command-line.js')
-  const { reasonOf, tally } = require('../damage.js')
+function damageReport(store, session, damaged, terminal) {
+  const { commandLine } = require('../input/command-line.js')
+  const { countDamage, damageLine } = require('../views/damage.js')
   const { line } = require('../terminal/lines.js')
-  const damaged = entries.filter(({ whole }) => whole === false)
   return [
-    terminal.paint(`${tally(damaged)}; ${commandLine(store, 'verify', [session])} says what helps.`),
-    // The path would leave no room for what is wrong; waymark verify has both.
-    ...damaged.map(({ id, error }) => line(terminal, [[`  ${id}: ${reasonOf(error)}`]])),
+    terminal.paint(`${countDamage(damaged)}; ${commandLine(store, 'verify', [session])} says what to do.`),
+    ...damaged.map((item) => line(terminal, [[`  ${damageLine(item, item.id)}`]])),
   ]
 }
 
-async function agents(store, session, limit) {
-  const { agentTable, listsOf } = require('../agents.js')
-  const lists = await listsOf(store, session, limit)
+async function listAgents(store, session, limit) {
+  const { agentTable, readAgentLists } = require('../views/agent-table.js')
+  const lists = await readAgentLists(store, session, limit)
   return {
     json: { sessionId: session, agents: lists },
     text: (terminal) =>

@@ -1,23 +1,27 @@
-// Keeps retention from a checkpoint.
+// Exempts a checkpoint from retention.
 
 'use strict'
 
+const { CHECKPOINT } = require('../input/positionals.js')
+
 module.exports = {
   name: 'pin',
-  positionals: [{ name: 'session/checkpoint', meaning: 'Which one: an id, a beginning, a label, latest, latest~2.' }],
-  options: [{ name: 'off', meaning: 'Let retention have it again.' }],
-  document: '{ sessionId, checkpointId, pinned }',
+  positionals: [CHECKPOINT],
+  options: [{ name: 'off', description: 'Remove the pin.' }],
+  jsonResult: '{ sessionId, checkpointId, pinned }',
   examples: ['waymark pin nightly/before-tests', 'waymark pin nightly/before-tests --off'],
   run,
 }
 
-async function run(call) {
-  const { checkpoint } = require('../references.js')
-  const { succeeded } = require('../results.js')
-  const store = await call.store()
-  const { sessionId, checkpointId } = await checkpoint(store, call.words['session/checkpoint'])
-  const pinned = !call.options.off
-  succeeded(
+async function run(context) {
+  const { checkpoint } = require('../input/references.js')
+  const { unleasedSession } = require('./shared/lease.js')
+  const { assertSuccess } = require('./shared/result.js')
+  const store = await context.store()
+  const { sessionId, checkpointId } = await checkpoint(store, context.args['session/checkpoint'])
+  await unleasedSession(store, sessionId)
+  const pinned = !context.options.off
+  assertSuccess(
     await (pinned ? store.pinCheckpoint(sessionId, checkpointId) : store.unpinCheckpoint(sessionId, checkpointId)),
   )
   return {

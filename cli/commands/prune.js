@@ -1,82 +1,97 @@
-// Removes the checkpoints that do not stay.
+// Deletes the checkpoints that retention does not keep.
 
 'use strict'
 
-const { DONE, FAILED } = require('../complaint.js')
-const { durationMs, sizeBytes, wholeNumber } = require('../quantities.js')
-const { plainWords } = require('../explain.js')
-const { leftAlone, ownedAmong, unownedSession } = require('../owner.js')
+const { DONE, FAILED } = require('../cli-error.js')
+const { ONE_SESSION } = require('../input/positionals.js')
+const { durationMs, sizeBytes, wholeNumber } = require('../input/quantities.js')
 const { ago, bytes, count } = require('../terminal/units.js')
+const { asSentence } = require('../views/error-message.js')
+const { leasedSessions, leasesOf, skippedMessage, unleasedSession } = require('./shared/lease.js')
 
-const SHOWN = 10
+const MAX_LINES = 10
 
 module.exports = {
   name: 'prune',
-  positionals: [
-    { name: 'session', optional: true, meaning: 'This one alone. A single word that begins like a location is one.' },
-  ],
+  positionals: [ONE_SESSION],
   options: [
-    { name: 'keep-last', value: 'number', meaning: 'Keep the newest so many of each session.' },
-    { name: 'keep-hourly', value: 'number', meaning: 'Keep the newest of each of the last so many hours.' },
-    { name: 'keep-daily', value: 'number', meaning: 'Keep the newest of each of the last so many days.' },
-    { name: 'max-age', value: 'duration', meaning: 'Remove those that are older: 90s, 12h, 7d, 2w.' },
-    { name: 'max-bytes', value: 'size', meaning: 'Remove the oldest until a session takes no more: 500MB, 2GiB.' },
-    { name: 'labelled-too', meaning: 'Remove those with a label as well, which otherwise stay.' },
-    { name: 'keep-agents', value: 'number', meaning: 'Keep the newest so many of each agent; without it all.' },
-    { name: 'dry-run', short: 'n', meaning: 'Only say what would go, and why.' },
+    { name: 'keep-last', value: 'number', description: 'Keep this many newest checkpoints of each session.' },
+    {
+      name: 'keep-hourly',
+      value: 'number',
+      description: 'Keep the newest of each of this many latest hours with checkpoints.',
+    },
+    {
+      name: 'keep-daily',
+      value: 'number',
+      description: 'Keep the newest of each of this many latest days with checkpoints.',
+    },
+    { name: 'max-age', value: 'duration', description: 'Delete checkpoints older than this: 90s, 12h, 7d, 2w.' },
+    {
+      name: 'max-bytes',
+      value: 'size',
+      description: 'Delete the oldest until a session is at most this large: 500MB, 2GiB.',
+    },
+    { name: 'labelled-too', description: 'Delete labelled checkpoints too, which are kept by default.' },
+    {
+      name: 'keep-agents',
+      value: 'number',
+      description: 'Keep this many newest checkpoints of each agent; default all.',
+    },
+    { name: 'dry-run', short: 'n', description: 'Only show what would be deleted, and why.' },
   ],
   isDestructive: true,
   notes: [
-    'Without a rule, what was set for each session with setRetention() is in force, and what has expired goes. The newest ' +
-      'checkpoint of a session always stays, and so do pinned ones.',
+    'Without a rule, the retention that setRetention() set for each session applies. The newest checkpoint of a session and ' +
+      'pinned ones are always kept.',
   ],
-  document: 'what prune() gives, and owned: the sessions that were left alone',
+  jsonResult: 'the result of prune(), with owned: the sessions that were skipped',
   examples: ['waymark prune --keep-last 20 --dry-run', 'waymark prune nightly --keep-daily 7 --max-age 30d --yes'],
   run,
 }
 
-async function run(call) {
-  const retention = retentionOf(call.options)
-  const agents = call.options['keep-agents']
+async function run(context) {
+  const { optionalSessionId } = require('../input/references.js')
+  const retention = retentionOf(context.options)
+  const agents = context.options['keep-agents']
   const limit = agents === undefined ? {} : { maxCheckpointsPerAgent: wholeNumber('--keep-agents', agents) }
-  const store = await call.store(limit)
-  const id = await sessionOf(store, call.words.session)
+  const store = await context.store(limit)
+  const id = await optionalSessionId(store, context.args.session)
   const rules = retention ? { retention } : {}
-  const whole = 'what was removed is gone, the rest is as it was. The next prune goes on from there.'
-  if (id !== undefined) await unownedSession(store, id)
-  const planned = await call.work({ title: 'Looking', whole: 'nothing was changed.', isQuiet: true }, (watch) =>
-    store.prune(id, { ...rules, ...watch, dryRun: true }),
+  const afterCancel = 'the remaining checkpoints are unchanged. The next prune resumes.'
+  if (id !== undefined) await unleasedSession(store, id)
+  const planned = await context.runTask(
+    { title: 'Planning', afterCancel: 'nothing was changed.', isQuiet: true },
+    (work) => store.prune(id, { ...rules, ...work, dryRun: true }),
   )
-  const { plan, owned } = await withoutOwned(store, planned)
-  const isDryRun = call.options['dry-run'] === true
-  if (isDryRun || plan.removed.length === 0) return report({ ...plan, dryRun: isDryRun }, owned, call)
-  const lines = [`${sentence(plan)} will be removed; ${staying(plan)}.`, ...plan.removed.slice(0, SHOWN).map(reasonOf)]
-  if (plan.removed.length > SHOWN) lines.push(`  and ${plan.removed.length - SHOWN} more; --dry-run shows them all`)
-  lines.push(...owned.map(leftAlone))
-  const { marksOf, removeAnnounced } = require('../removal.js')
-  const marks = call.options.yes ? undefined : await marksOf(store, plan)
-  if (!(await call.mayGoOn(lines, 'Remove them for good?'))) return call.declined()
-  const result = await call.work({ title: 'Pruning', whole }, (watch) =>
-    marks ? removeAnnounced(store, plan, marks, watch) : store.prune(id, { ...rules, ...watch }),
+  const { plan, leased } = await withoutLeased(store, planned)
+  const isDryRun = context.options['dry-run'] === true
+  if (isDryRun || plan.removed.length === 0) return report({ ...plan, dryRun: isDryRun }, leased, context)
+  const lines = [
+    `${describeRemoved(plan)} will be deleted; ${describeKept(plan)}.`,
+    ...plan.removed.slice(0, MAX_LINES).map((entry) => `  ${nameOf(entry)}: ${entry.reason}`),
+  ]
+  if (plan.removed.length > MAX_LINES)
+    lines.push(`  and ${plan.removed.length - MAX_LINES} more; --dry-run shows all of them`)
+  lines.push(...leased.map(skippedMessage))
+  const { labelsAndPins, removePlanned } = require('./shared/planned-removal.js')
+  const marks = context.options.yes ? undefined : await labelsAndPins(store, plan)
+  if (!(await context.confirm(lines, 'Delete them permanently?'))) return context.declined()
+  const result = await context.runTask({ title: 'Pruning', afterCancel }, (work) =>
+    marks ? removePlanned(store, plan, marks, work) : store.prune(id, { ...rules, ...work }),
   )
-  return report(result, owned, call)
+  return report(result, leased, context)
 }
 
-/** What would be removed of sessions that nobody owns, and the owned ones of which something would go. */
-async function withoutOwned(store, planned) {
-  const infos = planned.removed.length > 0 ? ownedAmong(await store.sessionsInfo()) : []
-  const owned = infos.filter(({ id }) => planned.removed.some(({ sessionId }) => sessionId === id))
-  const ids = new Set(owned.map(({ id }) => id))
+/** Splits a plan: the plan for sessions without a lease, and the leased sessions that it would have changed. */
+async function withoutLeased(store, planned) {
+  const infos = planned.removed.length > 0 ? leasedSessions(await store.sessionsInfo()) : []
+  const leased = infos.filter(({ id }) => planned.removed.some(({ sessionId }) => sessionId === id))
+  const ids = new Set(leased.map(({ id }) => id))
   const removed = planned.removed.filter(({ sessionId }) => !ids.has(sessionId))
   const freedBytes = removed.reduce((sum, entry) => sum + entry.sizeBytes, 0)
   const kept = planned.kept + planned.removed.length - removed.length
-  return { plan: { ...planned, removed, freedBytes, kept }, owned }
-}
-
-async function sessionOf(store, word) {
-  if (word === undefined) return undefined
-  const { sessionId } = require('../references.js')
-  return sessionId(store, word)
+  return { plan: { ...planned, removed, freedBytes, kept }, leased }
 }
 
 /** The rules on the command line, or `undefined` if there are none. */
@@ -94,77 +109,73 @@ function retentionOf(options) {
   )
   if (given.length > 0) return options['labelled-too'] ? { ...retention, keepLabelled: false } : retention
   if (!options['labelled-too']) return undefined
-  const { wrongUse } = require('../complaint.js')
-  throw wrongUse('--labelled-too goes with a rule, such as --keep-last 20. See waymark prune --help.')
+  const { usageError } = require('../cli-error.js')
+  throw usageError('--labelled-too needs a rule such as --keep-last 20. See waymark prune --help.')
 }
 
-function sentence({ removed, freedBytes }) {
+function describeRemoved({ removed, freedBytes }) {
   const sessions = new Set(removed.map(({ sessionId }) => sessionId)).size
   return `${count(removed.length, 'checkpoint')} of ${count(sessions, 'session')} (${bytes(freedBytes)})`
 }
 
-function staying({ kept }) {
-  return `${kept} ${kept === 1 ? 'stays' : 'stay'}`
+function describeKept({ kept }) {
+  return `${kept} ${kept === 1 ? 'is' : 'are'} kept`
 }
 
 function nameOf({ sessionId, agentId, checkpointId }) {
   return [sessionId, agentId, checkpointId].filter((part) => part !== undefined).join('/')
 }
 
-function reasonOf(entry) {
-  return `  ${nameOf(entry)}: ${entry.reason}`
-}
-
-/** What could not be removed: a line for each session, however many checkpoints it concerns. */
-function troublesOf(failed, owned) {
-  const isOwned = new Set(owned.map(({ id }) => id))
+/** One line for each session with checkpoints that could not be deleted. */
+function problemsOf(failed, leased) {
+  const skipped = new Set(leased.map(({ id }) => id))
   const groups = new Map()
   for (const entry of failed) {
-    if (isOwned.has(entry.sessionId)) continue
+    if (skipped.has(entry.sessionId)) continue
     const group = groups.get(entry.sessionId) ?? []
     groups.set(entry.sessionId, group.concat(entry))
   }
-  return [...owned.map(leftAlone), ...[...groups.values()].map(troubleOf)]
+  return [...leased.map(skippedMessage), ...[...groups.values()].map(problemOf)]
 }
 
-function troubleOf([first, ...others]) {
+function problemOf([first, ...others]) {
   const next = first.code.startsWith('WAYMARK_LEASE')
-    ? 'Stop that process, or wait until its lease is over.'
-    : 'The next prune tries again.'
+    ? 'Stop that process, or wait until its lease has expired.'
+    : 'The next prune retries.'
   const more = others.length > 0 ? ` and ${others.length} more of that session` : ''
-  return `${nameOf(first) || 'The store'}${more} stayed: ${plainWords(first.error)}. ${next}`
+  return `${nameOf(first) || 'The store'}${more} could not be deleted: ${asSentence(first.error)} ${next}`
 }
 
-function report(result, owned, { options }) {
-  // A dry run has said what it was asked for.
-  const isLacking = result.failed.length > 0 || (owned.length > 0 && !result.dryRun)
+function report(result, leased, { options }) {
+  // A dry run that skips leased sessions is complete.
+  const isIncomplete = result.failed.length > 0 || (leased.length > 0 && !result.dryRun)
   return {
-    exitCode: isLacking ? FAILED : DONE,
-    json: { ...result, owned: owned.map(({ id, lease }) => Object.assign({ sessionId: id }, lease)) },
-    troubles: troublesOf(result.failed, owned),
+    exitCode: isIncomplete ? FAILED : DONE,
+    json: { ...result, owned: leasesOf(leased) },
+    problems: problemsOf(result.failed, leased),
     text(terminal) {
       const { removed, dryRun } = result
       const lines = dryRun && removed.length > 0 ? planTable(removed, terminal) : []
-      if (removed.length === 0) lines.push(nothing(result, options))
-      else lines.push(`${sentence(result)} ${dryRun ? 'would go' : 'removed'}; ${staying(result)}.`)
+      if (removed.length === 0) lines.push(nothingToDelete(result, options))
+      else lines.push(`${describeRemoved(result)} ${dryRun ? 'would be deleted' : 'deleted'}; ${describeKept(result)}.`)
       return lines
     },
   }
 }
 
-/** Without a rule nothing may be in force: then somebody wonders why nothing goes. */
-function nothing(result, options) {
+/** Without a rule and without a stored retention nothing is deleted; the message says so. */
+function nothingToDelete(result, options) {
   const hasRule = retentionOf(options) !== undefined || options['keep-agents'] !== undefined
-  return `Nothing to remove; ${staying(result)}.${hasRule ? '' : ' A rule such as --keep-last 20 would say what goes.'}`
+  return `Nothing to delete; ${describeKept(result)}.${hasRule ? '' : ' Give a rule such as --keep-last 20.'}`
 }
 
 function planTable(removed, terminal) {
   const { table } = require('../terminal/table.js')
   const columns = [
-    { title: 'CHECKPOINT', least: 20 },
-    { title: 'MADE', right: true },
-    { title: 'SIZE', right: true },
-    { title: 'REASON', least: 12 },
+    { title: 'CHECKPOINT', minWidth: 20 },
+    { title: 'CREATED', alignRight: true },
+    { title: 'SIZE', alignRight: true },
+    { title: 'REASON', minWidth: 12 },
   ]
   const rows = removed.map((entry) => [nameOf(entry), ago(entry.timestamp), bytes(entry.sizeBytes), entry.reason])
   return table(columns, rows, terminal)

@@ -1,75 +1,72 @@
-// Makes a session what its newest checkpoint that is whole says.
+// Restores the newest checkpoint of a session that is whole.
 
 'use strict'
 
-const { RESET_OPTIONS, outcome, present, promised, resetsOf, resetsSentence, writerFor } = require('../replacing.js')
-const { failure } = require('../complaint.js')
-const { reasonOf } = require('../damage.js')
+const { failure } = require('../cli-error.js')
+const { SESSION } = require('../input/positionals.js')
+const { damageLine, damageState } = require('../views/damage.js')
+const { RESET_OPTIONS, confirmAndReplace, resetFlags, restoredLines } = require('./shared/replace-state.js')
+const { assertSuccess } = require('./shared/result.js')
 
 module.exports = {
   name: 'recover',
-  positionals: [{ name: 'session', meaning: 'An id, or a unique beginning of one.' }],
+  positionals: [SESSION],
   options: [
     ...RESET_OPTIONS,
     {
       name: 'quarantine',
-      meaning: 'Move damaged checkpoints aside, into damaged/ of the session. Nothing is deleted.',
+      description: 'Move damaged checkpoints into damaged/ of the session. Nothing is deleted.',
     },
   ],
   isDestructive: true,
-  notes: ['The saved session and task tree are replaced, as one step; one earlier version of both is kept.'],
-  document: 'what recoverSession() gives',
+  notes: ['It replaces the saved session and task tree atomically; one earlier version of both is kept.'],
+  jsonResult: 'the result of recoverSession()',
   examples: ['waymark recover nightly', 'waymark recover nightly --reset-in-progress --quarantine --yes'],
   run,
 }
 
-async function run(call) {
-  const references = require('../references.js')
-  const { unownedSession } = require('../owner.js')
-  const { succeeded } = require('../results.js')
-  const store = await call.store()
-  const sessionId = await references.sessionId(store, call.words.session)
-  await unownedSession(store, sessionId)
-  const resets = resetsOf(call.options)
-  const quarantine = call.options.quarantine === true
-  const plan = await store.recoverSession(sessionId, { ...resets, quarantine, dryRun: true })
-  refuseIfNothing(sessionId, plan)
-  const { checkpointId } = succeeded(plan)
-  const checkpoint = await references.read(store, { sessionId, checkpointId })
-  const lines = [
-    ...plan.passedOver.map(
-      ({ id, error }) =>
-        `Checkpoint ${id} is damaged, and ${quarantine ? 'moved aside' : 'passed over'}: ${reasonOf(error)}`,
-    ),
-    promised(checkpointId, checkpoint),
-    await present(store, sessionId),
-    ...resetsSentence(resets),
-  ]
-  const writer = await writerFor(call, store, sessionId, lines, 'Recover it?')
-  if (!writer) return call.declined()
-  const result = succeeded(await writer.recoverSession(sessionId, { ...resets, quarantine }))
+async function run(context) {
+  const references = require('../input/references.js')
+  const { unleasedSession } = require('./shared/lease.js')
+  const store = await context.store()
+  const sessionId = await references.sessionId(store, context.args.session)
+  await unleasedSession(store, sessionId)
+  const quarantine = context.options.quarantine === true
+  const plan = await store.recoverSession(sessionId, { ...resetFlags(context.options), quarantine, dryRun: true })
+  assertRecoverable(sessionId, plan)
+  const { checkpointId, passedOver } = assertSuccess(plan)
+  const notes = passedOver.map(
+    (item) =>
+      `Checkpoint ${item.id}, which is ${damageState(item)}, will be ${quarantine ? 'quarantined' : 'skipped'}: ` +
+      `${damageLine(item, 'it')}.`,
+  )
+  const change = { sessionId, checkpointId, notes, question: 'Recover it?' }
+  const result = await confirmAndReplace(context, store, change, (writer, resets) =>
+    writer.recoverSession(sessionId, { ...resets, quarantine }),
+  )
+  if (!result) return context.declined()
   return {
     json: result,
     text: (terminal) => [
-      ...outcome(terminal, result, result.checkpointId),
+      ...restoredLines(terminal, result, result.checkpointId),
       ...result.passedOver.map(({ id, movedTo }) =>
-        terminal.paint(`  passed over ${id}${movedTo ? `, now ${belowSession(movedTo)}` : ''}`, 'red'),
+        terminal.paint(`  skipped ${id}${movedTo ? `, moved to ${belowSession(movedTo)}` : ''}`, 'red'),
       ),
     ],
   }
 }
 
-/** Where in the session it is: `damaged/` and its name. */
+/** The path within the session: `damaged/` and the file name. */
 function belowSession(path) {
   return path.split(/[/\\]/).slice(-2).join('/')
 }
 
-/** There are no checkpoints, or only damaged ones. What cannot be read is an error of its own: it may be whole. */
-function refuseIfNothing(sessionId, { code, passedOver }) {
+/** Fails if there are no checkpoints, or only damaged ones. An unreadable checkpoint is another error: it may be whole. */
+function assertRecoverable(sessionId, { code, passedOver }) {
   if (code !== 'WAYMARK_NOT_FOUND') return
   const why = passedOver.length === 0 ? 'has no checkpoints' : 'has no checkpoint that is whole'
   throw failure(
-    `Session ${sessionId} ${why}: there is nothing to recover it from.`,
-    passedOver.map(({ id, error }) => `${id}: ${reasonOf(error)}`),
+    `Session ${sessionId} ${why}, and cannot be recovered.`,
+    passedOver.map((item) => damageLine(item, item.id)),
   )
 }

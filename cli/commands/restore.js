@@ -1,41 +1,36 @@
-// Makes a session what one of its checkpoints says.
+// Replaces the saved state of a session with one of its checkpoints.
 
 'use strict'
 
-const { RESET_OPTIONS, outcome, present, promised, resetsOf, resetsSentence, writerFor } = require('../replacing.js')
+const { CHECKPOINT } = require('../input/positionals.js')
+const { RESET_OPTIONS, confirmAndReplace, restoredLines } = require('./shared/replace-state.js')
 
 module.exports = {
   name: 'restore',
-  positionals: [{ name: 'session/checkpoint', meaning: 'Which one: an id, a beginning, a label, latest, latest~2.' }],
+  positionals: [CHECKPOINT],
   options: RESET_OPTIONS,
   isDestructive: true,
   notes: [
-    'The saved session and task tree are replaced, as one step; one earlier version of both is kept. Checkpoints stay as they are.',
+    'It replaces the saved session and task tree atomically; one earlier version of both is kept. Checkpoints do not change.',
   ],
-  document: 'what restoreCheckpoint() gives, and checkpointId',
+  jsonResult: 'the result of restoreCheckpoint(), with checkpointId',
   examples: ['waymark restore nightly/before-tests', 'waymark restore nightly/latest~1 --reset-failed --yes'],
   run,
 }
 
-async function run(call) {
-  const { checkpoint, read } = require('../references.js')
-  const { unownedSession } = require('../owner.js')
-  const { succeeded } = require('../results.js')
-  const store = await call.store()
-  const { sessionId, checkpointId } = await checkpoint(store, call.words['session/checkpoint'])
-  await unownedSession(store, sessionId)
-  const resets = resetsOf(call.options)
-  const lines = [
-    promised(checkpointId, await read(store, { sessionId, checkpointId })),
-    await present(store, sessionId),
-    ...resetsSentence(resets),
-  ]
-  const writer = await writerFor(call, store, sessionId, lines, 'Restore it?')
-  if (!writer) return call.declined()
-  const options = { ...resets, validateChecksum: true }
-  const result = succeeded(await writer.restoreCheckpoint(sessionId, checkpointId, options))
+async function run(context) {
+  const { checkpoint } = require('../input/references.js')
+  const { unleasedSession } = require('./shared/lease.js')
+  const store = await context.store()
+  const { sessionId, checkpointId } = await checkpoint(store, context.args['session/checkpoint'])
+  await unleasedSession(store, sessionId)
+  const change = { sessionId, checkpointId, question: 'Restore it?' }
+  const result = await confirmAndReplace(context, store, change, (writer, resets) =>
+    writer.restoreCheckpoint(sessionId, checkpointId, { ...resets, validateChecksum: true }),
+  )
+  if (!result) return context.declined()
   return {
     json: { ...result, checkpointId },
-    text: (terminal) => outcome(terminal, result, checkpointId),
+    text: (terminal) => restoredLines(terminal, result, checkpointId),
   }
 }

@@ -1,59 +1,59 @@
-// Removes a session with everything below it, or one checkpoint.
+// Deletes a session with all its data, or one checkpoint.
 
 'use strict'
 
-const { wrongUse } = require('../complaint.js')
+const { usageError } = require('../cli-error.js')
 const { ago, bytes, count } = require('../terminal/units.js')
 
 module.exports = {
   name: 'rm',
   positionals: [
-    { name: 'session[/checkpoint]', meaning: 'What to remove. With --yes, a session has to be spelt in full.' },
+    { name: 'session[/checkpoint]', description: 'What to delete. With --yes, write the session id in full.' },
   ],
   options: [],
   isDestructive: true,
-  document: '{ sessionId, checkpointId?, checkpoints, sizeBytes }',
+  jsonResult: '{ sessionId, checkpointId?, checkpoints, sizeBytes }',
   examples: ['waymark rm nightly', 'waymark rm nightly/latest~3 --yes'],
   run,
 }
 
-async function run(call) {
-  const references = require('../references.js')
-  const { unownedSession } = require('../owner.js')
-  const store = await call.store()
-  const { session, ref } = references.split(call.words['session[/checkpoint]'])
+async function run(context) {
+  const references = require('../input/references.js')
+  const { unleasedSession } = require('./shared/lease.js')
+  const store = await context.store()
+  const { session, ref } = references.split(context.args['session[/checkpoint]'])
   const id = await references.sessionId(store, session)
-  if (call.options.yes && id !== session) {
-    // Nobody sees which session a beginning stands for before it is gone.
-    throw wrongUse(`With --yes a session is spelt in full: ${JSON.stringify(session)} is the beginning of ${id}.`)
+  if (context.options.yes && id !== session) {
+    // Without a confirmation the user would not see which session a prefix refers to.
+    throw usageError(`With --yes, write the session id in full: ${JSON.stringify(session)} is a prefix of ${id}.`)
   }
-  const info = await unownedSession(store, id)
-  if (ref === undefined) return removeSession(call, store, info)
-  return removeCheckpoint(call, store, await references.found(store, id, ref))
+  const info = await unleasedSession(store, id)
+  if (ref === undefined) return removeSession(context, store, info)
+  return removeCheckpoint(context, store, await references.checkpointOf(store, id, ref))
 }
 
 async function removeSession(
-  call,
+  context,
   store,
   { id, name, status, checkpointCount = 0, agentCheckpointCount = 0, sizeBytes = 0 },
 ) {
-  const { succeeded } = require('../results.js')
+  const { assertSuccess } = require('./shared/result.js')
   const facts = [status, name === id ? undefined : name].filter(Boolean).join(', ')
   const agents = agentCheckpointCount > 0 ? `, ${agentCheckpointCount} of its agents` : ''
   const lines = [
-    `Session ${id}${facts ? ` (${facts})` : ''} will be removed with ${count(checkpointCount, 'checkpoint')}${agents}, ` +
-      `its results and everything else below it: ${bytes(sizeBytes)}.`,
+    `Session ${id}${facts ? ` (${facts})` : ''} will be deleted with ${count(checkpointCount, 'checkpoint')}${agents}, ` +
+      `its results and all its other data: ${bytes(sizeBytes)}.`,
   ]
-  if (!(await call.mayGoOn(lines, 'Remove it for good?'))) return call.declined()
-  succeeded(await store.deleteSession(id))
+  if (!(await context.confirm(lines, 'Delete it permanently?'))) return context.declined()
+  assertSuccess(await store.deleteSession(id))
   return {
     json: { sessionId: id, checkpoints: checkpointCount + agentCheckpointCount, sizeBytes },
-    text: (terminal) => [`Session ${terminal.paint(id, 'bold')} is gone: ${bytes(sizeBytes)}.`],
+    text: (terminal) => [`Deleted session ${terminal.paint(id, 'bold')}: ${bytes(sizeBytes)}.`],
   }
 }
 
-async function removeCheckpoint(call, store, { sessionId, checkpointId, info, damaged }) {
-  const { succeeded } = require('../results.js')
+async function removeCheckpoint(context, store, { sessionId, checkpointId, info, damaged }) {
+  const { assertSuccess } = require('./shared/result.js')
   const facts = damaged
     ? 'damaged'
     : [
@@ -65,11 +65,11 @@ async function removeCheckpoint(call, store, { sessionId, checkpointId, info, da
       ]
         .filter(Boolean)
         .join(', ')
-  const lines = [`Checkpoint ${sessionId}/${checkpointId} (${facts}) will be removed.`]
-  if (!(await call.mayGoOn(lines, 'Remove it for good?'))) return call.declined()
-  succeeded(await store.deleteCheckpoint(sessionId, checkpointId))
+  const lines = [`Checkpoint ${sessionId}/${checkpointId} (${facts}) will be deleted.`]
+  if (!(await context.confirm(lines, 'Delete it permanently?'))) return context.declined()
+  assertSuccess(await store.deleteCheckpoint(sessionId, checkpointId))
   return {
     json: { sessionId, checkpointId, checkpoints: 1, sizeBytes: info?.sizeBytes ?? null },
-    text: (terminal) => [`Checkpoint ${terminal.paint(`${sessionId}/${checkpointId}`, 'yellow')} is gone.`],
+    text: (terminal) => [`Deleted checkpoint ${terminal.paint(`${sessionId}/${checkpointId}`, 'yellow')}.`],
   }
 }

@@ -1,24 +1,24 @@
-// One state of a session: its task tree, its agents, what went wrong, and its metrics.
+// Shows one state of a session: task tree, agents, errors and metrics.
 
 'use strict'
 
-const { commandLine } = require('../command-line.js')
-const { failure } = require('../complaint.js')
-const { isDamaged } = require('../damage.js')
+const { failure } = require('../cli-error.js')
+const { commandLine } = require('../input/command-line.js')
 const { section } = require('../terminal/lines.js')
-const { agentLines, errorLines, header, metricLines, treeLines } = require('../portrait.js')
+const { isDamaged } = require('../views/damage.js')
+const { agentLines, errorLines, headerLines, metricLines, treeLines } = require('../views/session-view.js')
 
-const LEVELS = 3
-const SIBLINGS = 20
-const ERRORS = 5
+const MAX_LEVELS = 3
+const MAX_SIBLINGS = 20
+const MAX_ERRORS = 5
 
 module.exports = {
   name: 'show',
   positionals: [
     {
       name: 'session[/checkpoint]',
-      meaning:
-        'A session, for its newest checkpoint, or one of its checkpoints: an id, a beginning, a label, latest~2.',
+      description:
+        'A session, for its newest checkpoint, or one of its checkpoints: an id, a unique prefix, a label, latest~2.',
     },
   ],
   options: [
@@ -26,13 +26,13 @@ module.exports = {
       name: 'depth',
       short: 'd',
       value: 'number',
-      meaning: `So many levels of the task tree. Without it ${LEVELS}, and what is all done or not begun is folded.`,
+      description: `Show this many levels of the task tree. Default ${MAX_LEVELS}, with completed and pending subtrees collapsed.`,
     },
-    { name: 'all', short: 'a', meaning: 'All tasks, agents and errors: nothing is folded.' },
-    { name: 'saved', meaning: 'The session as it was last saved or restored, instead of a checkpoint.' },
+    { name: 'all', short: 'a', description: 'Show all tasks, agents and errors.' },
+    { name: 'saved', description: 'Show the last saved or restored state instead of a checkpoint.' },
   ],
-  document:
-    'the checkpoint as getCheckpoint() gives it; { session, taskTree } with --saved or where there is no checkpoint; { sessionId, agents } where only agents stored anything',
+  jsonResult:
+    'the checkpoint as getCheckpoint() returns it; { session, taskTree } with --saved or without checkpoints; { sessionId, agents } if only agents have checkpoints',
   examples: [
     'waymark show nightly',
     'waymark show nightly/latest~2 --depth 5',
@@ -41,18 +41,18 @@ module.exports = {
   run,
 }
 
-async function run(call) {
-  const { wholeNumber } = require('../quantities.js')
-  const levels = call.options.depth === undefined ? LEVELS : wholeNumber('--depth', call.options.depth)
-  const store = await call.store()
-  const state = await wanted(call, store)
-  if (state.agents) return agentsAlone(state)
+async function run(context) {
+  const { wholeNumber } = require('../input/quantities.js')
+  const levels = context.options.depth === undefined ? MAX_LEVELS : wholeNumber('--depth', context.options.depth)
+  const store = await context.store()
+  const state = await readState(context, store)
+  if (state.agents) return agentsOnly(state)
   const { lease } = (await store.sessionInfo(state.sessionId)) ?? {}
-  const limits = call.options.all ? {} : limitsOf(call, levels)
+  const limits = context.options.all ? {} : limitsOf(context, levels)
   return {
     json: state.raw,
     text: (terminal) => [
-      ...header(terminal, state, lease),
+      ...headerLines(terminal, state, lease),
       ...section(terminal, 'Tasks', treeLines(terminal, state, limits)),
       ...section(terminal, 'Agents', agentLines(terminal, state, limits)),
       ...section(terminal, 'Errors', errorLines(terminal, state, limits)),
@@ -61,57 +61,62 @@ async function run(call) {
   }
 }
 
-/** A session of which there is nothing but what its agents stored. */
-function agentsAlone({ sessionId, agents }) {
-  const { agentTable } = require('../agents.js')
+/** A session in which only agents have checkpoints. */
+function agentsOnly({ sessionId, agents }) {
+  const { agentTable } = require('../views/agent-table.js')
   return {
     json: { sessionId, agents },
     text: (terminal) => [
       terminal.paint(sessionId, 'bold'),
-      'It was never saved, and has no checkpoints but those of its agents.',
+      'It was never saved, and only its agents have checkpoints.',
       ...section(terminal, 'Agents', agentTable(agents, terminal)),
     ],
   }
 }
 
-/** Who says how deep wants to see that deep; otherwise what is all done or not begun is one line. */
+/** An explicit depth also shows the subtrees that are collapsed by default. */
 function limitsOf({ options }, levels) {
-  return { levels: Math.max(1, levels), foldsQuiet: options.depth === undefined, siblings: SIBLINGS, errors: ERRORS }
+  return {
+    levels: Math.max(1, levels),
+    collapseSettled: options.depth === undefined,
+    siblings: MAX_SIBLINGS,
+    errors: MAX_ERRORS,
+  }
 }
 
-/** The state that is to be shown: a checkpoint, or what the session was last saved as. */
-async function wanted(call, store) {
-  const references = require('../references.js')
-  const { session, ref } = references.split(call.words['session[/checkpoint]'])
+/** The state to show: a checkpoint, or the saved state. */
+async function readState(context, store) {
+  const references = require('../input/references.js')
+  const { session, ref } = references.split(context.args['session[/checkpoint]'])
   const sessionId = await references.sessionId(store, session)
   const checkpoints = await references.checkpointsOf(store, sessionId)
-  if (call.options.saved || (ref === undefined && checkpoints.length === 0)) {
-    return saved(store, sessionId, checkpoints.length > 0)
+  if (context.options.saved || (ref === undefined && checkpoints.length === 0)) {
+    return readSaved(store, sessionId, checkpoints.length > 0)
   }
   const { id, info } = references.pick(checkpoints, ref ?? 'latest', sessionId, store)
   const back = checkpoints.findIndex((checkpoint) => checkpoint.id === id)
-  const raw = await references.read(store, { sessionId, checkpointId: id }).catch((error) => {
+  const raw = await references.readCheckpoint(store, { sessionId, checkpointId: id }).catch((error) => {
     throw withOlder(error, store, sessionId, checkpoints, back)
   })
-  // A state that was imported or copied knows itself by another name.
+  // The ids inside an imported or copied state may be others.
   return { ...raw, id, sessionId, raw, info, back }
 }
 
-/** Whoever wants to see what happened is helped by the one before, and need not restore anything. */
+/** For a damaged checkpoint, points to the next older one. */
 function withOlder(error, store, sessionId, checkpoints, back) {
   const older = checkpoints.findIndex(({ info }, index) => index > back && info)
   if (!isDamaged(error) || older < 0) return error
   const next = commandLine(store, 'show', [`${sessionId}/latest~${older}`])
-  return failure(`${error.message}. ${next} shows the one before it.`)
+  return failure(`${error.message}. ${next} shows the previous one.`)
 }
 
-async function saved(store, sessionId, hasCheckpoints) {
+async function readSaved(store, sessionId, hasCheckpoints) {
   const [session, taskTree] = await Promise.all([store.loadSession(sessionId), store.loadTaskTree(sessionId)])
   if (session || taskTree) return { sessionId, raw: { session, taskTree }, session, taskTree, agentStates: {} }
   if (hasCheckpoints) {
-    const { wrongUse } = require('../complaint.js')
-    throw wrongUse(`Session ${sessionId} was never saved. Leave out --saved to see its newest checkpoint.`)
+    const { usageError } = require('../cli-error.js')
+    throw usageError(`Session ${sessionId} was never saved. Leave out --saved to see its newest checkpoint.`)
   }
-  const { listsOf } = require('../agents.js')
-  return { sessionId, agents: await listsOf(store, sessionId) }
+  const { readAgentLists } = require('../views/agent-table.js')
+  return { sessionId, agents: await readAgentLists(store, sessionId) }
 }

@@ -1,15 +1,15 @@
-// What takes up how much, and how it grew.
+// Shows bytes by session and kind, and their growth.
 
 'use strict'
 
-const { DONE, FAILED } = require('../complaint.js')
+const { DONE, FAILED } = require('../cli-error.js')
+const { ENCODINGS, ONE_SESSION } = require('../input/positionals.js')
 const { table } = require('../terminal/table.js')
 const { bytes, moment } = require('../terminal/units.js')
 
-const ENCODINGS = ['json', 'gzip', 'zstd', 'delta']
 const KINDS = [...ENCODINGS, 'agents', 'other']
 
-const STEPS_AT_MOST = 12
+const MAX_STEPS = 12
 const SECOND = 1000
 const MINUTE = 60 * SECOND
 const HOUR = 60 * MINUTE
@@ -18,39 +18,38 @@ const STEPS = [SECOND, 10 * SECOND, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 6 * H
 
 module.exports = {
   name: 'stats',
-  positionals: [
-    { name: 'session', optional: true, meaning: 'This one alone. A single word that begins like a location is one.' },
-  ],
+  positionals: [ONE_SESSION],
   options: [],
   notes: [
-    'The kinds are the encodings of checkpoints, all checkpoints of agents, and the rest: documents, results, and what deltas ' +
-      'share. Growth counts the checkpoints that are still there, by the time when they were made.',
+    'The kinds are the encodings of checkpoints, all checkpoints of agents, and the rest: documents, results, and the bases of ' +
+      'deltas. Growth counts the existing checkpoints by their creation time.',
   ],
-  document: '{ location, total, sessions, growth }',
+  jsonResult: '{ location, total, sessions, growth }',
   examples: ['waymark stats', 'waymark stats nightly --json'],
   run,
 }
 
-async function run(call) {
-  const store = await call.store()
-  const infos = await wanted(store, call.words.session)
+async function run(context) {
+  const { infosOf, optionalSessionId } = require('../input/references.js')
+  const store = await context.store()
+  const infos = await infosOf(store, await optionalSessionId(store, context.args.session))
   const sessions = []
-  const made = []
-  const troubles = []
+  const created = []
+  const problems = []
   for (const info of infos) {
-    const { session, checkpoints, trouble } = await measured(store, info).catch(unmeasured)
-    if (trouble) {
-      troubles.push(`Session ${info.id} is not counted: ${trouble}.`)
+    const { session, checkpoints, problem } = await measure(store, info).catch(asProblem)
+    if (problem) {
+      problems.push(`Session ${info.id} is not counted: ${problem}.`)
       continue
     }
     sessions.push(session)
-    for (const each of checkpoints) made.push(each)
+    for (const each of checkpoints) created.push(each)
   }
   const total = totalOf(sessions)
-  const growth = growthOf(made)
+  const growth = growthOf(created)
   return {
-    exitCode: troubles.length > 0 ? FAILED : DONE,
-    troubles,
+    exitCode: problems.length > 0 ? FAILED : DONE,
+    problems,
     json: { location: store.getBaseDir(), total, sessions, growth },
     text: (terminal) =>
       sessions.length === 0
@@ -59,19 +58,14 @@ async function run(call) {
   }
 }
 
-async function wanted(store, word) {
-  const { infosOf, sessionId } = require('../references.js')
-  return infosOf(store, word === undefined ? undefined : await sessionId(store, word))
-}
-
-/** One that may not be looked into keeps nobody from the others. */
-function unmeasured(error) {
+/** A session that cannot be read does not prevent the statistics of the others. */
+function asProblem(error) {
   if (!['WAYMARK_IO', 'WAYMARK_BUSY'].includes(error.code)) throw error
-  return { trouble: error.message }
+  return { problem: error.message }
 }
 
-/** The bytes of a session by kind, and when each of its checkpoints was made. */
-async function measured(store, { id, sizeBytes, checkpointCount, agentCheckpointCount }) {
+/** The bytes of a session by kind, and the times and sizes of its checkpoints. */
+async function measure(store, { id, sizeBytes, checkpointCount, agentCheckpointCount }) {
   const kinds = Object.fromEntries(KINDS.map((kind) => [kind, 0]))
   const { checkpoints: own } = await store.listCheckpointInfo(id)
   for (const info of own) kinds[info.encoding] += info.sizeBytes
@@ -109,7 +103,7 @@ function totalOf(sessions) {
   }
 }
 
-/** How many bytes came in each step of time, and how many there were at its end: a dozen steps at most. */
+/** For each time step, the bytes added in it and the total at its end; at most `MAX_STEPS` steps. */
 function growthOf(checkpoints) {
   const dated = checkpoints.filter(({ timestamp }) => Number.isFinite(timestamp) && timestamp >= 0)
   if (dated.length === 0) return []
@@ -120,8 +114,7 @@ function growthOf(checkpoints) {
     newest = Math.max(newest, timestamp)
   }
   const stepOf = (step) => Math.floor(newest / step) - Math.floor(oldest / step) + 1
-  const step =
-    STEPS.find((size) => stepOf(size) <= STEPS_AT_MOST) ?? Math.ceil((newest - oldest + 1) / (STEPS_AT_MOST - 1))
+  const step = STEPS.find((size) => stepOf(size) <= MAX_STEPS) ?? Math.ceil((newest - oldest + 1) / (MAX_STEPS - 1))
   const first = Math.floor(oldest / step)
   const steps = Array.from({ length: stepOf(step) }, (_, index) => ({
     from: (first + index) * step,
@@ -140,10 +133,10 @@ function growthOf(checkpoints) {
 
 function sessionTable(terminal, sessions, total) {
   const columns = [
-    { title: 'SESSION', least: 16 },
-    { title: 'SIZE', right: true },
-    ...KINDS.map((kind) => ({ title: kind.toUpperCase(), right: true })),
-    { title: 'CHECKPOINTS', right: true, spare: 1, isLuxury: true },
+    { title: 'SESSION', minWidth: 16 },
+    { title: 'SIZE', alignRight: true },
+    ...KINDS.map((kind) => ({ title: kind.toUpperCase(), alignRight: true })),
+    { title: 'CHECKPOINTS', alignRight: true, dropPriority: 1, dropFirst: true },
   ]
   const shown = (size) => (size > 0 ? bytes(size) : '')
   const rowOf = (name, { sizeBytes, kinds, checkpoints }, style) => [

@@ -1,31 +1,30 @@
-// Whether everything that is stored is whole.
+// Verifies sessions.
 
 'use strict'
 
-const { DONE, FAILED } = require('../complaint.js')
-const { reasonOf, remediesFor, tally } = require('../damage.js')
-const { eachOf } = require('../work.js')
+const { DONE, FAILED } = require('../cli-error.js')
+const { ONE_SESSION } = require('../input/positionals.js')
 const { line } = require('../terminal/lines.js')
 const { count } = require('../terminal/units.js')
+const { baseName, countDamage, damageLine, remedies } = require('../views/damage.js')
+const { forEachSession } = require('./shared/long-task.js')
 
 module.exports = {
   name: 'verify',
-  positionals: [
-    { name: 'session', optional: true, meaning: 'This one alone. A single word that begins like a location is one.' },
-  ],
+  positionals: [ONE_SESSION],
   options: [],
-  notes: ['Exits with 1 if anything is damaged or unreadable. Nothing is changed.'],
-  document: '{ location, whole, sessions }, each session as verifySession() gives it',
+  notes: ['The exit code is 1 if anything is damaged or unreadable. Nothing is changed.'],
+  jsonResult: '{ location, whole, sessions }, each session as verifySession() returns it',
   examples: ['waymark verify', 'waymark verify nightly', 'waymark verify sqlite:./store.db --json'],
   run,
 }
 
-async function run(call) {
-  const store = await call.store()
-  const ids = await sessionsOf(store, call.words.session)
-  const whole = 'verify only reads. The next one begins anew.'
-  const sessions = await call.work({ title: 'Verifying', whole }, ({ onProgress, signal }) =>
-    eachOf(ids, 'Verifying', onProgress, (id, told) => verified(store, id, { onProgress: told, signal })),
+async function run(context) {
+  const store = await context.store()
+  const ids = await requestedIds(store, context.args.session)
+  const afterCancel = 'verify only reads. The next one starts again.'
+  const sessions = await context.runTask({ title: 'Verifying', afterCancel }, ({ onProgress, signal }) =>
+    forEachSession(ids, 'Verifying', onProgress, (id, report) => verifyOne(store, id, { onProgress: report, signal })),
   )
   const isWhole = sessions.every((session) => session.whole)
   return {
@@ -38,10 +37,10 @@ async function run(call) {
   }
 }
 
-/** One that may not be looked into keeps nobody from the others. */
-async function verified(store, sessionId, watch) {
+/** A session that cannot be read does not prevent the verification of the others. */
+async function verifyOne(store, sessionId, work) {
   try {
-    return await store.verifySession(sessionId, watch)
+    return await store.verifySession(sessionId, work)
   } catch (error) {
     if (!['WAYMARK_IO', 'WAYMARK_BUSY'].includes(error.code)) throw error
     const file = { path: sessionId, whole: false, error: error.message, code: error.code }
@@ -49,15 +48,15 @@ async function verified(store, sessionId, watch) {
   }
 }
 
-async function sessionsOf(store, word) {
-  if (word === undefined) return (await store.sessionsInfo()).map(({ id }) => id)
-  const { sessionId } = require('../references.js')
-  return [await sessionId(store, word)]
+async function requestedIds(store, reference) {
+  if (reference === undefined) return (await store.sessionsInfo()).map(({ id }) => id)
+  const { sessionId } = require('../input/references.js')
+  return [await sessionId(store, reference)]
 }
 
 function linesOf(terminal, store, verification) {
   const { sessionId, whole, checkpoints, agentCheckpoints, files } = verification
-  const facts = [
+  const counts = [
     count(checkpoints.length, 'checkpoint'),
     agentCheckpoints.length > 0 ? `${agentCheckpoints.length} of agents` : '',
     count(files.length, 'document'),
@@ -67,18 +66,18 @@ function linesOf(terminal, store, verification) {
   return [
     line(terminal, [
       [`${terminal.glyphs[whole ? 'completed' : 'failed']} ${sessionId}`, style],
-      [`  ${facts.filter(Boolean).join(', ')}`],
-      [whole ? '' : `: ${tally(damaged)}`, style],
+      [`  ${counts.filter(Boolean).join(', ')}`],
+      [whole ? '' : `: ${countDamage(damaged)}`, style],
     ]),
-    ...damaged.map((item) => line(terminal, [[`    ${nameOf(item)}: ${reasonOf(item.error)}`]])),
-    ...(whole ? [] : remediesFor(store, verification).map((remedy) => `    ${terminal.paint(remedy)}`)),
+    ...damaged.map((item) => line(terminal, [[`    ${damageLine(item, nameOf(item))}`]])),
+    ...(whole ? [] : remedies(store, verification).map((remedy) => `    ${terminal.paint(remedy)}`)),
   ]
 }
 
-/** What is damaged, without the path of the store, which would leave no room for what is wrong. */
+/** The name of an item within its session. */
 function nameOf({ id, agentId, path }) {
   if (id !== undefined) return agentId === undefined ? id : `${agentId}/${id}`
-  return path.split(/[/\\]/).at(-1)
+  return baseName(path)
 }
 
 function conclusion(sessions) {

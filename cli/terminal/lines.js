@@ -1,57 +1,57 @@
-// Lines made of pieces in several colours, none wider than the terminal.
+// Lines of styled pieces, cut or wrapped to the width of the terminal.
 
 'use strict'
 
 const { stripVTControlCharacters } = require('node:util')
 
-const { clean, clip, widthOf } = require('./width.js')
+const { sanitize, truncate, displayWidth } = require('./text-width.js')
 
-/** One line of `[text, style]` pieces; what does not fit is cut off. */
+/** One line of `[text, style]` pieces, truncated to the terminal. */
 function line(terminal, pieces) {
   const ellipsis = terminal.glyphs.ellipsis
-  let room = terminal.columns
+  let left = terminal.columns
   let result = ''
   for (const [raw, style] of pieces) {
-    const text = clean(raw ?? '')
-    const width = widthOf(text)
-    if (width > room) return result + terminal.paint(clip(text, room, ellipsis), style)
+    const text = sanitize(raw ?? '')
+    const width = displayWidth(text)
+    if (width > left) return result + terminal.paint(truncate(text, left, ellipsis), style)
     result += terminal.paint(text, style)
-    room -= width
+    left -= width
   }
   return result
 }
 
-/** Facts side by side, in as many lines as they need. */
+/** Facts side by side, in as many lines as needed. */
 function flow(terminal, facts, indent = '  ') {
   const lines = []
-  let pieces = ''
-  // What goes to a file is read on some screen in the end.
+  let current = ''
+  // A file has no width, but its lines should stay readable.
   const columns = Math.min(terminal.columns, 120)
   for (const fact of facts) {
-    const text = clean(fact)
-    if (pieces !== '' && widthOf(indent) + widthOf(pieces) + 3 + widthOf(text) > columns) {
-      lines.push(pieces)
-      pieces = ''
+    const text = sanitize(fact)
+    if (current !== '' && displayWidth(indent) + displayWidth(current) + 3 + displayWidth(text) > columns) {
+      lines.push(current)
+      current = ''
     }
-    pieces += pieces === '' ? text : `   ${text}`
+    current += current === '' ? text : `   ${text}`
   }
-  if (pieces !== '') lines.push(pieces)
+  if (current !== '') lines.push(current)
   return lines.map((text) => line(terminal, [[indent + text]]))
 }
 
-function foldedAll(lines, columns) {
-  return lines.flatMap((text) => folded(text, columns))
+function wrapLines(lines, columns) {
+  return lines.flatMap((text) => wrapLine(text, columns))
 }
 
-/** Breaks a line between words where it is wider than the terminal; escape sequences of our own take up nothing. */
-function folded(text, columns) {
-  if (widthOf(stripVTControlCharacters(text)) <= columns) return [text]
+/** Wraps a line between words and keeps its indent; escape sequences have no width. */
+function wrapLine(text, columns) {
+  if (displayWidth(stripVTControlCharacters(text)) <= columns) return [text]
   const [indent] = /^ */.exec(text)
   const lines = []
   let current = indent
   let width = indent.length
   for (const word of text.slice(indent.length).split(' ')) {
-    const own = widthOf(stripVTControlCharacters(word))
+    const own = displayWidth(stripVTControlCharacters(word))
     const isFirst = width === indent.length
     if (!isFirst && width + 1 + own > columns) {
       lines.push(current)
@@ -65,9 +65,9 @@ function folded(text, columns) {
   return [...lines, current]
 }
 
-/** A title over what follows, with an empty line before it; nothing if nothing follows. */
+/** Lines below a title, with an empty line before it; nothing if there are no lines. */
 function section(terminal, title, lines) {
   return lines.length === 0 ? [] : ['', terminal.paint(title, 'bold'), ...lines]
 }
 
-module.exports = { flow, foldedAll, line, section }
+module.exports = { flow, wrapLines, line, section }

@@ -1,5 +1,5 @@
-// Standard output and standard error. Where they are files or pipes they are written to as files: to make a stream of one takes
-// longer than most of what a command does.
+// Standard output and standard error. Files and pipes are written to synchronously: creating a Node.js stream for them takes longer
+// than most commands.
 
 'use strict'
 
@@ -8,9 +8,9 @@ const { fstatSync, writeSync } = require('node:fs')
 
 const DESCRIPTORS = { stdout: 1, stderr: 2 }
 
-const PAUSE_MS = 1
+const RETRY_MS = 1
 
-class PlainOutput extends EventEmitter {
+class FileOutput extends EventEmitter {
   isTTY = false
   #descriptor
   #hasFailed = false
@@ -20,7 +20,7 @@ class PlainOutput extends EventEmitter {
     this.#descriptor = descriptor
   }
 
-  /** What cannot be written is told as an `error`, once; whatever comes after it is dropped. */
+  /** Emits `error` for the first failed write, and ignores all later ones. */
   write(text) {
     if (this.#hasFailed) return
     try {
@@ -38,15 +38,15 @@ function writeAll(descriptor, bytes) {
     try {
       start += writeSync(descriptor, bytes, start)
     } catch (error) {
-      // A pipe that does not wait is full: its reader needs a moment.
+      // A non-blocking pipe is full: retry when its reader may have caught up.
       if (error.code !== 'EAGAIN') throw error
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PAUSE_MS)
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, RETRY_MS)
     }
   }
 }
 
-/** Every terminal is a character device, and little else is. */
-function isSurelyPlain(descriptor) {
+/** A terminal is always a character device. */
+function isNotTerminal(descriptor) {
   try {
     return !fstatSync(descriptor).isCharacterDevice()
   } catch {
@@ -56,10 +56,10 @@ function isSurelyPlain(descriptor) {
 
 const outputs = {}
 
-/** `stdout` or `stderr`, made when it is asked for first. */
-function outputOf(name) {
-  outputs[name] ??= isSurelyPlain(DESCRIPTORS[name]) ? new PlainOutput(DESCRIPTORS[name]) : process[name]
+/** `stdout` or `stderr`, created on first use. */
+function outputStream(name) {
+  outputs[name] ??= isNotTerminal(DESCRIPTORS[name]) ? new FileOutput(DESCRIPTORS[name]) : process[name]
   return outputs[name]
 }
 
-module.exports = { outputOf }
+module.exports = { outputStream }

@@ -1,33 +1,33 @@
-// How far long work is: a bar that is redrawn on a terminal and gone in the end, plain lines elsewhere.
+// Progress of long tasks: a bar on a terminal, removed at the end; plain lines elsewhere.
 
 'use strict'
 
 const { bar } = require('./bar.js')
 const { bytes } = require('./units.js')
-const { clip, widthOf } = require('./width.js')
+const { truncate, displayWidth } = require('./text-width.js')
 
 const BAR_WIDTH = 24
-/** What is over before anybody could have read it is not drawn at all. */
-const PATIENCE_MS = 150
-const REDRAW_EVERY_MS = 50
-const LINE_EVERY_MS = 1000
+/** A task that ends earlier shows no bar. */
+const BAR_DELAY_MS = 150
+const REDRAW_INTERVAL_MS = 50
+const LINE_INTERVAL_MS = 1000
 const PHASES = { check: ', checking' }
 
 function progressOn(terminal, title) {
   return terminal.canRedraw ? new Bar(terminal, title) : new Lines(terminal, title)
 }
 
-/** `Verifying nightly: 40 of 120, 1.2 MB`; without the whole for as long as nobody knows it. */
-function sentence(name, { title = name, phase, done, total, bytes: size }) {
-  const whole = total > 0 ? ` of ${total}` : ''
-  return `${title}${PHASES[phase] ?? ''}: ${done}${whole}${size > 0 ? `, ${bytes(size)}` : ''}`
+/** `Verifying nightly: 40 of 120, 1.2 MB`; without the total while it is unknown. */
+function progressText(name, { title = name, phase, done, total, bytes: size }) {
+  const ofTotal = total > 0 ? ` of ${total}` : ''
+  return `${title}${PHASES[phase] ?? ''}: ${done}${ofTotal}${size > 0 ? `, ${bytes(size)}` : ''}`
 }
 
 class Bar {
   #terminal
   #title
-  #began = performance.now()
-  #drawnAt = -Infinity
+  #startedAt = performance.now()
+  #lastDrawn = -Infinity
 
   constructor(terminal, title) {
     this.#terminal = terminal
@@ -36,17 +36,17 @@ class Bar {
 
   show(state) {
     const now = performance.now()
-    if (now - this.#began < PATIENCE_MS || now - this.#drawnAt < REDRAW_EVERY_MS) return
-    this.#drawnAt = now
+    if (now - this.#startedAt < BAR_DELAY_MS || now - this.#lastDrawn < REDRAW_INTERVAL_MS) return
+    this.#lastDrawn = now
     const { stream, columns, glyphs } = this.#terminal
-    const { text, painted } = bar(this.#terminal, BAR_WIDTH, state.total, [{ value: state.done, style: 'green' }])
-    // The last column stays free: some terminals wrap when it is written to.
-    const room = columns - widthOf(text) - 2
-    const words = this.#terminal.paint(sentence(this.#title, state))
+    const { text, styledText } = bar(this.#terminal, BAR_WIDTH, state.total, [{ value: state.done, style: 'green' }])
+    // The last column stays free: some terminals wrap after writing to it.
+    const available = columns - displayWidth(text) - 2
+    const label = this.#terminal.paint(progressText(this.#title, state))
     stream.write(
-      room < 10 || !(state.total > 0)
-        ? `\r\u001b[2K${clip(words, columns - 1, glyphs.ellipsis)}`
-        : `\r\u001b[2K${painted} ${clip(words, room, glyphs.ellipsis)}`,
+      available < 10 || !(state.total > 0)
+        ? `\r\u001b[2K${truncate(label, columns - 1, glyphs.ellipsis)}`
+        : `\r\u001b[2K${styledText} ${truncate(label, available, glyphs.ellipsis)}`,
     )
   }
 
@@ -55,15 +55,15 @@ class Bar {
   }
 
   end() {
-    if (this.#drawnAt > 0) this.clear()
+    if (this.#lastDrawn > 0) this.clear()
   }
 }
 
 class Lines {
   #terminal
   #title
-  #toldAt = performance.now()
-  #told
+  #lastPrinted = performance.now()
+  #printed
   #last
 
   constructor(terminal, title) {
@@ -73,20 +73,20 @@ class Lines {
 
   show(state) {
     this.#last = state
-    if (performance.now() - this.#toldAt >= LINE_EVERY_MS) this.#tell(state)
+    if (performance.now() - this.#lastPrinted >= LINE_INTERVAL_MS) this.#print(state)
   }
 
   clear() {}
 
-  /** The last word is told, however quick it was. */
+  /** Always prints the final state. */
   end() {
-    if (this.#last && this.#last !== this.#told) this.#tell(this.#last)
+    if (this.#last && this.#last !== this.#printed) this.#print(this.#last)
   }
 
-  #tell(state) {
-    this.#told = state
-    this.#toldAt = performance.now()
-    this.#terminal.stream.write(`${this.#terminal.paint(sentence(this.#title, state))}\n`)
+  #print(state) {
+    this.#printed = state
+    this.#lastPrinted = performance.now()
+    this.#terminal.stream.write(`${this.#terminal.paint(progressText(this.#title, state))}\n`)
   }
 }
 

@@ -1,39 +1,39 @@
-// A question that must be answered before anything is changed.
+// Asks for confirmation before a change.
 
 'use strict'
 
-const { Complaint, STOPPED, wrongUse } = require('../complaint.js')
+const { CliError, INTERRUPTED, usageError } = require('../cli-error.js')
 
-const { foldedAll } = require('./lines.js')
+const { wrapLines } = require('./lines.js')
 
-/** Says what would happen, and asks. Anything but a yes is a no; where nobody can answer, it is refused. */
+/** Prints the planned change, and asks. Any answer but yes declines; without a terminal it is an error. */
 async function ask({ spec, err }, lines, question) {
   if (!process.stdin.isTTY || !err.isTerminal) {
-    throw wrongUse(
-      `There is no terminal to ask on, and ${spec.name} asks before it changes anything: add --yes. Nothing was changed.`,
+    throw usageError(
+      `The command ${spec.name} needs a confirmation, and there is no terminal to ask on: add --yes. Nothing was changed.`,
       lines,
     )
   }
-  const harmless = lines.map((line) => err.paint(line))
-  for (const line of foldedAll(harmless, err.columns)) err.stream.write(`${line}\n`)
-  const answer = await answerTo(`${err.paint(question, 'bold')} [y/N] `)
+  const sanitized = lines.map((line) => err.paint(line))
+  for (const line of wrapLines(sanitized, err.columns)) err.stream.write(`${line}\n`)
+  const answer = await readAnswer(`${err.paint(question, 'bold')} [y/N] `)
   return /^y(?:es)?$/i.test(answer.trim())
 }
 
-function answerTo(prompt) {
+function readAnswer(prompt) {
   const { createInterface } = require('node:readline')
   const reader = createInterface({ input: process.stdin, output: process.stderr })
   return new Promise((resolve, reject) => {
     let answer
     reader.once('SIGINT', () => {
-      reject(new Complaint('Stopped; nothing was changed.', STOPPED))
+      reject(new CliError('Stopped; nothing was changed.', INTERRUPTED))
       reader.close()
     })
     reader.question(prompt, (text) => {
       answer = text
       reader.close()
     })
-    // The end of the input, as Ctrl-D makes it, is no answer, and so a no.
+    // The end of the input, such as Ctrl-D, declines.
     reader.once('close', () => {
       if (answer === undefined) process.stderr.write('\n')
       resolve(answer ?? '')

@@ -1,4 +1,4 @@
-// The whole screen, lent for a while: drawn anew without flicker, and given back as it was.
+// The alternate screen: redrawn without flicker, and restored on close.
 
 'use strict'
 
@@ -9,7 +9,7 @@ function screenOn(stream) {
   let isOpen = true
   stream.write(ENTER)
   return {
-    /** Shows lines from the top; what is beyond the last row is not drawn. */
+    /** Draws lines from the top; lines beyond the last row are left out. */
     draw(lines) {
       if (!isOpen) return
       const rows = lines.slice(0, Math.max(1, (stream.rows || 24) - 1))

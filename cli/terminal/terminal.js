@@ -1,13 +1,15 @@
-// What a stream can show: how wide it is, in colours or not, and with which drawing characters.
+// What a stream can show: its width, colours and drawing characters.
 
 'use strict'
 
-const { FAILED } = require('../complaint.js')
+const { getSystemErrorMap } = require('node:util')
 
-const { outputOf } = require('./output.js')
-const { clean } = require('./width.js')
+const { FAILED } = require('../cli-error.js')
 
-let isOutputMissed = false
+const { outputStream } = require('./output.js')
+const { sanitize } = require('./text-width.js')
+
+let hasReportedOutput = false
 
 const STYLES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, blue: 34, magenta: 35, cyan: 36 }
 
@@ -63,20 +65,22 @@ const ASCII = {
   dot: '-',
 }
 
-/** `stdout` or `stderr`. What cannot be written does not stop the work. */
-function standard(name) {
-  const stream = outputOf(name)
-  const onError = name === 'stdout' ? missOutput : () => {}
+/** `stdout` or `stderr`. A failed write does not stop the command. */
+function standardStream(name) {
+  const stream = outputStream(name)
+  const onError = name === 'stdout' ? reportLostOutput : () => {}
   if (stream.listenerCount('error') === 0) stream.on('error', onError)
   return stream
 }
 
-/** A reader that has seen enough, such as `head`, is no error; a disk that is full is one, whatever else came of the work. */
-function missOutput({ code, message }) {
-  if (code === 'EPIPE' || isOutputMissed) return
-  isOutputMissed = true
-  const reason = /^\w+: ([^,]*)/.exec(message)?.[1] ?? message
-  standard('stderr').write(`waymark: The output could not be written: ${reason}. The command went on to its end.\n`)
+/** A reader that closes its end, such as `head`, is no error. A full disk is, even if the command itself succeeds. */
+function reportLostOutput({ code, errno, message }) {
+  if (code === 'EPIPE' || hasReportedOutput) return
+  hasReportedOutput = true
+  const [, reason] = getSystemErrorMap().get(errno) ?? [code, message]
+  standardStream('stderr').write(
+    `waymark: The output could not be written: ${reason}. The command itself was completed.\n`,
+  )
   process.once('exit', () => (process.exitCode ||= FAILED))
 }
 
@@ -86,25 +90,25 @@ function terminalOf(stream, env = process.env) {
   return {
     stream,
     isTerminal,
-    /** Whether what was written can be written over. */
+    /** Whether the stream can overwrite earlier output. */
     canRedraw: isTerminal && env.TERM !== 'dumb',
-    /** How wide a line may be; what goes to a file is never shortened. */
+    /** The maximum width of a line; output to a file is never truncated. */
     get columns() {
       return isTerminal ? stream.columns || 80 : Infinity
     },
     glyphs: isUnicode(env) ? UNICODE : ASCII,
-    /** A text of whatever origin, harmless and in that style. What is painted already must not be painted again. */
+    /** Sanitizes a text and applies a style. Apply it once: it would escape its own escape sequences. */
     paint(text, style) {
-      const harmless = clean(text)
-      return hasColours && style && harmless ? `\u001b[${STYLES[style]}m${harmless}\u001b[0m` : harmless
+      const sanitized = sanitize(text)
+      return hasColours && style && sanitized ? `\u001b[${STYLES[style]}m${sanitized}\u001b[0m` : sanitized
     },
   }
 }
 
-/** Only a locale that names another encoding speaks against it: many containers have none at all. */
+/** Without a locale, as in many containers, Unicode is assumed. */
 function isUnicode(env) {
   const locale = env.LC_ALL || env.LC_CTYPE || env.LANG
   return !locale || /utf-?8/i.test(locale)
 }
 
-module.exports = { ASCII, UNICODE, standard, terminalOf }
+module.exports = { ASCII, UNICODE, standardStream, terminalOf }

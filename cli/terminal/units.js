@@ -1,4 +1,4 @@
-// Bytes, times and durations as people say them.
+// Formats bytes, times and durations for people.
 
 'use strict'
 
@@ -21,14 +21,14 @@ function bytes(number) {
   return `${unit > 0 && value < 9.95 ? value.toFixed(1) : Math.round(value)} ${SIZES[unit]}`
 }
 
-/** `3 min`: the largest unit of which there is at least one. */
+/** `3 min`: in the largest unit of which there is at least one. */
 function duration(ms) {
   if (!Number.isFinite(ms)) return '?'
   const [unit, size] = SPANS.find(([, span]) => ms >= span) ?? ['ms', 1]
   return `${Math.floor(ms / size)} ${unit}`
 }
 
-/** `3 min ago`, or `in 3 min` for what is to come. */
+/** `3 min ago`, or `in 3 min` for a time in the future. */
 function ago(timestamp, now = Date.now()) {
   const span = now - timestamp
   if (!Number.isFinite(span)) return '?'
@@ -36,12 +36,12 @@ function ago(timestamp, now = Date.now()) {
   return span > 0 ? `${duration(span)} ago` : `in ${duration(-span)}`
 }
 
-/** The same under a title that says « ago » already. */
-function passed(timestamp, now) {
+/** The same without `ago`, for a column whose title says it. */
+function age(timestamp, now) {
   return ago(timestamp, now).replace(/ ago$/, '')
 }
 
-/** `2026-03-01 04:05:06`, in the time zone of whoever looks. */
+/** `2026-03-01 04:05:06`, in the local time zone. */
 function moment(timestamp) {
   const date = new Date(timestamp)
   if (Number.isNaN(date.getTime())) return '?'
@@ -55,4 +55,4 @@ function count(number, noun) {
   return `${number} ${noun}${number === 1 ? '' : 's'}`
 }
 
-module.exports = { ago, bytes, count, duration, moment, passed }
+module.exports = { age, ago, bytes, count, duration, moment }
