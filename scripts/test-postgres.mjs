@@ -12,17 +12,22 @@ import { startPostgres } from './postgres.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
+/** The tests of PostgreSQL itself. */
+const OWN_TESTS = join('__test__', 'backends', 'postgres')
+
 const testsIn = (folder) =>
-  readdirSync(join(ROOT, folder))
+  readdirSync(join(ROOT, folder), { recursive: true })
     .filter((name) => name.endsWith('.test.mjs'))
     .map((name) => join(folder, name))
+    .toSorted()
 
-/** The tests of what holds on every backend: they import the places that there are. */
+/** The tests of what holds on every backend: those that import the list of backends. */
 function suite() {
   const imported = (path) =>
-    /\{([^}]*)\} from '.\/support\/stores.mjs'/.exec(readFileSync(join(ROOT, path), 'utf8'))?.[1]
-  return testsIn('__test__').filter((path) =>
-    /\b(onEveryBackend|places|durablePlaces|targetsFrom)\b/.test(imported(path)),
+    /\{([^}]*)\} from '\.\.?\/support\/stores.mjs'/.exec(readFileSync(join(ROOT, path), 'utf8'))?.[1]
+  return testsIn('__test__').filter(
+    (path) =>
+      !path.startsWith(OWN_TESTS) && /\b(onEveryBackend|places|durablePlaces|targetsFrom)\b/.test(imported(path)),
   )
 }
 
@@ -30,7 +35,7 @@ const PARTS = {
   rust: () => ['cargo', ['test', '--lib', 'postgres']],
   suite: () => [process.execPath, ['--test', ...suite()]],
   // Servers are stopped, and time limits are measured: one at a time.
-  faults: () => [process.execPath, ['--test', '--test-concurrency=1', ...testsIn('__test__/postgres')]],
+  faults: () => [process.execPath, ['--test', '--test-concurrency=1', ...testsIn(OWN_TESTS)]],
 }
 
 const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(PARTS)

@@ -14,11 +14,12 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
 // What runs once, with `npm test`: the tests of the package and its documents need npm and a compiler, not a particular runtime; the
 // long ones concern the store; the command is the same JavaScript everywhere.
-const ONCE = /^(?:package|readme|model|mixed-campaign|terminal|cli-.*)\.test\.mjs$/
-const SUITE = readdirSync(join(ROOT, '__test__'))
+const ONCE = /^(?:package|model|support|cli|backends.postgres|concurrency.mixed-campaign)\b/
+const SUITE = readdirSync(join(ROOT, '__test__'), { recursive: true })
   .filter((name) => name.endsWith('.test.mjs') && !ONCE.test(name))
   .map((name) => join('__test__', name))
-const SMOKE = join('__test__', 'smoke.mjs')
+  .toSorted()
+const SMOKE = join('__test__', 'package', 'smoke.mjs')
 const ARGUMENTS = { bun: [SMOKE], deno: ['run', '--allow-all', SMOKE] }
 
 const own = `node${process.versions.node.split('.')[0]}`

@@ -1,0 +1,543 @@
+import assert from 'node:assert/strict'
+import {
+  existsSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { join, relative } from 'node:path'
+import { describe, it } from 'node:test'
+
+import { everythingOf, filledStore } from '../support/filled.mjs'
+import { runNode } from '../support/processes.mjs'
+import { checkpointFiles } from '../support/reference.mjs'
+import { makeSession, withoutTree } from '../support/sessions.mjs'
+import { isLockFile } from '../support/snapshot.mjs'
+import {
+  CheckpointStore,
+  OPTIONS,
+  checkpointOf,
+  openStore,
+  places,
+  scratchDirectory,
+  targetsFrom,
+} from '../support/stores.mjs'
+
+const NOTHING = { sessions: [], checkpoints: 0, documents: 0, unchanged: 0, sizeBytes: 0 }
+
+const ALL = ['agents only', 'fork', 'full']
+
+/** How many things there are in that store: checkpoints of sessions and agents; sessions, trees, results and labels. */
+const CHECKPOINTS = 4 + 3 + 1 + 1
+const DOCUMENTS = 5 + 2
+
+async function assertCopied(from, to, ids = ALL) {
+  for (const id of ids) {
+    const original = await everythingOf(from, id)
+    assert.equal(original.whole, true)
+    assert.deepEqual(await everythingOf(to, id), original)
+  }
+}
+
+/** The bytes of all files below a directory, by their names; empty files hold no data. */
+function bytesBelow(base) {
+  const entries = readdirSync(base, { recursive: true, withFileTypes: true }).filter(
+    (entry) => entry.isFile() && !isLockFile(entry.name),
+  )
+  const paths = entries.map((entry) => join(entry.parentPath ?? entry.path, entry.name)).toSorted()
+  const files = paths.map((path) => [relative(base, path), readFileSync(path, 'latin1')])
+  return Object.fromEntries(files.filter(([, bytes]) => bytes !== ''))
+}
+
+/** What a link names; where links need rights, it is a file that holds the name. */
+function readLink(path) {
+  return process.platform === 'win32' ? readFileSync(path, 'utf8') : readlinkSync(path)
+}
+
+describe('a copy of a checkpoint that is damaged in the source', () => {
+  const DAMAGE = {
+    truncated: (bytes) => bytes.subarray(0, bytes.length >> 1),
+    changed: (bytes) => {
+      const changed = Buffer.from(bytes)
+      changed[bytes.indexOf('nightly') > 0 ? bytes.indexOf('nightly') : bytes.length >> 1] ^= 1
+      return changed
+    },
+    'no JSON': () => Buffer.from('garbage'),
+    empty: () => Buffer.alloc(0),
+  }
+  for (const [name, newTarget] of Object.entries(places)) {
+    for (const encoding of ['json', 'gzip', 'zstd', 'delta']) {
+      it(`leaves the whole one in the other store as it is (${name}, ${encoding})`, async () => {
+        for (const damage of Object.values(DAMAGE)) {
+          const base = scratchDirectory()
+          const [from, to] = [await openStore(base), await openStore(newTarget())]
+          const session = makeSession('s', { name: 'nightly' })
+          const { checkpointId, path } = await checkpointOf(from, session, { ...OPTIONS, encoding })
+          await from.saveSession(session)
+          await from.copyTo(to)
+          for (const file of [path, join(base, 's', 'session.json')]) writeFileSync(file, damage(readFileSync(file)))
+          const { checkpoints } = await from.copyTo(to)
+          assert.equal(checkpoints, 0)
+          assert.equal((await to.verifyCheckpoint('s', checkpointId)).whole, true)
+          assert.equal((await to.loadSession('s')).id, 's')
+        }
+      })
+    }
+  }
+})
+
+for (const [source, newSource] of Object.entries(places)) {
+  for (const [target, newTarget] of Object.entries(targetsFrom(source))) {
+    describe(`a copy from ${source} to ${target}`, () => {
+      /** A store of that kind that was filled by a copy, and another that is empty. */
+      const filledPair = async () => {
+        const from = await openStore(newSource())
+        await (await filledStore()).copyTo(from)
+        return [from, await openStore(newTarget())]
+      }
+
+      it('has everything, byte for byte', async () => {
+        const [from, to] = await filledPair()
+        const sizes = (await from.sessionsInfo()).map(({ sizeBytes }) => sizeBytes)
+        const sizeBytes = sizes.reduce((sum, size) => sum + size)
+        assert.deepEqual(await from.copyTo(to), {
+          sessions: ALL,
+          checkpoints: CHECKPOINTS,
+          documents: DOCUMENTS,
+          unchanged: 0,
+          sizeBytes,
+        })
+        await assertCopied(from, to)
+        assert.deepEqual(
+          (await to.sessionsInfo()).map((info) => info.sizeBytes),
+          sizes,
+        )
+        const { checkpoints } = await to.listCheckpointInfo('full')
+        assert.deepEqual(
+          checkpoints.map(({ label, pinned }) => [label, pinned]),
+          [
+            ['made true', undefined],
+            [undefined, undefined],
+            ['given "later"', true],
+            ['made false', true],
+          ],
+        )
+        const [, writer] = await to.listAgents('full')
+        const [newest, oldest] = (await to.agent('full', writer).list()).checkpoints
+        assert.deepEqual([...oldest.context], [0, 255, 7])
+        assert.deepEqual([newest.status, newest.statusReason], ['halted', 'loop'])
+      })
+
+      it('has one session alone, if it is named', async () => {
+        const [from, to] = await filledPair()
+        const { sessions, checkpoints, documents } = await from.copyTo(to, { sessionId: 'fork' })
+        assert.deepEqual([sessions, checkpoints, documents], [['fork'], 1, 2])
+        assert.deepEqual(
+          (await to.sessionsInfo()).map(({ id }) => id),
+          ['fork'],
+        )
+        await assertCopied(from, to, ['fork'])
+        const agentsOnly = await from.copyTo(to, { sessionId: 'agents only' })
+        assert.deepEqual([agentsOnly.sessions, agentsOnly.checkpoints], [['agents only'], 1])
+        await assertCopied(from, to, ['agents only'])
+      })
+
+      it('is complete the first time: the second finds nothing to do', async () => {
+        const [from, to] = await filledPair()
+        await from.copyTo(to)
+        for (const _ of [1, 2]) {
+          const again = { ...NOTHING, sessions: ALL, unchanged: CHECKPOINTS + DOCUMENTS }
+          assert.deepEqual(await from.copyTo(to), again)
+        }
+        assert.deepEqual(await from.copyTo(to, { sessionId: 'fork' }), { ...NOTHING, sessions: ['fork'], unchanged: 3 })
+        await assertCopied(from, to)
+      })
+
+      it('goes on where it stopped', async () => {
+        const [from, to] = await filledPair()
+        await from.copyTo(to)
+        const [newest, , pinned] = (await to.listCheckpointInfo('full')).checkpoints
+        await to.deleteCheckpoint('full', newest.id)
+        await to.deleteCheckpoint('full', pinned.id)
+        await to.agent('full', 'writer').clear()
+        await to.deleteSession('fork')
+        const { checkpoints, documents, unchanged } = await from.copyTo(to)
+        // With the two checkpoints, their labels were deleted.
+        assert.deepEqual([checkpoints, documents, unchanged], [5, 3, CHECKPOINTS + DOCUMENTS - 8])
+        await assertCopied(from, to)
+      })
+
+      it('takes pins along, and leaves those that only the other store has', async () => {
+        const [from, to] = await filledPair()
+        await from.copyTo(to)
+        const [newest] = (await to.listCheckpointInfo('full')).checkpoints
+        const pinsBefore = (await to.sessionInfo('full')).pinnedCount
+        await to.pinCheckpoint('full', newest.id)
+        await from.copyTo(to)
+        assert.equal((await to.listCheckpointInfo('full')).checkpoints[0].pinned, true)
+        assert.equal((await to.sessionInfo('full')).pinnedCount, pinsBefore + 1)
+      })
+
+      it('replaces what is different there, and leaves what is there besides', async () => {
+        const [from, to] = await filledPair()
+        await to.saveSession(makeSession('full', { name: 'another' }))
+        await to.saveTaskTree('full', {})
+        await to.saveTaskResult('full', 'a', 'another')
+        await to.saveTaskResult('full', 'z', 'mine')
+        const mine = await checkpointOf(to, makeSession('full', { name: 'another' }))
+        await to.saveSession(makeSession('theirs'))
+        const { sessions, documents, unchanged } = await from.copyTo(to)
+        assert.deepEqual([sessions, documents, unchanged], [ALL, DOCUMENTS, 0])
+        assert.deepEqual(await to.loadSession('full'), await from.loadSession('full'))
+        assert.deepEqual(await to.loadTaskTree('full'), await from.loadTaskTree('full'))
+        assert.deepEqual(await to.loadTaskResult('full', 'a'), await from.loadTaskResult('full', 'a'))
+        assert.equal(await to.loadTaskResult('full', 'z'), 'mine')
+        assert.equal((await to.listCheckpointInfo('full')).total, 5)
+        assert.equal((await to.getLatestCheckpoint('full')).id, mine.checkpointId)
+        assert.deepEqual(await to.listSessions(), ['fork', 'full', 'theirs'])
+        assert.equal((await to.loadSession('theirs')).name, 'A session')
+      })
+
+      it('keeps the version that it replaces, where versions are kept', async () => {
+        const from = await openStore(newSource())
+        const to = await openStore(newTarget(), { keepPrevious: 1 })
+        await to.saveSession(makeSession('s', { name: 'before' }))
+        await from.saveSession(makeSession('s', { name: 'after' }))
+        await from.copyTo(to)
+        await from.copyTo(to)
+        assert.equal((await to.loadSession('s')).name, 'after')
+        assert.equal((await to.loadSession('s', { version: -1 })).name, 'before')
+      })
+
+      it('verifies, restores, recovers and goes on in its new place', async () => {
+        const [from, to] = await filledPair()
+        await from.copyTo(to)
+        const [newest, , , oldest] = (await to.listCheckpointInfo('full')).checkpoints
+        for (const { id } of [newest, oldest]) {
+          assert.equal((await to.verifyCheckpoint('full', id)).whole, true)
+          const options = { resetInProgressTasks: true, includeState: true, validateChecksum: true }
+          const restored = await to.restoreCheckpoint('full', id, options)
+          assert.equal(restored.success, true, restored.error)
+          assert.deepEqual(restored.warnings, ['Reset in-progress task: a'])
+          assert.deepEqual(restored.state.contextStore, { key: [1, 'é'] })
+        }
+        assert.equal((await to.recoverSession('full')).checkpointId, newest.id)
+        const next = await checkpointOf(to, makeSession('full'))
+        assert.equal((await to.getLatestCheckpoint('full')).id, next.checkpointId)
+        assert.equal((await to.getCheckpointByLabel('full', 'given "later"')).id.startsWith('cp-'), true)
+        const history = await to.history('full')
+        assert.deepEqual(history.checkpoints.find(({ id }) => id === oldest.id).forks, ['fork'])
+        assert.equal((await from.listCheckpointInfo('full')).total, 4, 'the source is left as it is')
+      })
+
+      it('takes along all checkpoints, whatever the limits of the two stores', async () => {
+        const from = await openStore(newSource(), { maxReadBytes: 4000 })
+        for (let number = 0; number < 5; number += 1) await checkpointOf(from, makeSession('s'))
+        await from.saveSession(makeSession('s', { metadata: { long: 'x'.repeat(9000) } }))
+        const to = await openStore(newTarget(), { maxCheckpointsPerSession: 2, maxReadBytes: 100_000 })
+        assert.equal((await from.copyTo(to)).checkpoints, 5)
+        assert.equal((await to.listCheckpointInfo('s')).total, 5)
+        assert.equal((await to.loadSession('s')).metadata.long.length, 9000)
+        await checkpointOf(to, makeSession('s'))
+        assert.equal((await to.listCheckpointInfo('s')).total, 2)
+      })
+
+      it('of nothing is nothing', async () => {
+        const from = await openStore(newSource())
+        const to = await openStore(newTarget())
+        assert.deepEqual(await from.copyTo(to), NOTHING)
+        await from.createSessionDirectory('empty')
+        assert.deepEqual(await from.copyTo(to), NOTHING)
+        assert.deepEqual(await from.copyTo(to, {}), NOTHING)
+      })
+
+      it('of a session that is not there is refused', async () => {
+        const [from, to] = await filledPair()
+        await from.createSessionDirectory('empty')
+        for (const sessionId of ['nobody', 'empty']) {
+          await assert.rejects(from.copyTo(to, { sessionId }), {
+            code: 'WAYMARK_NOT_FOUND',
+            message: `Session not found: ${sessionId}`,
+          })
+        }
+        assert.deepEqual(await to.sessionsInfo(), [])
+      })
+
+      it('counts no labels of checkpoints that are gone', async () => {
+        const from = await openStore(newSource(), { maxCheckpointsPerSession: 1 })
+        const to = await openStore(newTarget())
+        const labelled = await checkpointOf(from, makeSession('s'))
+        await from.labelCheckpoint('s', labelled.checkpointId, 'blue')
+        // Retention removes the labelled checkpoint and leaves its label behind.
+        const newest = await checkpointOf(from, makeSession('s'))
+        await from.deleteCheckpoint('s', newest.checkpointId)
+        assert.deepEqual(await from.copyTo(to), NOTHING)
+        await assert.rejects(from.copyTo(to, { sessionId: 's' }), { code: 'WAYMARK_NOT_FOUND' })
+      })
+
+      it('can be made twice at the same time, and while the source is written to', async () => {
+        const [from, to] = await filledPair()
+        const writing = Array.from({ length: 20 }, () => checkpointOf(from, makeSession('busy')))
+        await Promise.all([from.copyTo(to), from.copyTo(to), from.copyTo(to), ...writing])
+        await from.copyTo(to)
+        await assertCopied(from, to, [...ALL, 'busy'])
+      })
+
+      it('can be made in both directions at once', async () => {
+        const [one, other] = [await openStore(newSource()), await openStore(newTarget())]
+        for (let number = 0; number < 10; number += 1) {
+          await checkpointOf(one, makeSession('s'))
+          await checkpointOf(other, makeSession('s'))
+        }
+        await Promise.all([one.copyTo(other), other.copyTo(one)])
+        assert.equal((await one.listCheckpointInfo('s')).total, 20)
+        assert.deepEqual(await other.listCheckpointInfo('s'), await one.listCheckpointInfo('s'))
+      })
+    })
+  }
+}
+
+/** The same place in other words. */
+function respelled(place) {
+  return place.startsWith('postgres:') ? place.replace('postgres:', 'postgresql:') : join(place, 'x', '..')
+}
+
+for (const [target, newTarget] of Object.entries(places)) {
+  describe(`where a copy may go (${target})`, () => {
+    it('is a store, of this class or one that extends it', async () => {
+      const from = await openStore()
+      await from.saveSession(makeSession('s'))
+      const others = [
+        [undefined, 'undefined'],
+        [null, 'null'],
+        [5, '5'],
+        ['memory:', '"memory:"'],
+        [{}, 'an object'],
+        [[], 'an array'],
+        [CheckpointStore, 'a function'],
+        [from.checkpoints('s'), 'an object'],
+        [from.agent('s', 'a'), 'an object'],
+        [Object.create(CheckpointStore.prototype), 'an object'],
+        [Object.create(from), 'an object'],
+        [new Proxy(await openStore(newTarget()), {}), 'an object'],
+        [Promise.resolve(from), 'an object'],
+      ]
+      for (const [other, shown] of others) {
+        await assert.rejects(from.copyTo(other), ({ code, message }) => {
+          assert.equal(code, 'WAYMARK_INVALID_ARGUMENT', message)
+          assert.ok(message.startsWith('other must be a CheckpointStore; got '), message)
+          assert.ok(message.endsWith(shown) || shown === 'an object', message)
+          return true
+        })
+      }
+      class Extended extends CheckpointStore {}
+      const extended = new Extended(newTarget())
+      await extended.initialize()
+      assert.deepEqual((await from.copyTo(extended)).sessions, ['s'])
+      assert.deepEqual(await extended.loadSession('s'), withoutTree(makeSession('s')))
+    })
+
+    it('is another place than its own', async () => {
+      const place = newTarget()
+      const store = await openStore(place)
+      await store.saveSession(makeSession('s'))
+      const itself = {
+        code: 'WAYMARK_INVALID_ARGUMENT',
+        message: "other must be another place than this store's own",
+      }
+      await assert.rejects(store.copyTo(store), itself)
+      await assert.rejects(store.copyTo(store, { sessionId: 's' }), itself)
+      if (place !== 'memory:') {
+        await assert.rejects(store.copyTo(await openStore(place)), itself)
+        await assert.rejects(store.copyTo(await openStore(respelled(place))), itself)
+      }
+      assert.deepEqual(await store.loadSession('s'), withoutTree(makeSession('s')))
+    })
+
+    it('is open, as the source is', async () => {
+      const from = await openStore()
+      await from.saveSession(makeSession('s'))
+      const other = new CheckpointStore(newTarget())
+      await assert.rejects(from.copyTo(other), { code: 'WAYMARK_NOT_INITIALIZED' })
+      await assert.rejects(other.copyTo(from), { code: 'WAYMARK_NOT_INITIALIZED' })
+      await other.initialize()
+      await other.close()
+      await assert.rejects(from.copyTo(other), { code: 'WAYMARK_CLOSED' })
+      await assert.rejects(other.copyTo(from), { code: 'WAYMARK_CLOSED' })
+      await other.initialize()
+      assert.deepEqual(await other.sessionsInfo(), [])
+    })
+
+    it('is not closed before the copy has ended', async () => {
+      const from = await filledStore()
+      const to = await openStore(newTarget())
+      const copy = from.copyTo(to)
+      await to.close()
+      await to.initialize()
+      await assertCopied(from, to)
+      assert.deepEqual((await copy).sessions, ALL)
+    })
+
+    it('stays as it is if the options make no sense, and can be closed', async () => {
+      const from = await openStore()
+      await from.saveSession(makeSession('s'))
+      const to = await openStore(newTarget())
+      for (const options of [null, 5, 's', []]) {
+        await assert.rejects(from.copyTo(to, options), {
+          code: 'WAYMARK_INVALID_ARGUMENT',
+          message: /^options must be an object; got /,
+        })
+      }
+      for (const sessionId of [null, 5, {}, ['s']]) {
+        await assert.rejects(from.copyTo(to, { sessionId }), {
+          code: 'WAYMARK_INVALID_ARGUMENT',
+          message: /sessionId must be a string; got /,
+        })
+      }
+      for (const sessionId of ['', '..', '../s', 'a/b']) {
+        await assert.rejects(from.copyTo(to, { sessionId }), { code: 'WAYMARK_INVALID_ID' })
+      }
+      assert.deepEqual(await to.sessionsInfo(), [])
+      await to.close()
+    })
+  })
+}
+
+describe('a copy from files to files', () => {
+  it('has the same files with the same bytes, and no others', async () => {
+    const from = await filledStore()
+    const to = await openStore()
+    await from.copyTo(to)
+    const expected = bytesBelow(from.getBaseDir())
+    assert.ok(Object.keys(expected).length >= CHECKPOINTS + DOCUMENTS)
+    assert.deepEqual(bytesBelow(to.getBaseDir()), expected)
+  })
+
+  it('has a link to the newest checkpoint, which the other store may already have', async () => {
+    const from = await filledStore()
+    const to = await openStore()
+    const link = (id, store = to) => readLink(join(store.getBaseDir(), id, 'latest'))
+    await from.copyTo(to)
+    for (const id of ['full', 'fork']) {
+      assert.equal(link(id), link(id, from))
+      const { id: newest } = await to.getLatestCheckpoint(id)
+      assert.ok(link(id).startsWith(`checkpoints/${newest}.json`), link(id))
+    }
+    assert.equal(existsSync(join(to.getBaseDir(), 'agents only', 'latest')), false)
+
+    const mine = await checkpointOf(to, makeSession('full'))
+    await from.copyTo(to)
+    assert.equal(link('full'), `checkpoints/${mine.checkpointId}.json`)
+    const theirs = await checkpointOf(from, makeSession('full'), { ...OPTIONS, compress: true })
+    await from.copyTo(to)
+    assert.equal(link('full'), `checkpoints/${theirs.checkpointId}.json.gz`)
+  })
+
+  it('takes damaged things as they are, and mends what was damaged in the copy', async () => {
+    const from = await filledStore()
+    const [bad] = checkpointFiles(from.getBaseDir(), 'full')
+    truncateSync(bad, 100)
+    writeFileSync(join(from.getBaseDir(), 'fork', 'session.json'), '{')
+    const to = await openStore()
+    await from.copyTo(to)
+    assert.deepEqual(bytesBelow(to.getBaseDir()), bytesBelow(from.getBaseDir()))
+    assert.equal((await to.verifySession('full')).whole, false)
+
+    for (const file of checkpointFiles(to.getBaseDir(), 'fork')) truncateSync(file, 10)
+    writeFileSync(join(to.getBaseDir(), 'full', 'task-tree.json'), '')
+    const { checkpoints, documents } = await from.copyTo(to)
+    assert.deepEqual([checkpoints, documents], [1, 1])
+    assert.deepEqual(bytesBelow(to.getBaseDir()), bytesBelow(from.getBaseDir()))
+  })
+
+  it('goes on after files were lost by any hand', async () => {
+    const from = await filledStore()
+    const base = scratchDirectory()
+    await from.copyTo(await openStore(base))
+    const expected = bytesBelow(base)
+    const lost = Object.keys(expected)
+    for (let round = 2; round <= 5; round += 1) {
+      const some = lost.filter((_, index) => index % round === 0)
+      for (const name of some) rmSync(join(base, name))
+      const { checkpoints, documents, unchanged } = await from.copyTo(await openStore(base))
+      // With a checkpoint, its label is lost, and the labels come again.
+      const labels = checkpoints + documents - some.length
+      assert.ok(labels === 0 || labels === 1, `${labels}`)
+      assert.equal(unchanged, CHECKPOINTS + DOCUMENTS - some.length - labels)
+      assert.deepEqual(bytesBelow(base), expected)
+    }
+  })
+
+  it('goes on after the process that made it was killed', async () => {
+    const from = await openStore(scratchDirectory(), { durability: 'relaxed', maxCheckpointsPerSession: Infinity })
+    await from.saveSession(makeSession('s'))
+    for (let number = 0; number < 150; number += 1) await checkpointOf(from, makeSession('s'))
+    const base = scratchDirectory()
+    await runNode(
+      `import { existsSync, readdirSync } from 'node:fs'
+      const [from, to] = [new CheckpointStore(process.argv[1]), new CheckpointStore(process.argv[2])]
+      await Promise.all([from.initialize(), to.initialize()])
+      from.copyTo(to)
+      const directory = process.argv[2] + '/s/checkpoints'
+      while (!existsSync(directory) || readdirSync(directory).length < 20) await new Promise(setImmediate)
+      process.kill(process.pid, 'SIGKILL')`,
+      { args: [from.getBaseDir(), base] },
+    )
+    const to = await openStore(base)
+    const { total } = await to.listCheckpointInfo('s')
+    assert.ok(total > 0)
+    const { checkpoints, documents, unchanged } = await from.copyTo(to)
+    assert.equal(checkpoints + documents + unchanged, 151)
+    assert.deepEqual(bytesBelow(base), bytesBelow(from.getBaseDir()))
+    assert.deepEqual(await to.listCheckpointInfo('s'), await from.listCheckpointInfo('s'))
+    assert.equal((await to.verifySession('s')).whole, true)
+  })
+
+  it('does not make the next checkpoint there look old, if those that came are from the future', async () => {
+    const from = await openStore()
+    const { path, checkpointId } = await checkpointOf(from, makeSession('s'))
+    const future = `cp-${(Date.now() + 86_400_000).toString(36)}-000001`
+    // A checkpoint of the original store has no checksum over its id.
+    const { taskCount: _, agentCount: __, integrity: ___, ...checkpoint } = JSON.parse(readFileSync(path, 'utf8'))
+    writeFileSync(path, JSON.stringify({ ...checkpoint, id: future }, null, 2))
+    renameSync(path, path.replace(checkpointId, future))
+    const to = await openStore()
+    await checkpointOf(to, makeSession('s'))
+    await from.copyTo(to)
+    assert.equal((await to.getLatestCheckpoint('s')).id, future)
+    const next = await checkpointOf(to, makeSession('s'))
+    assert.equal((await to.getLatestCheckpoint('s')).id, next.checkpointId)
+  })
+
+  it('leaves the logs, and what was moved aside, where they are', async () => {
+    const from = await openStore()
+    await from.createSessionDirectory('s')
+    await from.saveSession(makeSession('s'))
+    await checkpointOf(from, makeSession('s'))
+    truncateSync((await checkpointOf(from, makeSession('s'))).path, 5)
+    await from.recoverSession('s', { quarantine: true })
+    writeFileSync(join(from.getBaseDir(), 's', 'logs', 'today.log'), 'hello')
+    const to = await openStore()
+    await from.copyTo(to)
+    const parts = new Set(Object.keys(bytesBelow(to.getBaseDir())).map((name) => name.split(/[/\\]/)[1]))
+    parts.delete('latest')
+    assert.deepEqual([...parts], ['checkpoints', 'session.json', 'task-tree.json'])
+  })
+
+  it('does not depend on the times of files', async () => {
+    const from = await filledStore()
+    for (const [index, file] of checkpointFiles(from.getBaseDir(), 'full').entries()) utimesSync(file, index, index)
+    const to = await openStore()
+    await from.copyTo(to)
+    const newestFirst = (page) => page.checkpoints.map(({ id }) => id)
+    assert.deepEqual(
+      newestFirst(await to.listCheckpointInfo('full')),
+      newestFirst(await from.listCheckpointInfo('full')),
+    )
+  })
+})

@@ -1,0 +1,557 @@
+import assert from 'node:assert/strict'
+import { cpSync, mkdirSync, readFileSync, readdirSync, truncateSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { gunzipSync, gzipSync } from 'node:zlib'
+
+import { integrityOf, originalChecksum } from '../support/reference.mjs'
+import { makeAgent, makeSession, makeTask, withoutTree } from '../support/sessions.mjs'
+import { snapshotOf } from '../support/snapshot.mjs'
+import { OPTIONS, checkpointOf, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
+
+const AGENTS = { a: makeAgent('a'), b: makeAgent('b') }
+const CONTEXT = { plan: ['x', 'y'], 'odd "key"': { __proto__: null, deep: [[1e21, -0, null]] } }
+
+function sessionWithAccidents(id = 's') {
+  return makeSession(id, {
+    name: 'Zürich',
+    metadata: { team: 'blue' },
+    taskTree: {
+      10: makeTask('10', { status: 'in_progress', assignedAgentId: 'a', startedAt: 5 }),
+      root: makeTask('root', { status: 'completed', completedAt: 2 }),
+      'broken "one"': makeTask('broken "one"', {
+        status: 'failed',
+        retryCount: 3,
+        result: { success: false, output: '' },
+        completedAt: 4,
+      }),
+    },
+  })
+}
+
+/** A checkpoint with agents and context, from which to fork. */
+async function sourceOf(store, options = {}) {
+  return checkpointOf(store, sessionWithAccidents(), { ...OPTIONS, ...options }, AGENTS, CONTEXT)
+}
+
+async function forked(store, checkpointId, newSessionId, options = {}) {
+  const result = await store.forkSession({ sessionId: 's', checkpointId, newSessionId, ...options })
+  assert.equal(result.success, true, result.error)
+  return result
+}
+
+/** Everything that can be read of a session. */
+async function readingsOf(store, id) {
+  return {
+    session: await store.loadSession(id),
+    tree: await store.loadTaskTree(id),
+    checkpoints: await store.listCheckpoints(id),
+    infos: await store.listCheckpointInfo(id),
+    usage: await store.getSessionStorageStats(id),
+  }
+}
+
+onEveryBackend('a fork', (open) => {
+  for (const compress of [false, true]) {
+    it(`of a ${compress ? 'compressed' : 'plain'} checkpoint is a session of its own, with all of its state`, async () => {
+      const store = await open()
+      const { checkpointId } = await sourceOf(store, { compress, label: 'green', metadata: { build: 1 } })
+      const result = await forked(store, checkpointId, 'fork')
+      assert.deepEqual(Object.keys(result), [
+        'success',
+        'sessionId',
+        'checkpointId',
+        'path',
+        'restoredTasks',
+        'restoredAgents',
+        'warnings',
+      ])
+      assert.deepEqual([result.sessionId, result.restoredTasks, result.restoredAgents], ['fork', 3, 2])
+      assert.deepEqual(result.warnings, [])
+      assert.notEqual(result.checkpointId, checkpointId)
+
+      const origin = { sessionId: 's', checkpointId }
+      const expected = {
+        ...withoutTree(sessionWithAccidents('fork')),
+        lastCheckpointId: result.checkpointId,
+        checkpointIds: [result.checkpointId],
+        forkedFrom: origin,
+      }
+      assert.deepEqual(await store.loadSession('fork'), expected)
+      assert.deepEqual(await store.loadTaskTree('fork'), sessionWithAccidents().taskTree)
+      const { checkpoints, total } = await store.listCheckpoints('fork')
+      assert.equal(total, 1)
+      const [first] = checkpoints
+      const source = await store.getCheckpoint('s', checkpointId)
+      assert.deepEqual([first.id, first.sessionId], [result.checkpointId, 'fork'])
+      assert.deepEqual(first.session, expected)
+      for (const part of ['taskTree', 'agentStates', 'contextStore', 'version', 'taskCount', 'agentCount']) {
+        assert.deepEqual(first[part], source[part], part)
+      }
+      assert.equal('parent' in first || 'label' in first, false)
+      assert.equal(first.checksum, originalChecksum(first))
+      assert.equal(first.integrity, integrityOf({ ...first, sizeBytes: 0 }))
+      const [fork, original] = await store.sessionsInfo()
+      assert.deepEqual([fork.id, fork.forkedFrom, fork.checkpointCount], ['fork', origin, 1])
+      assert.equal('forkedFrom' in original, false)
+    })
+  }
+
+  it('leaves its source as it was', async () => {
+    const store = await open({ maxCheckpointsPerSession: 1, keepPrevious: 1 })
+    await store.saveSession(sessionWithAccidents())
+    await store.saveTaskTree('s', {})
+    const { checkpointId } = await sourceOf(store)
+    const before = await readingsOf(store, 's')
+    const { checkpointId: first } = await forked(store, checkpointId, 'fork', { resetFailedTasks: true })
+    await checkpointOf(store, makeSession('fork', { lastCheckpointId: first }))
+    await store.deleteSession('fork')
+    assert.deepEqual(await readingsOf(store, 's'), before)
+  })
+
+  it('resets tasks as a restore does, in its tree and in its checkpoint, and names them', async () => {
+    const store = await open()
+    const { checkpointId } = await sourceOf(store)
+    const wishes = [
+      [{}, []],
+      [{ resetFailedTasks: true }, ['Reset failed task: broken "one"']],
+      [{ resetInProgressTasks: true }, ['Reset in-progress task: 10']],
+      [
+        { resetFailedTasks: true, resetInProgressTasks: true },
+        ['Reset failed task: broken "one"', 'Reset in-progress task: 10'],
+      ],
+    ]
+    for (const [index, [resets, warnings]] of wishes.entries()) {
+      const result = await forked(store, checkpointId, `fork ${index}`, resets)
+      assert.deepEqual(result.warnings, warnings)
+      const restored = await store.restoreCheckpoint({ sessionId: 's', checkpointId, includeState: true, ...resets })
+      assert.deepEqual(restored.warnings, warnings)
+      assert.deepEqual(await store.loadTaskTree(`fork ${index}`), restored.state.taskTree)
+      const first = await store.getCheckpoint(`fork ${index}`, result.checkpointId)
+      assert.deepEqual(first.taskTree, restored.state.taskTree)
+      assert.equal((await store.verifySession(`fork ${index}`)).whole, true)
+    }
+  })
+
+  it('can be forked again, and each says where it came from', async () => {
+    const store = await open()
+    const { checkpointId } = await sourceOf(store)
+    const first = await forked(store, checkpointId, 'first')
+    const second = await store.forkSession({
+      sessionId: 'first',
+      checkpointId: first.checkpointId,
+      newSessionId: 'second',
+      resetFailedTasks: true,
+    })
+    assert.equal(second.success, true, second.error)
+    assert.deepEqual((await store.loadSession('first')).forkedFrom, { sessionId: 's', checkpointId })
+    assert.deepEqual((await store.loadSession('second')).forkedFrom, {
+      sessionId: 'first',
+      checkpointId: first.checkpointId,
+    })
+    const { contextStore, agentStates } = await store.getLatestCheckpoint('second')
+    assert.deepEqual([contextStore, agentStates], [(await store.getLatestCheckpoint('s')).contextStore, AGENTS])
+    await store.deleteSession('s')
+    await store.deleteSession('first')
+    assert.equal((await store.recoverSession('second')).success, true)
+  })
+
+  it('goes on like any session: restored, checkpointed, pruned', async () => {
+    const store = await open(2)
+    const { checkpointId } = await sourceOf(store)
+    const first = await forked(store, checkpointId, 'fork')
+    const byPlainId = await store.restoreCheckpoint({ checkpointId: first.checkpointId, includeState: true })
+    assert.equal(byPlainId.sessionId, 'fork')
+    const { session, taskTree } = byPlainId.state
+    assert.deepEqual(session.forkedFrom, { sessionId: 's', checkpointId })
+    let last = first.checkpointId
+    for (let count = 0; count < 3; count += 1) {
+      last = (await checkpointOf(store, { ...session, taskTree, lastCheckpointId: last })).checkpointId
+    }
+    assert.equal((await store.listCheckpointInfo('fork')).total, 2)
+    const recovered = await store.recoverSession('fork')
+    assert.equal(recovered.checkpointId, last)
+    assert.deepEqual((await store.loadSession('fork')).forkedFrom, { sessionId: 's', checkpointId })
+    assert.equal((await store.listCheckpointInfo('s')).total, 1)
+  })
+
+  it('differs from its source in name and origin alone', async () => {
+    const store = await open()
+    const { checkpointId } = await sourceOf(store, { compress: true })
+    const fork = await forked(store, checkpointId, 'fork')
+    const diff = await store.diffCheckpoints(`s/${checkpointId}`, `fork/${fork.checkpointId}`)
+    for (const part of [diff.tasks, diff.agents, diff.context]) {
+      assert.deepEqual(part, { added: [], removed: [], changed: [] })
+    }
+    assert.deepEqual(diff.session.toSorted(), ['forkedFrom', 'id'])
+  })
+
+  it('of a checkpoint without agents and context has none either', async () => {
+    const store = await open()
+    const { checkpointId } = await store.createCheckpoint(makeSession('s', { taskTree: {} }), { trigger: 'auto' })
+    const result = await forked(store, checkpointId, 'fork')
+    assert.deepEqual([result.restoredTasks, result.restoredAgents], [0, 0])
+    assert.deepEqual(await store.loadTaskTree('fork'), {})
+  })
+
+  it('may have a name that JSON has to escape, as may its source', async () => {
+    const store = await open()
+    const [source, fork] = process.platform === 'win32' ? ['a é🧭', 'b ü'] : ['a "b" é🧭', 'c "d" ü']
+    const { checkpointId } = await checkpointOf(store, makeSession(source))
+    const result = await store.forkSession({ sessionId: source, checkpointId, newSessionId: fork })
+    assert.equal(result.sessionId, fork, result.error)
+    assert.deepEqual((await store.loadSession(fork)).forkedFrom, { sessionId: source, checkpointId })
+    assert.deepEqual((await store.history(source)).checkpoints[0].forks, [fork])
+    assert.deepEqual((await store.history(fork)).forkedFrom, { sessionId: source, checkpointId })
+    assert.equal((await store.verifySession(fork)).whole, true)
+  })
+
+  it('onto a session that exists is refused, and changes neither', async () => {
+    const store = await open()
+    const { checkpointId } = await sourceOf(store)
+    await store.saveSession(makeSession('saved'))
+    await checkpointOf(store, makeSession('checkpointed'))
+    for (const newSessionId of ['saved', 'checkpointed', 's']) {
+      const before = [await readingsOf(store, newSessionId), await readingsOf(store, 's')]
+      const refused = await store.forkSession({ sessionId: 's', checkpointId, newSessionId })
+      assert.deepEqual([refused.success, refused.code], [false, 'WAYMARK_EXISTS'])
+      assert.match(refused.error, new RegExp(`^Session ${newSessionId} exists already\\. `))
+      assert.deepEqual([refused.restoredTasks, refused.restoredAgents, refused.warnings], [0, 0, []])
+      assert.deepEqual([await readingsOf(store, newSessionId), await readingsOf(store, 's')], before)
+    }
+    await store.deleteSession('saved')
+    await forked(store, checkpointId, 'saved')
+  })
+
+  it('of what does not exist is refused, and nothing is made', async () => {
+    const store = await open()
+    const { checkpointId } = await sourceOf(store)
+    for (const [sessionId, id] of [
+      ['s', 'cp-none'],
+      ['nobody', checkpointId],
+      ['fork', checkpointId],
+    ]) {
+      const refused = await store.forkSession({ sessionId, checkpointId: id, newSessionId: 'fork' })
+      assert.deepEqual(refused, {
+        success: false,
+        restoredTasks: 0,
+        restoredAgents: 0,
+        warnings: [],
+        error: `Checkpoint not found: ${id} in session ${sessionId}`,
+        code: 'WAYMARK_NOT_FOUND',
+      })
+    }
+    assert.deepEqual(await store.listSessions(), [])
+    assert.equal((await store.sessionsInfo()).length, 1)
+  })
+
+  it('needs ids and options that make sense', async () => {
+    const store = await open()
+    const { checkpointId } = await sourceOf(store)
+    const good = { sessionId: 's', checkpointId, newSessionId: 'fork' }
+    const bad = [
+      [undefined, 'WAYMARK_INVALID_ARGUMENT', /^options must be an object; got undefined/],
+      [null, 'WAYMARK_INVALID_ARGUMENT', /^options must be an object; got null/],
+      ['s', 'WAYMARK_INVALID_ARGUMENT', /^options must be an object/],
+      [[good], 'WAYMARK_INVALID_ARGUMENT', /^options must be an object; got an array/],
+      [
+        { ...good, resetFailedTasks: 1 },
+        'WAYMARK_INVALID_ARGUMENT',
+        /^options\.resetFailedTasks must be true or false/,
+      ],
+      [
+        { ...good, resetInProgressTasks: null },
+        'WAYMARK_INVALID_ARGUMENT',
+        /^options\.resetInProgressTasks must be true or false/,
+      ],
+    ]
+    for (const name of ['sessionId', 'checkpointId', 'newSessionId']) {
+      for (const value of [undefined, null, 7, {}, ['s'], Symbol('s')]) {
+        const message = new RegExp(`^options\\.${name} must be a string; got `)
+        bad.push([{ ...good, [name]: value }, 'WAYMARK_INVALID_ARGUMENT', message])
+      }
+      for (const value of ['', '..', '../up', 'a/b', 'CON', '\0', 'x'.repeat(201)]) {
+        bad.push([{ ...good, [name]: value }, 'WAYMARK_INVALID_ID', /^Invalid (session|checkpoint) id "/])
+      }
+    }
+    for (const [options, code, message] of bad) {
+      const refused = await store.forkSession(options)
+      assert.deepEqual([refused.success, refused.code], [false, code], refused.error)
+      assert.match(refused.error, message)
+      assert.deepEqual([refused.restoredTasks, refused.restoredAgents, refused.warnings], [0, 0, []])
+    }
+    assert.equal((await store.sessionsInfo()).length, 1)
+  })
+
+  it('may be one of many that are made at once', async () => {
+    const store = await open()
+    const { checkpointId } = await sourceOf(store)
+    const names = Array.from({ length: 20 }, (_, index) => `fork ${String(index).padStart(2, '0')}`)
+    const results = await Promise.all(names.map((name) => forked(store, checkpointId, name)))
+    assert.equal(new Set(results.map((result) => result.checkpointId)).size, 20)
+    const [node] = (await store.history('s')).checkpoints
+    assert.deepEqual(node.forks, names)
+  })
+})
+
+describe('the files of a fork', () => {
+  it('are in a directory of its own, and those of its source are the same to the byte', async () => {
+    const base = scratchDirectory()
+    const store = await openStore(base)
+    await store.saveSession(sessionWithAccidents())
+    const { checkpointId } = await sourceOf(store, { compress: true })
+    await store.pinCheckpoint('s', checkpointId)
+    await store.labelCheckpoint('s', checkpointId, 'base line')
+    const before = snapshotOf(join(base, 's'))
+    const { path, checkpointId: first } = await forked(store, checkpointId, 'fork', { resetFailedTasks: true })
+    assert.deepEqual(snapshotOf(join(base, 's')), before)
+    assert.equal(path, join(base, 'fork', 'checkpoints', `${first}.json`))
+    assert.deepEqual(readdirSync(join(base, 'fork')).toSorted(), [
+      'checkpoints',
+      'latest',
+      'session.json',
+      'task-tree.json',
+    ])
+    const reopened = await openStore(base)
+    assert.equal((await reopened.verifySession('fork')).whole, true)
+    assert.equal((await reopened.loadSession('fork')).id, 'fork')
+  })
+
+  for (const compress of [false, true]) {
+    it(`are made from what a person spelt otherwise${compress ? ', compressed' : ''}`, async () => {
+      const store = await openStore()
+      const { checkpointId, path } = await sourceOf(store, { compress })
+      const text = (compress ? gunzipSync(readFileSync(path)) : readFileSync(path)).toString()
+      const edited = JSON.stringify(JSON.parse(text), null, '\t').replaceAll('ü', '\\u00fc')
+      assert.notEqual(edited, text)
+      writeFileSync(path, compress ? gzipSync(edited) : edited)
+      const result = await forked(store, checkpointId, 'fork', { resetInProgressTasks: true })
+      assert.deepEqual(result.warnings, ['Reset in-progress task: 10'])
+      assert.equal((await store.loadSession('fork')).name, 'Zürich')
+      assert.deepEqual((await store.getLatestCheckpoint('fork')).agentStates, AGENTS)
+      assert.equal((await store.verifySession('fork')).whole, true)
+    })
+  }
+
+  it('are made from checkpoints of the original store', async () => {
+    const base = scratchDirectory()
+    cpSync(fileURLToPath(new URL('../fixtures/original-store/sessions', import.meta.url)), base, { recursive: true })
+    const store = await openStore(base)
+    const before = snapshotOf(base)
+    const { checkpoints } = await store.listAllCheckpoints()
+    assert.ok(checkpoints.length > 1)
+    for (const [index, { sessionId, id }] of checkpoints.entries()) {
+      const newSessionId = `fork ${index}`
+      const result = await store.forkSession({ sessionId, checkpointId: id, newSessionId })
+      assert.equal(result.success, true, result.error)
+      const [source, fork] = [await store.getCheckpoint(sessionId, id), await store.getLatestCheckpoint(newSessionId)]
+      assert.deepEqual(fork.taskTree, source.taskTree)
+      assert.deepEqual(fork.contextStore, source.contextStore)
+    }
+    const after = snapshotOf(base)
+    for (const name of Object.keys(before)) assert.deepEqual(after[name], before[name])
+  })
+
+  const DAMAGE = {
+    'cut off': [(text) => text.slice(0, text.length / 2), 'WAYMARK_CORRUPT'],
+    'with one value changed': [(text) => text.replace('completed', 'Completed'), 'WAYMARK_CHECKSUM_MISMATCH'],
+    'with its session changed': [(text) => text.replace('blue', 'red'), 'WAYMARK_CHECKSUM_MISMATCH'],
+    'of a newer version': [(text) => text.replace('1.0.0', '2.0.0'), 'WAYMARK_NEWER_VERSION'],
+    'of another name': [(text) => text.replace(/cp-[0-9a-z]+-[0-9a-z]+/, 'cp-other'), 'WAYMARK_CORRUPT'],
+  }
+  for (const [kind, [change, code]] of Object.entries(DAMAGE)) {
+    it(`are not made from a checkpoint that is ${kind}`, async () => {
+      const base = scratchDirectory()
+      const store = await openStore(base)
+      for (const compress of [false, true]) {
+        const { checkpointId, path } = await sourceOf(store, { compress })
+        const text = (compress ? gunzipSync(readFileSync(path)) : readFileSync(path)).toString()
+        assert.notEqual(change(text), text)
+        writeFileSync(path, compress ? gzipSync(change(text)) : change(text))
+        const before = snapshotOf(base)
+        const refused = await store.forkSession({ sessionId: 's', checkpointId, newSessionId: 'fork' })
+        assert.deepEqual([refused.success, refused.code], [false, code], refused.error)
+        assert.deepEqual(snapshotOf(base), before)
+      }
+    })
+  }
+
+  it('are not made where a file has the name of the session, nor is that file touched', async () => {
+    const base = scratchDirectory()
+    const store = await openStore(base)
+    const { checkpointId } = await sourceOf(store)
+    writeFileSync(join(base, 'fork'), 'mine')
+    const before = snapshotOf(base)
+    const refused = await store.forkSession({ sessionId: 's', checkpointId, newSessionId: 'fork' })
+    assert.equal(refused.code, 'WAYMARK_EXISTS')
+    assert.deepEqual(snapshotOf(base), before)
+  })
+
+  it('may go into directories that were made for them', async () => {
+    const base = scratchDirectory()
+    const store = await openStore(base)
+    const { checkpointId } = await sourceOf(store)
+    await store.createSessionDirectory('fork')
+    mkdirSync(join(base, 'empty'))
+    await forked(store, checkpointId, 'fork')
+    await forked(store, checkpointId, 'empty')
+    assert.equal((await store.listSessions()).length, 2)
+  })
+})
+
+/** What hangs where, by the ids of the checkpoints. */
+async function treeOf(store, id = 's') {
+  const { checkpoints } = await store.history(id)
+  return Object.fromEntries(checkpoints.map((node) => [node.id, [node.parent, node.children, node.forks]]))
+}
+
+/** A new checkpoint of session `s` that goes on from another; gives its id. */
+async function next(store, parent = null, options = {}) {
+  return (await checkpointOf(store, makeSession('s', { lastCheckpointId: parent }), { ...OPTIONS, ...options }))
+    .checkpointId
+}
+
+onEveryBackend('the history of a session', (open) => {
+  it('is what a list shows, newest first, with parents, children and forks', async () => {
+    const store = await open()
+    const root = await next(store, null, { label: 'root', trigger: 'milestone' })
+    const left = await next(store, root, { compress: true })
+    const right = await next(store, root)
+    const leaf = await next(store, left, { description: 'a "leaf"' })
+    await store.pinCheckpoint('s', root)
+    await forked(store, left, 'b')
+    await forked(store, left, 'a')
+    await forked(store, leaf, 'c')
+    const history = await store.history('s')
+    assert.deepEqual(Object.keys(history), ['sessionId', 'checkpoints', 'damaged'])
+    assert.deepEqual([history.sessionId, history.damaged], ['s', []])
+    assert.deepEqual(await treeOf(store), {
+      [leaf]: [left, [], ['c']],
+      [right]: [root, [], []],
+      [left]: [root, [leaf], ['a', 'b']],
+      [root]: [undefined, [left, right], []],
+    })
+    const infos = history.checkpoints.map(({ children: _, forks: __, ...info }) => info)
+    assert.deepEqual(infos, (await store.listCheckpointInfo('s')).checkpoints)
+  })
+
+  it('says where the session itself came from', async () => {
+    const store = await open()
+    const root = await next(store)
+    const { checkpointId } = await forked(store, root, 'fork')
+    const history = await store.history('fork')
+    assert.deepEqual(history.forkedFrom, { sessionId: 's', checkpointId: root })
+    assert.deepEqual(await treeOf(store, 'fork'), { [checkpointId]: [undefined, [], []] })
+    await store.deleteSession('s')
+    assert.deepEqual(await store.history('fork'), history)
+    await assert.rejects(store.history('s'), { code: 'WAYMARK_NOT_FOUND' })
+  })
+
+  it('forgets a fork that was deleted, and leaves out one of another session', async () => {
+    const store = await open()
+    const root = await next(store)
+    await forked(store, root, 'gone')
+    const { checkpointId } = await forked(store, root, 'stays')
+    await store.forkSession({ sessionId: 'stays', checkpointId, newSessionId: 'grandchild' })
+    await store.deleteSession('gone')
+    assert.deepEqual((await treeOf(store))[root][2], ['stays'])
+    assert.deepEqual((await treeOf(store, 'stays'))[checkpointId][2], ['grandchild'])
+  })
+
+  it('has roots whose parents were pruned or deleted, and still names those', async () => {
+    const store = await open(3)
+    const ids = [await next(store)]
+    for (let count = 0; count < 4; count += 1) ids.push(await next(store, ids.at(-1)))
+    await store.deleteCheckpoint('s', ids[3])
+    assert.deepEqual(await treeOf(store), {
+      [ids[4]]: [ids[3], [], []],
+      [ids[2]]: [ids[1], [], []],
+    })
+  })
+
+  it('begins anew after an older checkpoint was restored', async () => {
+    const store = await open()
+    const [first, second] = [await next(store), await next(store)]
+    await store.restoreCheckpoint('s', first)
+    const session = await store.loadSession('s')
+    const other = (await checkpointOf(store, { ...session, taskTree: {} })).checkpointId
+    assert.deepEqual(await treeOf(store), {
+      [other]: [first, [], []],
+      [second]: [undefined, [], []],
+      [first]: [undefined, [other], []],
+    })
+  })
+
+  it('takes what a session says of its last checkpoint for what it is', async () => {
+    const store = await open()
+    const itself = await next(store)
+    for (const lastCheckpointId of [undefined, 'elsewhere', '', 'a "quoted" one', '__proto__', 7, { id: itself }]) {
+      await checkpointOf(store, { ...makeSession('s'), lastCheckpointId })
+    }
+    const { checkpoints } = await store.history('s')
+    assert.equal(checkpoints.length, 8)
+    assert.deepEqual(checkpoints.find(({ id }) => id === itself).children, [])
+  })
+
+  it('is there for a session without checkpoints, and for checkpoints without a session', async () => {
+    const store = await open()
+    await store.saveSession(makeSession('saved'))
+    assert.deepEqual(await store.history('saved'), { sessionId: 'saved', checkpoints: [], damaged: [] })
+    await next(store)
+    assert.equal((await store.history('s')).checkpoints.length, 1)
+  })
+
+  it('is not there for a session that is not', async () => {
+    const store = await open()
+    await assert.rejects(store.history('nobody'), { code: 'WAYMARK_NOT_FOUND', message: 'Session not found: nobody' })
+    await assert.rejects(store.history('../s'), { code: 'WAYMARK_INVALID_ID' })
+    for (const id of [undefined, null, 7, {}]) {
+      await assert.rejects(store.history(id), { code: 'WAYMARK_INVALID_ARGUMENT' })
+    }
+    assert.deepEqual(await store.sessionsInfo(), [])
+  })
+
+  it('may be a chain of thousands', async () => {
+    const store = await open({ maxCheckpointsPerSession: Infinity, durability: 'relaxed' })
+    const ids = []
+    const session = makeSession('s', { taskTree: {} })
+    for (let count = 0; count < 2000; count += 1) {
+      const lastCheckpointId = ids.at(-1) ?? null
+      ids.push((await checkpointOf(store, { ...session, lastCheckpointId })).checkpointId)
+    }
+    const { checkpoints } = await store.history('s')
+    assert.deepEqual(
+      checkpoints.map(({ id, parent, children }) => [id, parent, children]),
+      ids.map((id, index) => [id, ids[index - 1], ids.slice(index + 1, index + 2)]).toReversed(),
+    )
+  })
+})
+
+describe('a history with damage in it', () => {
+  it('names the checkpoints about which nothing can be found out, and shows the rest', async () => {
+    const store = await openStore()
+    const root = await next(store)
+    const broken = await checkpointOf(store, makeSession('s', { lastCheckpointId: root }))
+    const leaf = await next(store, broken.checkpointId)
+    truncateSync(broken.path, 100)
+    const { damaged } = await store.history('s')
+    assert.deepEqual(damaged, [broken.checkpointId])
+    assert.deepEqual(await treeOf(store), { [leaf]: [broken.checkpointId, [], []], [root]: [undefined, [], []] })
+  })
+
+  it('passes over sessions whose document is damaged, its own included', async () => {
+    const base = scratchDirectory()
+    const store = await openStore(base)
+    const root = await next(store)
+    await store.saveSession(makeSession('s'))
+    for (const name of ['cut', 'list', 'odd', 'whole']) await forked(store, root, name)
+    const write = (name, text) => writeFileSync(join(base, name, 'session.json'), text)
+    write('cut', '{"forkedFrom": {')
+    write('list', '[]')
+    write('odd', JSON.stringify({ forkedFrom: { sessionId: '..', checkpointId: 7 } }))
+    write('s', '{')
+    assert.deepEqual(await treeOf(store), { [root]: [undefined, [], ['whole']] })
+    assert.equal('forkedFrom' in (await store.history('odd')), false)
+  })
+})

@@ -1,0 +1,310 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+
+import { runNode } from '../support/processes.mjs'
+import { makeSession, makeTask } from '../support/sessions.mjs'
+import {
+  CheckpointStore,
+  OPTIONS,
+  checkpointOf,
+  onEveryBackend,
+  openStore,
+  scratchDirectory,
+} from '../support/stores.mjs'
+import { lookedDuring } from '../support/waiting.mjs'
+
+/** Saves the session `s` once under each of these names. */
+async function saved(store, ...names) {
+  for (const name of names) {
+    const result = await store.saveSession(makeSession('s', { name }))
+    assert.equal(result.success, true, result.error)
+  }
+}
+
+/** Saves the task tree of `s` once with each of these tasks. */
+async function planted(store, ...tasks) {
+  for (const task of tasks) {
+    const result = await store.saveTaskTree('s', { [task]: makeTask(task) })
+    assert.equal(result.success, true, result.error)
+  }
+}
+
+/** The names of the session `s`, from the current version back to the fourth before it. */
+async function sessionNames(store) {
+  const names = []
+  for (const version of [0, -1, -2, -3, -4]) names.push((await store.loadSession('s', { version }))?.name ?? null)
+  assert.equal((await store.loadSession('s'))?.name ?? null, names[0])
+  return names
+}
+
+/** The only tasks of its trees. */
+async function treeTasks(store) {
+  const tasks = []
+  for (const version of [0, -1, -2, -3, -4]) {
+    const tree = await store.loadTaskTree('s', { version })
+    tasks.push(tree && Object.keys(tree).join())
+  }
+  assert.deepEqual(await store.loadTaskTree('s'), await store.loadTaskTree('s', { version: 0 }))
+  return tasks
+}
+
+onEveryBackend('earlier versions', (open) => {
+  it('stay as many as are wanted, and those before are gone', async () => {
+    const store = await open({ keepPrevious: 2 })
+    assert.deepEqual(await sessionNames(store), [null, null, null, null, null])
+    await saved(store, 'one')
+    await planted(store, 'a', 'b')
+    assert.deepEqual(await sessionNames(store), ['one', null, null, null, null])
+    assert.deepEqual(await treeTasks(store), ['b', 'a', null, null, null])
+    await saved(store, 'two', 'three')
+    assert.deepEqual(await sessionNames(store), ['three', 'two', 'one', null, null])
+    assert.deepEqual(await treeTasks(store), ['b', 'a', null, null, null])
+    await saved(store, 'four', 'five')
+    await planted(store, 'c', 'd', 'e')
+    assert.deepEqual(await sessionNames(store), ['five', 'four', 'three', null, null])
+    assert.deepEqual(await treeTasks(store), ['e', 'd', 'c', null, null])
+  })
+
+  it('are whole: what was saved is what is loaded', async () => {
+    const store = await open({ keepPrevious: 1 })
+    const { taskTree: _, ...expected } = makeSession('s', { metadata: { odd: '"\\\n→' } })
+    await store.saveSession({ ...expected, taskTree: {} })
+    await saved(store, 'later')
+    assert.deepEqual(await store.loadSession('s', { version: -1 }), expected)
+    const tree = { a: makeTask('a', { result: { success: true, output: 'x' } }) }
+    await store.saveTaskTree('s', new Map(Object.entries(tree)))
+    await store.saveTaskTree('s', {})
+    assert.deepEqual(await store.loadTaskTree('s', { version: -1 }), tree)
+  })
+
+  it('are made by a restore too, of session and tree both', async () => {
+    const store = await open({ keepPrevious: 2 })
+    const taskTree = { restored: makeTask('restored', { status: 'failed' }) }
+    const { checkpointId } = await checkpointOf(store, makeSession('s', { name: 'restored', taskTree }))
+    await saved(store, 'one', 'two')
+    await planted(store, 'a', 'b')
+    await store.restoreCheckpoint('s', checkpointId, { resetFailedTasks: true })
+    assert.deepEqual(await sessionNames(store), ['restored', 'two', 'one', null, null])
+    assert.deepEqual(await treeTasks(store), ['restored', 'b', 'a', null, null])
+    await store.recoverSession('s')
+    assert.deepEqual(await sessionNames(store), ['restored', 'restored', 'two', null, null])
+    assert.equal((await store.loadTaskTree('s', { version: -1 })).restored.status, 'pending')
+    assert.equal((await store.loadTaskTree('s')).restored.status, 'failed')
+  })
+
+  it('are made when a session is archived', async () => {
+    const store = await open({ keepPrevious: 1 })
+    await store.saveSession(makeSession('s', { status: 'completed', expiresAt: 1 }))
+    await store.expireSessions(2)
+    const statuses = [await store.loadSession('s'), await store.loadSession('s', { version: -1 })]
+    assert.deepEqual(
+      statuses.map(({ status }) => status),
+      ['archived', 'completed'],
+    )
+  })
+
+  it('are not made by what fails', async () => {
+    const store = await open({ keepPrevious: 2 })
+    const { checkpointId } = await checkpointOf(store, makeSession('s'))
+    await saved(store, 'one', 'two')
+    await planted(store, 'a')
+    assert.equal((await store.saveSession(makeSession('s', { metadata: { n: 1n } }))).code, 'WAYMARK_NOT_SERIALIZABLE')
+    assert.equal((await store.saveTaskTree('s', { n: 1n })).code, 'WAYMARK_NOT_SERIALIZABLE')
+    assert.equal((await store.restoreCheckpoint('s', 'cp-none')).code, 'WAYMARK_NOT_FOUND')
+    assert.equal((await store.restoreCheckpoint('s', checkpointId, { resetFailedTasks: 1 })).success, false)
+    assert.deepEqual(await sessionNames(store), ['two', 'one', null, null, null])
+    assert.deepEqual(await treeTasks(store), ['a', null, null, null, null])
+  })
+
+  it('are none unless they are asked for', async () => {
+    for (const options of [undefined, 100, {}, { keepPrevious: 0 }, { keepPrevious: undefined }]) {
+      const store = await open(options)
+      await saved(store, 'one', 'two', 'three')
+      await planted(store, 'a', 'b')
+      assert.deepEqual(await sessionNames(store), ['three', null, null, null, null])
+      assert.deepEqual(await treeTasks(store), ['b', null, null, null, null])
+    }
+  })
+
+  it('may be a thousand, one for each save', async () => {
+    const store = await open({ keepPrevious: 1000, durability: 'relaxed' })
+    for (let count = 0; count < 30; count += 1) await saved(store, `${count}`)
+    assert.equal((await store.loadSession('s', { version: -29 })).name, '0')
+    assert.equal(await store.loadSession('s', { version: -30 }), null)
+    assert.equal(await store.loadSession('s', { version: -1000 }), null)
+  })
+
+  it('belong to their session, and go with it', async () => {
+    const store = await open({ keepPrevious: 2 })
+    await saved(store, 'one', 'two')
+    await store.saveSession(makeSession('other'))
+    assert.equal(await store.loadSession('other', { version: -1 }), null)
+    assert.deepEqual(await store.listSessions(), ['other', 's'])
+    await store.deleteSession('s')
+    assert.deepEqual(await sessionNames(store), [null, null, null, null, null])
+    await saved(store, 'anew')
+    assert.deepEqual(await sessionNames(store), ['anew', null, null, null, null])
+  })
+
+  it('are counted backwards, in whole numbers', async () => {
+    const store = await open({ keepPrevious: 1 })
+    await saved(store, 'one', 'two')
+    for (const version of [1, 0.5, -1.5, '-1', '−1', '0', '', NaN, Infinity, -Infinity, true, {}, () => {}]) {
+      for (const method of ['loadSession', 'loadTaskTree']) {
+        await assert.rejects(store[method]('s', { version }), ({ code, message }) => {
+          assert.equal(code, 'WAYMARK_INVALID_ARGUMENT', message)
+          assert.match(message, /^options\.version must be 0 for the current one, -1 for the one before, /)
+          return true
+        })
+      }
+    }
+    for (const options of [null, -1, 'x', []]) {
+      await assert.rejects(store.loadSession('s', options), {
+        code: 'WAYMARK_INVALID_ARGUMENT',
+        message: /^options must be an object/,
+      })
+    }
+    for (const version of [undefined, 0, -0]) assert.equal((await store.loadSession('s', { version })).name, 'two')
+    assert.equal((await store.loadSession('s', undefined)).name, 'two')
+  })
+})
+
+describe('keepPrevious', () => {
+  it('is a whole number from 0 to 1000', () => {
+    for (const keepPrevious of [-1, 1.5, 1001, 'x', '1', NaN, Infinity, true, {}, [1], 1n]) {
+      assert.throws(() => new CheckpointStore('memory:', { keepPrevious }), {
+        code: 'WAYMARK_INVALID_ARGUMENT',
+        message: /^options\.keepPrevious must be a whole number/,
+      })
+    }
+    for (const keepPrevious of [0, 1, 1000]) assert.ok(new CheckpointStore('memory:', { keepPrevious }))
+  })
+})
+
+describe('the files of earlier versions', () => {
+  it('lie beside the current one, under numbers, and hold what it held', async () => {
+    const base = scratchDirectory()
+    const store = await openStore(base, { keepPrevious: 2 })
+    const contents = []
+    for (const name of ['one', 'two', 'three', 'four']) {
+      await saved(store, name)
+      await planted(store, name)
+      contents.unshift(['session', 'task-tree'].map((stem) => readFileSync(join(base, 's', `${stem}.json`), 'utf8')))
+    }
+    assert.deepEqual(readdirSync(join(base, 's')).toSorted(), [
+      '.lock',
+      'session.1.json',
+      'session.2.json',
+      'session.json',
+      'task-tree.1.json',
+      'task-tree.2.json',
+      'task-tree.json',
+    ])
+    for (const [index, number] of ['', '.1', '.2'].entries()) {
+      for (const [at, stem] of ['session', 'task-tree'].entries()) {
+        assert.equal(readFileSync(join(base, 's', `${stem}${number}.json`), 'utf8'), contents[index][at])
+      }
+    }
+  })
+
+  it('outlive the process, and are there for a store that keeps none itself', async () => {
+    const base = scratchDirectory()
+    const store = await openStore(base, { keepPrevious: 3 })
+    await saved(store, 'one', 'two', 'three')
+    await store.close()
+    assert.deepEqual(await sessionNames(await openStore(base)), ['three', 'two', 'one', null, null])
+    const { code } = await runNode(`
+      const store = new CheckpointStore(${JSON.stringify(base)}, { keepPrevious: 3 })
+      await store.initialize()
+      await store.saveSession(${JSON.stringify(makeSession('s', { name: 'of another process' }))})
+    `)
+    assert.equal(code, 0)
+    await store.initialize()
+    await saved(store, 'five')
+    assert.deepEqual(await sessionNames(store), ['five', 'of another process', 'three', 'two', null])
+  })
+
+  it('become more when more are wanted, and the newest are right when fewer are', async () => {
+    const base = scratchDirectory()
+    await saved(await openStore(base, { keepPrevious: 1 }), 'one', 'two')
+    const more = await openStore(base, { keepPrevious: 3 })
+    await saved(more, 'three', 'four')
+    assert.deepEqual(await sessionNames(more), ['four', 'three', 'two', 'one', null])
+    const fewer = await openStore(base, { keepPrevious: 1 })
+    await saved(fewer, 'five')
+    assert.deepEqual((await sessionNames(fewer)).slice(0, 2), ['five', 'four'])
+  })
+
+  it('are checked when they are read, and leave the current one alone', async () => {
+    const base = scratchDirectory()
+    const store = await openStore(base, { keepPrevious: 2 })
+    await saved(store, 'one', 'two', 'three')
+    const path = join(base, 's', 'session.1.json')
+    writeFileSync(path, '{"name": ')
+    await assert.rejects(store.loadSession('s', { version: -1 }), ({ code, message }) => {
+      assert.equal(code, 'WAYMARK_CORRUPT')
+      assert.ok(message.includes(path), message)
+      return true
+    })
+    assert.equal((await store.loadSession('s')).name, 'three')
+    assert.equal((await store.loadSession('s', { version: -2 })).name, 'one')
+    await saved(store, 'four')
+    assert.equal((await store.loadSession('s', { version: -1 })).name, 'three')
+  })
+
+  it('never take the place of the current one: whoever reads it beside a writer gets it', async () => {
+    const base = scratchDirectory()
+    const options = { keepPrevious: 2, durability: 'relaxed' }
+    const writer = await openStore(base, options)
+    const reader = await openStore(base, options)
+    const { checkpointId } = await checkpointOf(writer, makeSession('s', { name: 'restored' }))
+    await saved(writer, 'first')
+    await planted(writer, 'first')
+    const write = async () => {
+      for (let count = 0; count < 100; count += 1) {
+        await Promise.all([saved(writer, `${count}`), planted(writer, `${count}`)])
+        if (count % 5 === 0) await writer.restoreCheckpoint('s', checkpointId)
+      }
+    }
+    const reads = await lookedDuring(write(), async () => {
+      assert.ok(existsSync(join(base, 's', 'session.json')))
+      assert.ok(existsSync(join(base, 's', 'task-tree.json')))
+      assert.notEqual(await reader.loadSession('s'), null)
+      assert.notEqual(await reader.loadTaskTree('s'), null)
+    })
+    assert.ok(reads > 0)
+  })
+
+  it('stay whole and in number when many save at once', async () => {
+    const base = scratchDirectory()
+    const stores = [await openStore(base, { keepPrevious: 3 }), await openStore(base, { keepPrevious: 3 })]
+    const names = Array.from({ length: 30 }, (_, index) => `${index}`)
+    await Promise.all(names.map((name, index) => saved(stores[index % 2], name)))
+    const kept = (await sessionNames(stores[0])).slice(0, 4)
+    assert.equal(new Set(kept).size, 4)
+    for (const name of kept) assert.ok(names.includes(name), name)
+    assert.deepEqual(readdirSync(join(base, 's')).toSorted(), [
+      '.lock',
+      'session.1.json',
+      'session.2.json',
+      'session.3.json',
+      'session.json',
+    ])
+  })
+
+  it('are made by both documents of one step, or by neither, when the checkpoint is not whole', async () => {
+    const base = scratchDirectory()
+    const store = await openStore(base, { keepPrevious: 2 })
+    const { checkpointId, path } = await checkpointOf(store, makeSession('s'), OPTIONS)
+    await saved(store, 'one', 'two')
+    await planted(store, 'a', 'b')
+    writeFileSync(path, readFileSync(path, 'utf8').replace('task-1', 'task-7'))
+    const refused = await store.restoreCheckpoint('s', checkpointId, { validateChecksum: true })
+    assert.equal(refused.code, 'WAYMARK_CHECKSUM_MISMATCH')
+    assert.deepEqual(await sessionNames(store), ['two', 'one', null, null, null])
+    assert.deepEqual(await treeTasks(store), ['b', 'a', null, null, null])
+    assert.equal(readdirSync(join(base, 's')).filter((name) => name.endsWith('.tmp')).length, 0)
+  })
+})

@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+
+import { makeAgent, makeSession, makeTask, withoutTree } from '../support/sessions.mjs'
+import { OPTIONS, checkpointOf, onEveryBackend } from '../support/stores.mjs'
+
+const CHECKED = { validateChecksum: true, resetFailedTasks: false, resetInProgressTasks: false }
+
+function sessionWithAccidents() {
+  return makeSession('s', {
+    taskTree: {
+      10: makeTask('10', { status: 'in_progress', assignedAgentId: 'a', startedAt: 5, result: { success: true } }),
+      root: makeTask('root', { status: 'completed', startedAt: 1, completedAt: 2 }),
+      'broken "one"': makeTask('broken "one"', {
+        status: 'failed',
+        retryCount: 3,
+        result: { success: false, output: '' },
+        assignedAgentId: 'b',
+        startedAt: 3,
+        completedAt: 4,
+      }),
+      '\ud800': makeTask('lone', { status: 'failed' }),
+      running: makeTask('running', { status: 'in_progress', assignedAgentId: 'c', startedAt: 6 }),
+    },
+  })
+}
+
+onEveryBackend('restoring', (open) => {
+  for (const compress of [false, true]) {
+    it(`a ${compress ? 'compressed' : 'plain'} checkpoint brings session and tree back`, async () => {
+      const store = await open()
+      const session = makeSession('s')
+      const { checkpointId } = await checkpointOf(store, session, { ...OPTIONS, compress }, { a: makeAgent('a') })
+      await store.saveSession({ ...session, name: 'later', status: 'failed' })
+      await store.saveTaskTree('s', {})
+
+      const result = await store.restoreCheckpoint({ checkpointId, ...CHECKED })
+      assert.deepEqual(result, { success: true, sessionId: 's', restoredTasks: 3, restoredAgents: 1, warnings: [] })
+      assert.deepEqual(await store.loadSession('s'), {
+        ...withoutTree(session),
+        lastCheckpointId: checkpointId,
+        checkpointIds: [checkpointId],
+      })
+      assert.deepEqual(await store.loadTaskTree('s'), session.taskTree)
+    })
+  }
+
+  it('every way to name a checkpoint works', async () => {
+    const store = await open()
+    const { checkpointId } = await checkpointOf(store, makeSession('s'))
+    const answers = [
+      await store.restoreCheckpoint({ checkpointId }),
+      await store.restoreCheckpoint({ checkpointId: `s/${checkpointId}`, ...CHECKED }),
+      await store.restoreCheckpoint({ checkpointId, sessionId: 's' }),
+      await store.restoreCheckpoint({ checkpointId: `s/${checkpointId}`, sessionId: 's' }),
+      await store.restoreCheckpoint('s', checkpointId),
+      await store.restoreCheckpoint('s', checkpointId, { validateChecksum: true }),
+    ]
+    for (const answer of answers) assert.equal(answer.success, true, answer.error)
+  })
+
+  it('tasks are reset as asked, failed ones named first, in the order of the tree', async () => {
+    const store = await open()
+    const { checkpointId } = await checkpointOf(store, sessionWithAccidents())
+    const result = await store.restoreCheckpoint({
+      checkpointId,
+      validateChecksum: true,
+      resetFailedTasks: true,
+      resetInProgressTasks: true,
+    })
+    assert.equal(result.restoredTasks, 5)
+    assert.deepEqual(result.warnings, [
+      'Reset failed task: broken "one"',
+      'Reset failed task: \ud800',
+      'Reset in-progress task: 10',
+      'Reset in-progress task: running',
+    ])
+    const tree = await store.loadTaskTree('s')
+    assert.deepEqual(tree['broken "one"'], makeTask('broken "one"', { status: 'pending' }))
+    assert.deepEqual(tree[10], makeTask('10', { status: 'pending', result: { success: true } }))
+    assert.deepEqual(tree.running, makeTask('running', { status: 'pending' }))
+    assert.deepEqual(tree.root, sessionWithAccidents().taskTree.root)
+    assert.deepEqual(Object.keys(tree), Object.keys(sessionWithAccidents().taskTree))
+  })
+
+  it('only what was asked for is reset', async () => {
+    const store = await open()
+    const { checkpointId } = await checkpointOf(store, sessionWithAccidents())
+    const failed = await store.restoreCheckpoint({ checkpointId, resetFailedTasks: true })
+    assert.equal(failed.warnings.length, 2)
+    const running = await store.restoreCheckpoint({ checkpointId, resetInProgressTasks: true })
+    assert.equal(running.warnings.length, 2)
+    const none = await store.restoreCheckpoint({ checkpointId })
+    assert.deepEqual(none.warnings, [])
+    assert.deepEqual(await store.loadTaskTree('s'), sessionWithAccidents().taskTree)
+  })
+
+  it('agent states and context come back on request', async () => {
+    const store = await open()
+    const agents = { a: makeAgent('a'), b: makeAgent('b') }
+    const context = { plan: ['x'] }
+    const { checkpointId } = await checkpointOf(store, sessionWithAccidents(), OPTIONS, agents, context)
+    const { state, restoredAgents } = await store.restoreCheckpoint({
+      checkpointId,
+      includeState: true,
+      resetInProgressTasks: true,
+    })
+    assert.equal(restoredAgents, 2)
+    assert.deepEqual(state.agentStates, agents)
+    assert.deepEqual(state.contextStore, context)
+    assert.deepEqual(state.session, await store.loadSession('s'))
+    assert.deepEqual(state.taskTree, await store.loadTaskTree('s'))
+    assert.equal(state.taskTree.running.status, 'pending')
+  })
+
+  it('a checkpoint that does not exist is an answer, not an exception', async () => {
+    const store = await open()
+    await store.saveSession(makeSession('s'))
+    for (const request of [
+      [{ checkpointId: 'cp-none', ...CHECKED }],
+      [{ checkpointId: 's/cp-none' }],
+      [{ checkpointId: 'cp-none', sessionId: 'nobody' }],
+      ['s', 'cp-none'],
+    ]) {
+      assert.deepEqual(await store.restoreCheckpoint(...request), {
+        success: false,
+        restoredTasks: 0,
+        restoredAgents: 0,
+        warnings: [],
+        error: `Checkpoint not found: ${request[0].checkpointId ?? 'cp-none'}`,
+        code: 'WAYMARK_NOT_FOUND',
+      })
+    }
+  })
+
+  it('an older checkpoint can be restored over a newer one, again and again', async () => {
+    const store = await open()
+    const made = []
+    for (const name of ['one', 'two', 'three']) {
+      made.push((await checkpointOf(store, makeSession('s', { name }))).checkpointId)
+    }
+    for (const index of [0, 2, 1, 0]) {
+      await store.restoreCheckpoint('s', made[index])
+      const session = await store.loadSession('s')
+      assert.equal(session.name, ['one', 'two', 'three'][index])
+      assert.equal(session.lastCheckpointId, made[index])
+    }
+  })
+})

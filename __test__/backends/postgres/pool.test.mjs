@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+
+import { outcomeOf } from '../../support/outcomes.mjs'
+import { startProxy } from '../../support/proxy.mjs'
+import '../../support/servers.mjs'
+import { makeSession } from '../../support/sessions.mjs'
+import { OPTIONS, newSchema, openStore } from '../../support/stores.mjs'
+import { until } from '../../support/waiting.mjs'
+
+const CALLS = 50
+const SLACK_MS = 2000
+
+/** Writes and reads, all at once. */
+const allAtOnce = (store) =>
+  Promise.all(
+    Array.from({ length: CALLS }, (_, number) =>
+      outcomeOf(() => {
+        if (number % 3 === 0) return store.createCheckpoint(makeSession('s'), {}, {}, OPTIONS)
+        if (number % 3 === 1) return store.saveTaskResult('s', `t${number}`, number)
+        return store.listSessions().then(() => ({ success: true }))
+      }),
+    ),
+  )
+
+describe('connections', () => {
+  for (const maxConnections of [1, 3, undefined]) {
+    it(`are ${maxConnections ?? 10} at the most, and enough for fifty calls at once`, async (t) => {
+      const proxy = await startProxy(newSchema())
+      t.after(() => proxy.close())
+      const store = await openStore(proxy.url, maxConnections && { maxConnections })
+      for (const { ended, error } of await allAtOnce(store)) assert.equal(ended, 'done', error)
+      assert.ok(proxy.mostConnections <= (maxConnections ?? 10), `${proxy.mostConnections} connections`)
+      assert.equal((await store.listCheckpointInfo('s')).total, Math.ceil(CALLS / 3))
+      await store.close()
+    })
+  }
+
+  it('that are one do for what takes many steps', async () => {
+    const store = await openStore(newSchema(), { maxConnections: 1 })
+    const other = await openStore(newSchema(), { maxConnections: 1 })
+    await store.saveSession(makeSession('s'))
+    for (let number = 0; number < 5; number += 1) await store.createCheckpoint(makeSession('s'), {}, {}, OPTIONS)
+    await store.copyTo(other)
+    let walked = 0
+    for await (const { id } of store.checkpoints('s')) {
+      assert.ok(await other.getCheckpoint('s', id))
+      walked += 1
+    }
+    assert.equal(walked, 5)
+    const { checkpointId } = await store.createCheckpoint(makeSession('s'), {}, {}, OPTIONS)
+    const fork = { sessionId: 's', checkpointId, newSessionId: 'fork' }
+    assert.equal((await store.forkSession(fork)).success, true)
+    assert.deepEqual(await store.listSessions(), ['fork', 's'])
+    await Promise.all([store.close(), other.close()])
+  })
+
+  it('that all hang let every call fail in time, however many wait', async (t) => {
+    const proxy = await startProxy(newSchema())
+    t.after(() => proxy.close())
+    const store = await openStore(proxy.url, { maxConnections: 2, timeoutMs: 1000 })
+    proxy.fail('hang')
+    for (const { ended, error, ms } of await allAtOnce(store)) {
+      assert.ok(['WAYMARK_IO', 'WAYMARK_OUTCOME_UNKNOWN'].includes(ended), `${ended}: ${error}`)
+      assert.ok(ms < 1000 + SLACK_MS, `${ms} ms`)
+    }
+    await proxy.heal()
+    for (const { ended, error } of await allAtOnce(store)) assert.equal(ended, 'done', error)
+    await store.close()
+  })
+
+  it('are given back when the store is closed', async (t) => {
+    const proxy = await startProxy(newSchema())
+    t.after(() => proxy.close())
+    const store = await openStore(proxy.url)
+    await allAtOnce(store)
+    assert.ok(proxy.connections > 0)
+    await store.close()
+    await until(() => proxy.connections === 0)
+    await store.initialize()
+    assert.deepEqual(await store.listSessions(), [])
+    await store.close()
+  })
+})

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+
+import { query } from '../../../scripts/postgres-wire.mjs'
+import { lacksOpenssl, newAuthority } from '../../support/certificates.mjs'
+import { PASSWORDS, assertDiscreet, urlFor } from '../../support/secrets.mjs'
+import { ownServer, suiteServer } from '../../support/servers.mjs'
+import { makeSession } from '../../support/sessions.mjs'
+import { CheckpointStore, newSchema, openStore } from '../../support/stores.mjs'
+
+const [PASSWORD] = PASSWORDS
+
+describe('TLS', { skip: ownServer.skip || lacksOpenssl }, () => {
+  const authority = newAuthority('Those who sign')
+  const stranger = newAuthority('Somebody else')
+  const server = suiteServer(() => {
+    const { key, certificate } = authority.issue('localhost')
+    const access = ['host all postgres 127.0.0.1/32 trust', 'hostssl all guest 127.0.0.1/32 scram-sha-256']
+    const files = { 'server.key': key, 'server.crt': certificate, 'pg_hba.conf': `${access.join('\n')}\n` }
+    return { files, settings: { ssl: 'on' } }
+  })
+
+  /** A new schema, seen through TLS. */
+  function secured(options, { host = 'localhost', url = server().url } = {}) {
+    const location = new URL(newSchema(url))
+    location.hostname = host
+    for (const [name, value] of Object.entries(options)) location.searchParams.set(name, value)
+    return location.href
+  }
+
+  /** Whether the connections of a role are encrypted, by what the server says. */
+  async function areEncrypted(role) {
+    const sql = `SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = '${role}' AND application_name <> ''`
+    return (await query(server().url, sql)).rows.map(([ssl]) => ssl)
+  }
+
+  async function refused(location, expected) {
+    const store = new CheckpointStore(location, { timeoutMs: 2000 })
+    await assert.rejects(store.initialize(), (error) => {
+      assert.equal(error.code, 'WAYMARK_IO')
+      assert.match(error.message, expected)
+      assertDiscreet(error, PASSWORD)
+      return true
+    })
+  }
+
+  const good = () => ({ sslmode: 'verify-full', sslrootcert: authority.certificate })
+
+  it('is used where it is asked for', async () => {
+    for (const options of [{ sslmode: 'require' }, good()]) {
+      const store = await openStore(secured(options))
+      assert.equal((await store.saveSession(makeSession('s'))).success, true)
+      assert.deepEqual(new Set(await areEncrypted('postgres')), new Set(['t']))
+      await store.close()
+    }
+  })
+
+  it('is not needed for a name that is not verified', async () => {
+    const store = await openStore(secured({ sslmode: 'require' }, { host: '127.0.0.1' }))
+    assert.deepEqual(await store.listSessions(), [])
+    await store.close()
+  })
+
+  it('refuses a certificate of another host', async () => {
+    await refused(secured(good(), { host: '127.0.0.1' }), /certificate/i)
+  })
+
+  it('refuses a certificate that somebody else has signed', async () => {
+    await refused(secured({ sslmode: 'verify-full', sslrootcert: stranger.certificate }), /certificate/i)
+  })
+
+  it('refuses a certificate that nobody vouches for', async () => {
+    await refused(secured({ sslmode: 'verify-full' }), /certificate/i)
+  })
+
+  it('says which file of certificates is missing', async () => {
+    const location = secured({ sslmode: 'verify-full', sslrootcert: '/nowhere/ca.crt' })
+    await assert.rejects(async () => openStore(location), { message: /\/nowhere\/ca\.crt/ })
+  })
+
+  it('carries a password', async () => {
+    await query(
+      server().url,
+      `CREATE ROLE guest LOGIN PASSWORD '${PASSWORD}'; GRANT CREATE ON DATABASE postgres TO guest`,
+    )
+    const url = urlFor(server().url, 'guest', PASSWORD)
+    const store = await openStore(secured(good(), { url }))
+    assert.equal((await store.saveSession(makeSession('s'))).success, true)
+    assert.deepEqual(new Set(await areEncrypted('guest')), new Set(['t']))
+    assertDiscreet(store.getBaseDir(), PASSWORD)
+    await store.close()
+    await refused(secured(good(), { url: urlFor(server().url, 'guest', 'wrong') }), /password/)
+    await refused(secured({ sslmode: 'disable' }, { url }), /no encryption|pg_hba/)
+  })
+})

@@ -1,0 +1,32 @@
+// The mixed campaign of `npm run test:faults` for a short time: see faults/mixed.mjs.
+
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+
+import { runCampaign } from '../../faults/mixed/campaign.mjs'
+import { kinds } from '../../faults/mixed/judge.mjs'
+import { durablePlaces } from '../support/stores.mjs'
+
+const SECONDS = { files: 25, sqlite: 25, memory: 10, postgres: 30 }
+const STORM_SECONDS = 8
+
+const backends = durablePlaces.includes('postgres') ? durablePlaces : [...durablePlaces, 'memory']
+
+describe('several stores on one location, doing everything at once', () => {
+  for (const backend of backends) {
+    const seed = Number(process.env.WAYMARK_SEED ?? 1)
+    it(`lose nothing that was acknowledged (${backend}, seed ${seed})`, { timeout: 600_000 }, async () => {
+      const rows = await runCampaign({
+        backend,
+        seed,
+        seconds: SECONDS[backend],
+        stormSeconds: STORM_SECONDS,
+        postgresUrl: process.env.WAYMARK_TEST_DATABASE_URL,
+      })
+      const wrong = rows.flatMap(({ name, found }) =>
+        kinds(found).map(({ count, example }) => `${name}: ${count} × such as: ${example}`),
+      )
+      assert.deepEqual(wrong, [])
+    })
+  }
+})

@@ -1,0 +1,154 @@
+// A process that is stopped in the middle of a write keeps its locks: the others are told, and nothing is lost.
+
+import assert from 'node:assert/strict'
+import { hostname } from 'node:os'
+import { after, describe, it } from 'node:test'
+
+import { startNode } from '../support/processes.mjs'
+import { makeSession, makeTree } from '../support/sessions.mjs'
+import { OPTIONS, checkpointOf, openStore, places } from '../support/stores.mjs'
+import { until } from '../support/waiting.mjs'
+
+const TIMEOUT_MS = 200
+
+const NO_SIGSTOP = process.platform === 'win32' && 'no process can be stopped'
+
+const started = new Set()
+after(() => {
+  for (const child of started) child.kill('SIGKILL')
+})
+
+/** Saves the session `s` again and again until its input ends, and prints the number of each save that was acknowledged. */
+const writer = (location) => `
+  const store = new CheckpointStore(${JSON.stringify(location)})
+  await store.initialize()
+  let isOver = false
+  process.stdin.on('end', () => { isOver = true }).resume()
+  const filler = 'x'.repeat(4_000_000)
+  for (let number = 1; !isOver; number += 1) {
+    const saved = await store.saveSession({ ...${JSON.stringify(makeSession('s'))}, number, filler })
+    if (!saved.success) throw new Error(saved.error)
+    console.log(number)
+  }
+  await store.close()
+`
+
+/** What a call was refused with: the error that it rejects with, or its failed result. */
+async function refusalOf(call) {
+  const result = await call().catch((error) => ({ success: false, code: error.code, error: error.message }))
+  assert.equal(result?.success, false, 'it was refused')
+  return result
+}
+
+/**
+ * A store with a session, a checkpoint of it, and a process that is stopped while it holds the lock that it saves that session
+ * under: `probe` is refused, twice.
+ */
+async function stoppedWriter(location) {
+  const store = await openStore(location, { timeoutMs: TIMEOUT_MS })
+  await store.saveSession(makeSession('s'))
+  await store.saveSession(makeSession('old', { status: 'completed', expiresAt: 1 }))
+  const { checkpointId } = await checkpointOf(store, makeSession('s'))
+  const { child, ended, printed } = startNode(writer(location))
+  started.add(child)
+  await until(() => printed().includes('\n'))
+  const [hasty, patient] = [await openStore(location, { timeoutMs: 1 }), store]
+  const isRefused = async (probe) => (await probe.saveTaskTree('s', makeTree())).code === 'WAYMARK_BUSY'
+  await until(async () => {
+    child.kill('SIGSTOP')
+    if ((await isRefused(hasty)) && (await isRefused(patient))) return true
+    child.kill('SIGCONT')
+    return false
+  })
+  await hasty.close()
+  const resume = async () => {
+    const acknowledged = () => Number(printed().trim().split('\n').at(-1))
+    const before = acknowledged()
+    child.kill('SIGCONT')
+    await until(() => acknowledged() > before)
+    child.stdin.end()
+    assert.equal(await ended, 0)
+    return acknowledged()
+  }
+  return { store, checkpointId, pid: child.pid, resume }
+}
+
+const WRITES = {
+  saveSession: ({ store }) => store.saveSession(makeSession('s')),
+  saveTaskTree: ({ store }) => store.saveTaskTree('s', makeTree()),
+  labelCheckpoint: ({ store, checkpointId }) => store.labelCheckpoint('s', checkpointId, 'good'),
+  restoreCheckpoint: ({ store, checkpointId }) => store.restoreCheckpoint({ sessionId: 's', checkpointId }),
+  setRetention: ({ store }) => store.setRetention('s', { keepLast: 7 }),
+}
+
+/** Without a deadline for its locks, the store would wait for ever. */
+const LIMITS = { skip: NO_SIGSTOP, concurrency: true, timeout: 120_000 }
+
+describe('a process that is stopped while it saves a session', LIMITS, () => {
+  it('is named by every write that its lock refuses, and stops no read and no close (files)', async () => {
+    const world = await stoppedWriter(places.files())
+    const { store, checkpointId, pid, resume } = world
+    const names = `by process ${pid} on ${hostname()}`
+    for (const [name, write] of Object.entries(WRITES)) {
+      const { code, error } = await refusalOf(() => write(world))
+      assert.equal(code, 'WAYMARK_BUSY', `${name}: ${error}`)
+      assert.ok(error.includes(names), `${name}: ${error}`)
+    }
+    // A session that is not over is not locked for that.
+    assert.deepEqual(
+      (await store.expireSessions()).map(({ sessionId }) => sessionId),
+      ['old'],
+    )
+
+    assert.equal((await store.loadSession('s')).id, 's')
+    assert.equal((await store.sessionsInfo()).length, 2)
+    assert.equal((await store.getCheckpoint('s', checkpointId)).id, checkpointId)
+    assert.equal((await store.verifyCheckpoint('s', checkpointId)).whole, true)
+    const second = await checkpointOf(store, makeSession('s'))
+
+    const calls = Array.from({ length: 40 }, () => refusalOf(() => store.saveSession(makeSession('s'))))
+    await store.close()
+    for (const { code } of await Promise.all(calls)) assert.equal(code, 'WAYMARK_BUSY')
+
+    const last = await resume()
+    await store.initialize()
+    assert.equal((await store.loadSession('s')).number, last)
+    assert.equal((await store.listCheckpointInfo('s')).total, 2)
+    assert.equal((await store.verifySession('s')).whole, true)
+    for (const write of Object.values(WRITES)) assert.notEqual((await write(world))?.success, false)
+    assert.equal((await store.getCheckpointByLabel('s', 'good')).id, checkpointId)
+    assert.deepEqual(await store.expireSessions(), [])
+    assert.equal((await store.verifyCheckpoint('s', second.checkpointId)).whole, true)
+  })
+
+  it('refuses every write and stops no read and no close (sqlite)', async () => {
+    const world = await stoppedWriter(places.sqlite())
+    const { store, checkpointId, resume } = world
+    const writes = {
+      ...WRITES,
+      createCheckpoint: () => store.createCheckpoint(makeSession('s'), {}, {}, OPTIONS),
+      expireSessions: () => store.expireSessions(),
+      acquireSession: () => store.acquireSession('s', { owner: 'me' }),
+    }
+    for (const [name, write] of Object.entries(writes)) {
+      const { code, error } = await refusalOf(() => write(world))
+      assert.equal(code, 'WAYMARK_BUSY', `${name}: ${error}`)
+    }
+    assert.equal((await store.loadSession('s')).id, 's')
+    assert.equal((await store.verifyCheckpoint('s', checkpointId)).whole, true)
+
+    const calls = Array.from({ length: 40 }, (_, number) =>
+      refusalOf(() =>
+        number % 2 ? store.saveSession(makeSession('s')) : store.labelCheckpoint('s', checkpointId, 'x'),
+      ),
+    )
+    await store.close()
+    for (const { code } of await Promise.all(calls)) assert.equal(code, 'WAYMARK_BUSY')
+
+    const last = await resume()
+    await store.initialize()
+    assert.equal((await store.loadSession('s')).number, last)
+    for (const write of Object.values(WRITES)) assert.notEqual((await write(world))?.success, false)
+    assert.equal((await store.verifySession('s')).whole, true)
+  })
+})

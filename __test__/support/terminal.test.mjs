@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+
+import { CTRL_C, ENTER, noTerminal, openTerminal } from './terminal.mjs'
+
+const node = (source, options) => openTerminal([process.execPath, '-e', source], options)
+
+/** The other tests look through this: it must see what is there. */
+describe('the terminal of the tests', { skip: noTerminal }, () => {
+  it('has the size that it was asked for, for both streams', async () => {
+    const terminal = node(`console.log(process.stdout.columns, process.stdout.rows, process.stderr.columns)`, {
+      columns: 97,
+      rows: 31,
+    })
+    assert.equal(await terminal.ended, 0)
+    assert.deepEqual(terminal.lines, ['97 31 97'])
+  })
+
+  it('hands on the exit code', async () => {
+    assert.equal(await node('process.exit(7)').ended, 7)
+  })
+
+  it('shows colours as nothing, and what was overwritten not at all', async () => {
+    const terminal = node(String.raw`process.stdout.write('\x1b[31mred\x1b[0m\n50 %\r\x1b[2K100 %\n')`)
+    await terminal.ended
+    assert.deepEqual(terminal.lines, ['red', '100 %'])
+    assert.ok(terminal.raw.includes('\u001b[31m'))
+  })
+
+  it('tells which line was too wide, and knows how wide other letters are', async () => {
+    const fits = node(`console.log('あ'.repeat(39) + '🚀')`)
+    await fits.ended
+    assert.deepEqual(fits.wrapped, [])
+    const wide = node(`console.log('あ'.repeat(39) + '🚀.')`)
+    await wide.ended
+    assert.equal(wide.wrapped.length, 1)
+  })
+
+  it('types answers, and Ctrl-C as a signal', async () => {
+    const terminal = node(`
+      process.on('SIGINT', () => process.exit(130))
+      process.stdin.once('data', (text) => console.log('heard ' + text))
+      console.log('asking')`)
+    await terminal.shows(/asking/)
+    terminal.type(`yes${ENTER}`)
+    await terminal.shows(/heard yes/)
+    terminal.type(CTRL_C)
+    assert.equal(await terminal.ended, 130)
+  })
+
+  it('says what was to be seen when something never comes', async () => {
+    const terminal = node(`console.log('something else')`)
+    await assert.rejects(terminal.shows(/what is waited for/), /ended without showing.*\nsomething else/)
+  })
+})
