@@ -27,7 +27,8 @@ function suite() {
     /\{([^}]*)\} from '\.\.?\/support\/stores.mjs'/.exec(readFileSync(join(ROOT, path), 'utf8'))?.[1]
   return testsIn('__test__').filter(
     (path) =>
-      !path.startsWith(OWN_TESTS) && /\b(onEveryBackend|places|durablePlaces|targetsFrom)\b/.test(imported(path)),
+      !path.startsWith(OWN_TESTS) &&
+      /\b(onEveryBackend|onSharedBackends|places|durablePlaces|targetsFrom)\b/.test(imported(path)),
   )
 }
 

@@ -260,3 +260,36 @@ describe('processes', () => {
     assert.equal((await store.verifySession('s')).whole, true)
   })
 })
+
+describe('a file of an agent', () => {
+  const reindented = async (state) => {
+    const store = await openStore()
+    const agent = store.agent('s', 'a')
+    const { checkpointId, path } = await saved(agent, state)
+    writeFileSync(path, JSON.stringify(JSON.parse(readFileSync(path, 'utf8')), null, 4))
+    return agent.verify(checkpointId)
+  }
+
+  it('that a person re-indented is whole, even with members that are called like indices', async () => {
+    // Engines put these first whenever they read an object.
+    assert.equal((await reindented({ b: 1, 7: 'seven', 0: 'zero' })).whole, true)
+  })
+
+  it('that a person re-indented is whole, even if it stays for longer than numbers are exact', async () => {
+    for (const ttlMs of [Number.MAX_SAFE_INTEGER, 1e300]) assert.equal((await reindented({ ttlMs })).whole, true)
+  })
+
+  it('does not remember which damaged ones were passed over before it', async () => {
+    const store = await openStore()
+    const agent = store.agent('s', 'a')
+    await saved(agent, { iteration: 1 })
+    const damaged = await saved(agent, { iteration: 2 })
+    writeFileSync(damaged.path, '')
+    const found = await agent.latest()
+    assert.equal(found.passedOver.length, 1)
+    await saved(agent, { ...found, iteration: 3 })
+    const next = await agent.latest()
+    assert.equal(next.iteration, 3)
+    assert.equal('passedOver' in next, false)
+  })
+})

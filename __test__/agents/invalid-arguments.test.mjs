@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 
-import { makeState, saved } from '../support/agents.mjs'
+import { makeState, saved, savedAll, stateIn } from '../support/agents.mjs'
 import { HOSTILE_IDS, NOT_STRINGS, UNSTORABLE, emptyStore } from '../support/hostile.mjs'
 import { makeSession } from '../support/sessions.mjs'
-import { CheckpointStore, checkpointOf, openStore, scratchDirectory } from '../support/stores.mjs'
+import { CheckpointStore, checkpointOf, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
 
 /** Every method of an agent, with arguments that are good. */
 const METHODS = {
@@ -244,5 +244,74 @@ describe('a store that is not open', () => {
     assert.equal(await agents[0].has(), false)
     await store.close()
     await allReject('WAYMARK_CLOSED')
+  })
+})
+
+onEveryBackend('an agent', (open) => {
+  it('does not take a null for a wish to remove everything', async () => {
+    const store = await open()
+    const agent = store.agent('s', 'a')
+    await savedAll(agent, [{}, {}])
+    await assert.rejects(agent.prune(null), {
+      code: 'WAYMARK_INVALID_ARGUMENT',
+      message: 'keep must be a whole number, 0 or more; got null',
+    })
+    assert.equal((await agent.info()).total, 2)
+  })
+
+  for (const [kind, state] of Object.entries({
+    'a Map': new Map([
+      ['iteration', 'x'],
+      ['messages', 'hello'],
+      ['context', new Uint8Array([1])],
+    ]),
+    'a Set': new Set([{ role: 'user', content: 'hello' }]),
+  })) {
+    it(`refuses ${kind} as its state, instead of storing half of it unchecked`, async () => {
+      const store = await open()
+      const result = await store.agent('s', 'a').save(state)
+      assert.deepEqual(
+        [result.code, result.error],
+        ['WAYMARK_INVALID_ARGUMENT', `state must be an object; got ${kind}`],
+      )
+      assert.equal(await store.agent('s', 'a').has(), false)
+    })
+  }
+
+  for (const compress of [false, true]) {
+    for (const made of ['text', null, { a: 1 }]) {
+      const kind = `${JSON.stringify(made)}, ${compress ? 'compressed' : 'plain'}`
+
+      it(`refuses a list that turns itself into something else: ${kind}`, async () => {
+        const store = await open()
+        for (const name of ['messages', 'toolCalls']) {
+          const list = Object.assign([1], { toJSON: () => made })
+          const result = await store.agent('s', 'a').save({ [name]: list }, { compress })
+          assert.deepEqual([result.success, result.code], [false, 'WAYMARK_NOT_SERIALIZABLE'], `${result.error}`)
+        }
+        assert.equal(await store.agent('s', 'a').has(), false)
+      })
+    }
+  }
+
+  it('stores what it has checked, even if a getter would answer otherwise the second time', async () => {
+    const store = await open()
+    const agent = store.agent('s', 'a')
+    let asked = 0
+    const state = {
+      get iteration() {
+        asked += 1
+        return asked === 1 ? 1 : 'not a number'
+      },
+    }
+    await saved(agent, state)
+    assert.equal((await agent.latest()).iteration, 1)
+  })
+
+  it('keeps a member that is called toJSON and is no function', async () => {
+    const store = await open()
+    const agent = store.agent('s', 'a')
+    await saved(agent, { toJSON: 'data' })
+    assert.deepEqual(stateIn(await agent.latest()), { messages: [], toolCalls: [], toJSON: 'data' })
   })
 })

@@ -269,3 +269,42 @@ onEveryBackend('a checkpoint that has expired', (open) => {
     assert.deepEqual([latest.id, latest.iteration, 'expiresAt' in latest], [id, 4, false])
   })
 })
+
+onEveryBackend('an agent that saves while others work on its checkpoints', (open) => {
+  it('loses nothing to a prune that was under way, however much is to be kept', async () => {
+    const store = await open({ maxCheckpointsPerAgent: Infinity, durability: 'relaxed' })
+    const agent = store.agent('s', 'a')
+    const saves = []
+    const prunes = []
+    for (let iteration = 0; iteration < 100; iteration += 1) {
+      saves.push(agent.save({ iteration, statusReason: 'long '.repeat(1000) }))
+      prunes.push(agent.prune(1000))
+    }
+    const gone = await Promise.all(prunes)
+    const made = (await Promise.all(saves)).map(({ checkpointId }) => checkpointId)
+    assert.deepEqual(idsIn(await agent.info()), made.toReversed())
+    assert.ok(gone.every((count) => count === 0))
+  })
+
+  it('is never without a checkpoint because retention removed those that were listed', async () => {
+    const store = await open({ maxCheckpointsPerAgent: 1, durability: 'relaxed' })
+    const agent = store.agent('s', 'a')
+    await saved(agent, {})
+    const seen = { latest: 0, has: 0, list: 0 }
+    for (let round = 0; round < 60; round += 1) {
+      const calls = Array.from({ length: 10 }, async (_, iteration) => {
+        const [, latest, has, list] = await Promise.all([
+          saved(agent, { iteration }),
+          agent.latest(),
+          agent.has(),
+          agent.list(),
+        ])
+        if (latest === null) seen.latest += 1
+        if (!has) seen.has += 1
+        if (list.total === 0) seen.list += 1
+      })
+      await Promise.all(calls)
+    }
+    assert.deepEqual(seen, { latest: 0, has: 0, list: 0 })
+  })
+})

@@ -3,6 +3,7 @@ import { readFileSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
+import { assertAllWhole, assertWhole, madeInTurn } from '../support/deltas.mjs'
 import { runNode } from '../support/processes.mjs'
 import { makeAgent, makeSession, makeTask } from '../support/sessions.mjs'
 import { OPTIONS, checkpointOf, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
@@ -45,6 +46,15 @@ async function everything(store) {
 
 const encodingsOf = async (store) =>
   new Set((await store.listCheckpointInfo('s')).checkpoints.map(({ encoding }) => encoding))
+
+/** Stops a conversion after so many checkpoints. */
+async function abortedConversion(store, encoding, after) {
+  const controller = new AbortController()
+  const onProgress = ({ done }) => done >= after && controller.abort()
+  await store.convert('s', encoding, { signal: controller.signal, onProgress }).catch((error) => {
+    assert.equal(error.name, 'AbortError')
+  })
+}
 
 onEveryBackend('convert', (open) => {
   for (const encoding of ENCODINGS) {
@@ -161,4 +171,20 @@ describe('convert on files', () => {
     assert.deepEqual(await everything(store), before)
     assert.deepEqual(await encodingsOf(store), new Set(['delta']))
   })
+})
+
+onEveryBackend('convert, interrupted', (open) => {
+  for (const after of [1, 4, 9, 17]) {
+    it(`to zstd after ${after} checkpoints and then to delta, leaves every checkpoint readable`, async () => {
+      const store = await open()
+      const created = await madeInTurn(store, 30)
+      await abortedConversion(store, 'zstd', after)
+      await store.convert('s', 'delta')
+      await assertAllWhole(store, created)
+      await abortedConversion(store, 'json', after)
+      await store.convert('s', 'delta')
+      await madeInTurn(store, 3, { first: 30 })
+      await assertWhole(store)
+    })
+  }
 })

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import {
+  copyFileSync,
   existsSync,
+  mkdirSync,
   readFileSync,
   readdirSync,
   readlinkSync,
@@ -10,9 +12,10 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs'
-import { join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { describe, it } from 'node:test'
 
+import { assertAllWhole, assertWhole, madeInTurn } from '../support/deltas.mjs'
 import { everythingOf, filledStore } from '../support/filled.mjs'
 import { runNode } from '../support/processes.mjs'
 import { checkpointFiles } from '../support/reference.mjs'
@@ -22,6 +25,7 @@ import {
   CheckpointStore,
   OPTIONS,
   checkpointOf,
+  onEveryBackend,
   openStore,
   places,
   scratchDirectory,
@@ -538,6 +542,117 @@ describe('a copy from files to files', () => {
     assert.deepEqual(
       newestFirst(await to.listCheckpointInfo('full')),
       newestFirst(await from.listCheckpointInfo('full')),
+    )
+  })
+})
+
+describe('a copy of everything', () => {
+  // A directory with any file in it was taken for a session, which then turned out to be none: the copy ended there.
+  it('passes over directories that hold nothing of a session', async () => {
+    const from = await openStore()
+    await from.saveSession(makeSession('s'))
+    await from.createSessionDirectory('logs only')
+    writeFileSync(join(from.getBaseDir(), 'logs only', 'logs', 'today.log'), 'hello')
+    mkdirSync(join(from.getBaseDir(), 'notes'))
+    writeFileSync(join(from.getBaseDir(), 'notes', 'readme.md'), 'hello')
+    const to = await openStore()
+    assert.deepEqual((await from.copyTo(to)).sessions, ['s'])
+    assert.deepEqual(await to.listSessions(), ['s'])
+  })
+
+  // Names of another form are ordered by file time, which was that of the copy.
+  it('keeps the place of checkpoints that a person has named', async () => {
+    const from = await openStore()
+    const older = await checkpointOf(from, makeSession('s', { name: 'older' }))
+    const newer = await checkpointOf(from, makeSession('s', { name: 'newer' }))
+    const kept = join(dirname(older.path), 'before-the-move.json')
+    copyFileSync(older.path, kept)
+    utimesSync(kept, 1_000_000_000, 1_000_000_000)
+    assert.equal((await from.getLatestCheckpoint('s')).id, newer.checkpointId)
+    const to = await openStore()
+    await from.copyTo(to)
+    assert.deepEqual(
+      (await to.listCheckpointInfo('s')).checkpoints.map(({ id }) => id),
+      (await from.listCheckpointInfo('s')).checkpoints.map(({ id }) => id),
+    )
+    assert.equal((await to.recoverSession('s')).checkpointId, newer.checkpointId)
+  })
+
+  // The link follows a checkpoint that was just written; the one that was interrupted had written it already.
+  it('has a link to the newest checkpoint, even if it was interrupted right before that', async () => {
+    const from = await openStore()
+    await checkpointOf(from, makeSession('s'))
+    await from.saveSession(makeSession('s'))
+    const base = scratchDirectory()
+    await from.copyTo(await openStore(base))
+    rmSync(join(base, 's', 'latest'))
+    rmSync(join(base, 's', 'session.json'))
+    const { documents, unchanged } = await from.copyTo(await openStore(base))
+    assert.deepEqual([documents, unchanged], [1, 1])
+    assert.ok(existsSync(join(base, 's', 'latest')))
+  })
+})
+
+onEveryBackend('a copy that is made again', (open) => {
+  // A pin in the copy may have been given there: taking it away would let retention remove the checkpoint.
+  it('keeps what is pinned in the copy, also if it is no longer pinned in the source', async () => {
+    const [from, to] = [await open(), await open()]
+    const { checkpointId } = await checkpointOf(from, makeSession('s'))
+    await from.pinCheckpoint('s', checkpointId)
+    await from.copyTo(to)
+    await from.unpinCheckpoint('s', checkpointId)
+    await from.copyTo(to)
+    const [[source], [copy]] = await Promise.all(
+      [from, to].map(async (store) => (await store.listCheckpointInfo('s')).checkpoints),
+    )
+    assert.deepEqual([source.pinned, copy.pinned], [undefined, true])
+    assert.deepEqual({ ...copy, pinned: undefined }, { ...source, pinned: undefined })
+  })
+})
+
+onEveryBackend('copyTo a store that has gone its own way', (open) => {
+  for (const encoding of ['zstd', 'json']) {
+    it(`keeps its checkpoints readable after both went through ${encoding}`, async () => {
+      const [source, target] = [await open(), await open()]
+      await madeInTurn(source, 5)
+      await source.copyTo(target)
+      for (const store of [source, target]) {
+        await store.convert('s', encoding)
+        await store.convert('s', 'delta')
+      }
+      await madeInTurn(source, 5, { first: 10 })
+      await madeInTurn(target, 5, { first: 20 })
+      await source.copyTo(target)
+      assert.equal((await assertWhole(target)).length, 15)
+      await target.copyTo(source)
+      assert.equal((await assertWhole(source)).length, 15)
+    })
+  }
+
+  it('stores a checkpoint once, whatever encodings both have', async () => {
+    const [source, target] = [await open(), await open()]
+    const created = await madeInTurn(source, 3, { options: OPTIONS })
+    await source.copyTo(target)
+    for (const encoding of ['gzip', 'delta', 'zstd', 'json']) {
+      await source.convert('s', encoding)
+      await source.copyTo(target)
+      await assertAllWhole(target, created)
+    }
+  })
+
+  it('keeps the labels of checkpoints that only it has', async () => {
+    const [source, target] = [await open(), await open()]
+    const [shared] = await madeInTurn(source, 1)
+    await source.labelCheckpoint('s', shared.checkpointId, 'shared')
+    await source.copyTo(target)
+    const [own] = await madeInTurn(target, 1, { first: 1 })
+    await target.labelCheckpoint('s', own.checkpointId, 'own')
+    await source.labelCheckpoint('s', shared.checkpointId, 'changed')
+    await source.copyTo(target)
+    const { checkpoints } = await target.listCheckpointInfo('s')
+    assert.deepEqual(
+      checkpoints.map(({ label }) => label),
+      ['own', 'changed'],
     )
   })
 })

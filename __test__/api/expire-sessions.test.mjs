@@ -2,12 +2,10 @@ import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { gunzipSync, gzipSync } from 'node:zlib'
 
-import { runNode } from '../support/processes.mjs'
-import { makeSession, makeTask, makeTree, throughJson, withoutTree } from '../support/sessions.mjs'
+import { makeSession, throughJson, withoutTree } from '../support/sessions.mjs'
 import { isLockFile } from '../support/snapshot.mjs'
-import { OPTIONS, checkpointOf, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
+import { checkpointOf, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
 
 const RUNNING = ['initializing', 'active', 'resuming', 'completing']
 const AT_REST = ['paused', 'completed', 'failed']
@@ -21,8 +19,8 @@ const statusOf = async (store, id) => (await store.loadSession(id)).status
 
 const idsOf = (lines) => lines.map(({ sessionId }) => sessionId)
 
-/** The names and bytes of all files below a directory. */
-function snapshot(base) {
+/** The paths and bytes of all files below a directory, without lock files. */
+function filesIn(base) {
   const files = readdirSync(base, { recursive: true, withFileTypes: true }).filter(
     (entry) => entry.isFile() && !isLockFile(entry.name),
   )
@@ -266,13 +264,13 @@ describe('sessions past their time, in files', () => {
       const { path } = await store.saveSession(over(id))
       spoil(path)
     }
-    const before = snapshot(base)
+    const before = filesIn(base)
     await store.saveSession(over('z-whole'))
     for (const action of ['archive', 'delete']) {
       assert.deepEqual(idsOf(await store.expireSessions(2000, { action })), ['z-whole'])
     }
     assert.deepEqual(
-      snapshot(base).filter(([, bytes]) => bytes !== ''),
+      filesIn(base).filter(([, bytes]) => bytes !== ''),
       before.filter(([, bytes]) => bytes !== ''),
     )
   })
@@ -286,242 +284,38 @@ describe('sessions past their time, in files', () => {
   })
 })
 
-onEveryBackend('what a new process goes on with', (open) => {
-  it('is each session whose document says that somebody works on it', async () => {
-    const store = await open()
-    for (const status of [...RUNNING, ...AT_REST, 'archived']) {
-      const session = makeSession(status, { status, name: `is ${status}` })
-      await checkpointOf(store, session, { ...OPTIONS, label: 'l', description: 'd' })
-      const { checkpointId } = await checkpointOf(store, session, { ...OPTIONS, compress: true, label: 'newest' })
-      await store.pinCheckpoint(status, checkpointId)
-      await store.saveSession(session)
+onEveryBackend('sessions past their time', (open) => {
+  // The status is the user's text, and was written into the answer as if it were an id. The sessions were archived, and
+  // the call rejected with WAYMARK_INTERNAL.
+  it('are named with their status, whatever characters it has', async () => {
+    for (const status of ['two\nlines', 'back\\slash', 'a\\tab', '\u0000', '"quoted"']) {
+      const store = await open()
+      await store.saveSession(over('s', { status }))
+      assert.deepEqual(await store.expireSessions(2000), [
+        { sessionId: 's', status, expiresAt: 1000, action: 'archived' },
+      ])
     }
-    const found = await store.recoverable()
-    assert.deepEqual(idsOf(found), RUNNING.toSorted())
-    for (const { sessionId, ...line } of found) {
-      const [checkpoint] = (await store.listCheckpointInfo(sessionId)).checkpoints
-      assert.deepEqual(line, { name: `is ${sessionId}`, status: sessionId, checkpoint, damaged: [] })
-      assert.deepEqual([checkpoint.label, checkpoint.pinned], ['newest', true])
-    }
-  })
-
-  it('is each that was never saved, if its newest checkpoint says so', async () => {
-    const store = await open()
-    for (const status of [...RUNNING, ...AT_REST, 'archived']) {
-      await checkpointOf(store, makeSession(`was-${status}`, { status: 'paused', name: 'older' }))
-      await checkpointOf(store, makeSession(`was-${status}`, { status, name: 'newest' }))
-      await checkpointOf(store, makeSession(`then-${status}`, { status }))
-      await checkpointOf(store, makeSession(`then-${status}`, { status: 'completed' }))
-    }
-    const found = await store.recoverable()
-    assert.deepEqual(
-      found.map(({ sessionId, status, name }) => [sessionId, status, name]),
-      RUNNING.toSorted().map((status) => [`was-${status}`, status, 'newest']),
-    )
-    for (const { sessionId, checkpoint } of found) {
-      assert.equal(checkpoint.id, (await store.getLatestCheckpoint(sessionId)).id)
-    }
-  })
-
-  it('is judged by the document, where document and checkpoint differ', async () => {
-    const store = await open()
-    await checkpointOf(store, makeSession('done', { status: 'active' }))
-    await store.saveSession(makeSession('done', { status: 'completed' }))
-    await checkpointOf(store, makeSession('begun', { status: 'paused', name: 'of the checkpoint' }))
-    await store.saveSession(makeSession('begun', { status: 'resuming', name: 'of the document' }))
-    const found = await store.recoverable()
-    assert.deepEqual(
-      found.map(({ sessionId, status, name }) => [sessionId, status, name]),
-      [['begun', 'resuming', 'of the document']],
-    )
-  })
-
-  it('may have no checkpoint yet', async () => {
-    const store = await open()
-    await store.saveSession(makeSession('s'))
-    await store.agent('s', 'a').save({ iteration: 1 })
-    await store.agent('agents only', 'a').save({ status: 'in_progress' })
-    await store.createSessionDirectory('empty')
-    await store.saveTaskTree('tree only', makeTree())
-    assert.deepEqual(await store.recoverable(), [
-      { sessionId: 's', name: 'A session', status: 'active', checkpoint: null, damaged: [] },
-    ])
-  })
-
-  it('has no name where the session has none', async () => {
-    const store = await open()
-    await store.saveSession({ id: 'document', status: 'active', name: 5, taskTree: {}, checkpointIds: [] })
-    await checkpointOf(store, { id: 'checkpoint', status: 'active', taskTree: {}, checkpointIds: [] })
-    await store.saveSession(makeSession('odd', { name: 'two\nlines "quoted" 🟦 \\' }))
-    const [checkpoint, document, odd] = await store.recoverable()
-    assert.equal('name' in document, false)
-    assert.equal('name' in checkpoint, false)
-    assert.equal(odd.name, 'two\nlines "quoted" 🟦 \\')
-  })
-
-  it('is nothing in an empty store, and after all is done', async () => {
-    const store = await open()
-    assert.deepEqual(await store.recoverable(), [])
-    await checkpointOf(store, makeSession('s'))
-    const [{ sessionId }] = await store.recoverable()
-    assert.equal((await store.recoverSession(sessionId)).success, true)
-    assert.equal((await store.recoverable()).length, 1, 'restored, and still at work')
-    await store.saveSession(makeSession('s', { status: 'completed' }))
-    assert.deepEqual(await store.recoverable(), [])
   })
 })
 
-describe('what a new process goes on with, from files', () => {
-  const DAMAGE = {
-    'cut off': [(text) => text.slice(0, text.length / 2), 'WAYMARK_CORRUPT'],
-    empty: [() => '', 'WAYMARK_CORRUPT'],
-    'no JSON': [() => 'hello', 'WAYMARK_CORRUPT'],
-    'no object': [() => '[1, 2]', 'WAYMARK_CORRUPT'],
-    'an object of nothing': [() => '{}', 'WAYMARK_CORRUPT'],
-    'changed in one value': [(text) => text.replace('task-1', 'task-7'), 'WAYMARK_CHECKSUM_MISMATCH'],
-    'changed in its session': [(text) => text.replace('A session', 'B session'), 'WAYMARK_CHECKSUM_MISMATCH'],
-    'of a newer version': [(text) => text.replace('1.0.0', '2.0.0'), 'WAYMARK_NEWER_VERSION'],
-  }
-
-  /** Rewrites a stored checkpoint, plain or gzipped. */
-  function rewrite(path, change) {
-    const bytes = readFileSync(path)
-    const isGzip = path.endsWith('.gz')
-    const text = change((isGzip ? gunzipSync(bytes) : bytes).toString())
-    writeFileSync(path, isGzip ? gzipSync(text) : text)
-  }
-
-  /** The same checkpoint, as a person might write it: other white space, other escapes. */
-  const respelt = (text) => JSON.stringify(JSON.parse(text), null, 7).replace('A session', '\\u0041 session')
-
-  for (const compress of [false, true]) {
-    for (const [kind, [change, code]] of Object.entries(DAMAGE)) {
-      it(`is the checkpoint before one that is ${kind}${compress ? ', compressed' : ''}`, async () => {
-        const store = await openStore()
-        const good = await checkpointOf(store, makeSession('s'))
-        const bad = await checkpointOf(store, makeSession('s'), { ...OPTIONS, compress })
-        rewrite(bad.path, change)
-        await checkpointOf(store, makeSession('other'))
-        for (const isSaved of [false, true]) {
-          if (isSaved) await store.saveSession(makeSession('s'))
-          const [other, found] = await store.recoverable()
-          assert.deepEqual([other.sessionId, other.damaged], ['other', []])
-          assert.deepEqual([found.sessionId, found.status, found.name], ['s', 'active', 'A session'])
-          assert.equal(found.checkpoint.id, good.checkpointId)
-          assert.equal(found.damaged.length, 1)
-          const [{ id, path, error, code: why }] = found.damaged
-          assert.deepEqual([id, path, why], [bad.checkpointId, bad.path, code])
-          assert.ok(error.includes(bad.path), error)
-        }
-        const { checkpointId } = await store.recoverSession('s')
-        assert.equal(checkpointId, good.checkpointId)
-      })
-    }
-  }
-
-  it('has no checkpoint if none is whole; without a document, nobody knows that it ran', async () => {
-    const store = await openStore()
-    for (const change of [DAMAGE.empty[0], DAMAGE['changed in one value'][0]]) {
-      rewrite((await checkpointOf(store, makeSession('saved'))).path, change)
-    }
-    await store.saveSession(makeSession('saved'))
-    for (const change of [DAMAGE.empty[0], DAMAGE['cut off'][0]]) {
-      rewrite((await checkpointOf(store, makeSession('never saved'))).path, change)
-    }
-    const found = await store.recoverable()
+describe('sessions past their time, in files', () => {
+  // One document that cannot be read rejected the whole call, and those after it stayed as they were.
+  it('are not held up by a document that is beyond the limit', async () => {
+    const store = await openStore(scratchDirectory(), { maxReadBytes: 6000 })
+    await store.saveSession(over('a-large', { metadata: { text: 'x'.repeat(9000) } }))
+    await store.saveSession(over('b-small'))
+    const ended = await store.expireSessions(2000)
     assert.deepEqual(
-      found.map(({ sessionId, status, checkpoint, damaged }) => [sessionId, status, checkpoint, damaged.length]),
-      [['saved', 'active', null, 2]],
+      ended.map(({ sessionId }) => sessionId),
+      ['b-small'],
     )
-    const refused = await store.recoverSession('saved')
-    assert.deepEqual([refused.success, refused.passedOver.length], [false, 2])
   })
 
-  it('is a checkpoint that a person has written anew, as long as it means the same', async () => {
+  // JSON can spell numbers that no double can hold. The session was archived, and the answer said `inf`.
+  it('may have a time that is beyond all numbers', async () => {
     const store = await openStore()
-    await checkpointOf(store, makeSession('s'))
-    const { checkpointId, path } = await checkpointOf(store, makeSession('s'))
-    rewrite(path, respelt)
-    await store.saveSession(makeSession('s'))
-    const [found] = await store.recoverable()
-    assert.equal(found.checkpoint.id, checkpointId)
-    assert.deepEqual(found.damaged, [])
-    assert.equal(found.checkpoint.taskCount, 3)
-  })
-
-  it('is judged by its newest whole checkpoint if the document is damaged', async () => {
-    const store = await openStore()
-    for (const [id, status] of [
-      ['ran', 'active'],
-      ['rested', 'paused'],
-    ]) {
-      await checkpointOf(store, makeSession(id, { status }))
-      const { path } = await store.saveSession(makeSession(id, { status }))
-      truncateSync(path, 30)
-    }
-    const found = await store.recoverable()
-    assert.deepEqual(
-      found.map(({ sessionId, status }) => [sessionId, status]),
-      [['ran', 'active']],
-    )
-  })
-
-  it('is found without changing anything', async () => {
-    const base = scratchDirectory()
-    const store = await openStore(base)
-    await checkpointOf(store, makeSession('s'))
-    rewrite((await checkpointOf(store, makeSession('s'))).path, respelt)
-    rewrite((await checkpointOf(store, makeSession('s'))).path, DAMAGE.empty[0])
-    await store.saveSession(makeSession('s'))
-    const before = snapshot(base)
-    await store.recoverable()
-    assert.deepEqual(snapshot(base), before)
-  })
-
-  it('is what a killed process left, up to the last checkpoint that it was told of', async () => {
-    const base = scratchDirectory()
-    const taskTree = {
-      done: makeTask('done', { status: 'completed' }),
-      begun: makeTask('begun', { status: 'in_progress', assignedAgentId: 'a' }),
-    }
-    const { stdout, stderr } = await runNode(
-      `import { writeSync } from 'node:fs'
-      const store = new CheckpointStore(process.argv[1])
-      await store.initialize()
-      const session = JSON.parse(process.argv[2])
-      await store.saveSession({ ...session, id: 'finished', status: 'completed' })
-      await store.saveSession(session)
-      for (let step = 1; ; step += 1) {
-        session.metadata = { step }
-        const made = store.createCheckpoint(session, {}, { step }, { trigger: 'auto', includeContext: true })
-        // In the middle of it.
-        if (step === 8) process.kill(process.pid, 'SIGKILL')
-        const { checkpointId } = await made
-        session.lastCheckpointId = checkpointId
-        session.checkpointIds.push(checkpointId)
-        writeSync(1, step + ' ' + checkpointId + '\\n')
-      }`,
-      { args: [base, JSON.stringify(makeSession('killed', { taskTree }))] },
-    )
-    const [step, acknowledged] = stdout.trim().split('\n').at(-1).split(' ')
-    assert.equal(step, '7', stderr)
-
-    const store = await openStore(base)
-    const found = await store.recoverable()
-    assert.deepEqual(idsOf(found), ['killed'])
-    const [{ name, status, checkpoint, damaged }] = found
-    assert.deepEqual([name, status, damaged], ['A session', 'active', []])
-    // The one that was under way may have come through.
-    const isLater = checkpoint.id !== acknowledged
-    assert.equal(checkpoint[isLater ? 'parent' : 'id'], acknowledged)
-    const recovered = await store.recoverSession('killed', { resetInProgressTasks: true, includeState: true })
-    assert.deepEqual([recovered.success, recovered.checkpointId], [true, checkpoint.id])
-    assert.deepEqual(recovered.warnings, ['Reset in-progress task: begun'])
-    assert.equal(recovered.state.contextStore.step, isLater ? 8 : 7)
-    assert.deepEqual((await store.loadSession('killed')).metadata, { step: isLater ? 8 : 7 })
-    assert.equal((await store.loadTaskTree('killed')).begun.status, 'pending')
-    assert.equal((await store.verifySession('killed')).whole, true)
-    await store.saveSession(makeSession('killed', { status: 'completed' }))
-    assert.deepEqual(await store.recoverable(), [])
+    const { path } = await store.saveSession(over('s'))
+    writeFileSync(path, readFileSync(path, 'utf8').replace('"expiresAt": 1000', '"expiresAt": 1e999'))
+    assert.deepEqual(await store.expireSessions(Infinity), [])
   })
 })

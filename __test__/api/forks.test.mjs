@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { cpSync, mkdirSync, readFileSync, readdirSync, truncateSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -8,7 +8,15 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import { integrityOf, originalChecksum } from '../support/reference.mjs'
 import { makeAgent, makeSession, makeTask, withoutTree } from '../support/sessions.mjs'
 import { snapshotOf } from '../support/snapshot.mjs'
-import { OPTIONS, checkpointOf, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
+import {
+  OPTIONS,
+  checkpointOf,
+  newCheckpointId,
+  onEveryBackend,
+  openStore,
+  scratchDirectory,
+  successesIn,
+} from '../support/stores.mjs'
 
 const AGENTS = { a: makeAgent('a'), b: makeAgent('b') }
 const CONTEXT = { plan: ['x', 'y'], 'odd "key"': { __proto__: null, deep: [[1e21, -0, null]] } }
@@ -400,158 +408,48 @@ describe('the files of a fork', () => {
   })
 })
 
-/** What hangs where, by the ids of the checkpoints. */
-async function treeOf(store, id = 's') {
-  const { checkpoints } = await store.history(id)
-  return Object.fromEntries(checkpoints.map((node) => [node.id, [node.parent, node.children, node.forks]]))
-}
-
-/** A new checkpoint of session `s` that goes on from another; gives its id. */
-async function next(store, parent = null, options = {}) {
-  return (await checkpointOf(store, makeSession('s', { lastCheckpointId: parent }), { ...OPTIONS, ...options }))
-    .checkpointId
-}
-
-onEveryBackend('the history of a session', (open) => {
-  it('is what a list shows, newest first, with parents, children and forks', async () => {
+onEveryBackend('a fork', (open) => {
+  it('is made by one of several that ask for the same session at once', async () => {
     const store = await open()
-    const root = await next(store, null, { label: 'root', trigger: 'milestone' })
-    const left = await next(store, root, { compress: true })
-    const right = await next(store, root)
-    const leaf = await next(store, left, { description: 'a "leaf"' })
-    await store.pinCheckpoint('s', root)
-    await forked(store, left, 'b')
-    await forked(store, left, 'a')
-    await forked(store, leaf, 'c')
-    const history = await store.history('s')
-    assert.deepEqual(Object.keys(history), ['sessionId', 'checkpoints', 'damaged'])
-    assert.deepEqual([history.sessionId, history.damaged], ['s', []])
-    assert.deepEqual(await treeOf(store), {
-      [leaf]: [left, [], ['c']],
-      [right]: [root, [], []],
-      [left]: [root, [leaf], ['a', 'b']],
-      [root]: [undefined, [left, right], []],
-    })
-    const infos = history.checkpoints.map(({ children: _, forks: __, ...info }) => info)
-    assert.deepEqual(infos, (await store.listCheckpointInfo('s')).checkpoints)
-  })
-
-  it('says where the session itself came from', async () => {
-    const store = await open()
-    const root = await next(store)
-    const { checkpointId } = await forked(store, root, 'fork')
-    const history = await store.history('fork')
-    assert.deepEqual(history.forkedFrom, { sessionId: 's', checkpointId: root })
-    assert.deepEqual(await treeOf(store, 'fork'), { [checkpointId]: [undefined, [], []] })
-    await store.deleteSession('s')
-    assert.deepEqual(await store.history('fork'), history)
-    await assert.rejects(store.history('s'), { code: 'WAYMARK_NOT_FOUND' })
-  })
-
-  it('forgets a fork that was deleted, and leaves out one of another session', async () => {
-    const store = await open()
-    const root = await next(store)
-    await forked(store, root, 'gone')
-    const { checkpointId } = await forked(store, root, 'stays')
-    await store.forkSession({ sessionId: 'stays', checkpointId, newSessionId: 'grandchild' })
-    await store.deleteSession('gone')
-    assert.deepEqual((await treeOf(store))[root][2], ['stays'])
-    assert.deepEqual((await treeOf(store, 'stays'))[checkpointId][2], ['grandchild'])
-  })
-
-  it('has roots whose parents were pruned or deleted, and still names those', async () => {
-    const store = await open(3)
-    const ids = [await next(store)]
-    for (let count = 0; count < 4; count += 1) ids.push(await next(store, ids.at(-1)))
-    await store.deleteCheckpoint('s', ids[3])
-    assert.deepEqual(await treeOf(store), {
-      [ids[4]]: [ids[3], [], []],
-      [ids[2]]: [ids[1], [], []],
-    })
-  })
-
-  it('begins anew after an older checkpoint was restored', async () => {
-    const store = await open()
-    const [first, second] = [await next(store), await next(store)]
-    await store.restoreCheckpoint('s', first)
-    const session = await store.loadSession('s')
-    const other = (await checkpointOf(store, { ...session, taskTree: {} })).checkpointId
-    assert.deepEqual(await treeOf(store), {
-      [other]: [first, [], []],
-      [second]: [undefined, [], []],
-      [first]: [undefined, [other], []],
-    })
-  })
-
-  it('takes what a session says of its last checkpoint for what it is', async () => {
-    const store = await open()
-    const itself = await next(store)
-    for (const lastCheckpointId of [undefined, 'elsewhere', '', 'a "quoted" one', '__proto__', 7, { id: itself }]) {
-      await checkpointOf(store, { ...makeSession('s'), lastCheckpointId })
+    const checkpointId = await newCheckpointId(store)
+    for (let round = 0; round < 10; round += 1) {
+      const newSessionId = `fork ${round}`
+      const calls = Array.from({ length: 3 }, () => store.forkSession({ sessionId: 's', checkpointId, newSessionId }))
+      const results = await Promise.all(calls)
+      assert.equal(successesIn(results), 1)
+      for (const { success, code } of results) assert.ok(success || code === 'WAYMARK_EXISTS', code)
+      assert.equal((await store.listCheckpointInfo(newSessionId)).total, 1)
     }
-    const { checkpoints } = await store.history('s')
-    assert.equal(checkpoints.length, 8)
-    assert.deepEqual(checkpoints.find(({ id }) => id === itself).children, [])
   })
 
-  it('is there for a session without checkpoints, and for checkpoints without a session', async () => {
+  it('is refused where anything of a session is: a task tree, a result, an agent', async () => {
     const store = await open()
-    await store.saveSession(makeSession('saved'))
-    assert.deepEqual(await store.history('saved'), { sessionId: 'saved', checkpoints: [], damaged: [] })
-    await next(store)
-    assert.equal((await store.history('s')).checkpoints.length, 1)
-  })
-
-  it('is not there for a session that is not', async () => {
-    const store = await open()
-    await assert.rejects(store.history('nobody'), { code: 'WAYMARK_NOT_FOUND', message: 'Session not found: nobody' })
-    await assert.rejects(store.history('../s'), { code: 'WAYMARK_INVALID_ID' })
-    for (const id of [undefined, null, 7, {}]) {
-      await assert.rejects(store.history(id), { code: 'WAYMARK_INVALID_ARGUMENT' })
+    const checkpointId = await newCheckpointId(store)
+    const tree = { kept: makeTask('kept') }
+    await store.saveTaskTree('tree', tree)
+    await store.saveTaskResult('result', 't', 1)
+    await store.agent('agent', 'a').save({ iteration: 1 })
+    for (const newSessionId of ['tree', 'result', 'agent']) {
+      const { code } = await store.forkSession({ sessionId: 's', checkpointId, newSessionId })
+      assert.equal(code, 'WAYMARK_EXISTS', newSessionId)
     }
-    assert.deepEqual(await store.sessionsInfo(), [])
-  })
-
-  it('may be a chain of thousands', async () => {
-    const store = await open({ maxCheckpointsPerSession: Infinity, durability: 'relaxed' })
-    const ids = []
-    const session = makeSession('s', { taskTree: {} })
-    for (let count = 0; count < 2000; count += 1) {
-      const lastCheckpointId = ids.at(-1) ?? null
-      ids.push((await checkpointOf(store, { ...session, lastCheckpointId })).checkpointId)
-    }
-    const { checkpoints } = await store.history('s')
-    assert.deepEqual(
-      checkpoints.map(({ id, parent, children }) => [id, parent, children]),
-      ids.map((id, index) => [id, ids[index - 1], ids.slice(index + 1, index + 2)]).toReversed(),
-    )
+    assert.deepEqual(await store.loadTaskTree('tree'), tree)
   })
 })
 
-describe('a history with damage in it', () => {
-  it('names the checkpoints about which nothing can be found out, and shows the rest', async () => {
-    const store = await openStore()
-    const root = await next(store)
-    const broken = await checkpointOf(store, makeSession('s', { lastCheckpointId: root }))
-    const leaf = await next(store, broken.checkpointId)
-    truncateSync(broken.path, 100)
-    const { damaged } = await store.history('s')
-    assert.deepEqual(damaged, [broken.checkpointId])
-    assert.deepEqual(await treeOf(store), { [leaf]: [broken.checkpointId, [], []], [root]: [undefined, [], []] })
-  })
-
-  it('passes over sessions whose document is damaged, its own included', async () => {
+describe('a fork that fails', () => {
+  it('leaves nothing behind, so that it can be tried again', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
-    const root = await next(store)
-    await store.saveSession(makeSession('s'))
-    for (const name of ['cut', 'list', 'odd', 'whole']) await forked(store, root, name)
-    const write = (name, text) => writeFileSync(join(base, name, 'session.json'), text)
-    write('cut', '{"forkedFrom": {')
-    write('list', '[]')
-    write('odd', JSON.stringify({ forkedFrom: { sessionId: '..', checkpointId: 7 } }))
-    write('s', '{')
-    assert.deepEqual(await treeOf(store), { [root]: [undefined, [], ['whole']] })
-    assert.equal('forkedFrom' in (await store.history('odd')), false)
+    const checkpointId = await newCheckpointId(store)
+    mkdirSync(join(base, 'fork'))
+    writeFileSync(join(base, 'fork', 'notes.txt'), 'mine')
+    const refused = await store.forkSession({ sessionId: 's', checkpointId, newSessionId: 'fork' })
+    assert.equal(refused.code, 'WAYMARK_EXISTS')
+    assert.deepEqual(readdirSync(base).toSorted(), ['fork', 's'])
+    assert.deepEqual(readdirSync(join(base, 'fork')), ['notes.txt'])
+    rmSync(join(base, 'fork', 'notes.txt'))
+    const again = await store.forkSession({ sessionId: 's', checkpointId, newSessionId: 'fork' })
+    assert.equal(again.success, true)
   })
 })

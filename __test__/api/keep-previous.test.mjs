@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
+import { existsSync, linkSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
@@ -11,6 +11,7 @@ import {
   checkpointOf,
   onEveryBackend,
   openStore,
+  places,
   scratchDirectory,
 } from '../support/stores.mjs'
 import { lookedDuring } from '../support/waiting.mjs'
@@ -306,5 +307,69 @@ describe('the files of earlier versions', () => {
     assert.deepEqual(await sessionNames(store), ['two', 'one', null, null, null])
     assert.deepEqual(await treeTasks(store), ['b', 'a', null, null, null])
     assert.equal(readdirSync(join(base, 's')).filter((name) => name.endsWith('.tmp')).length, 0)
+  })
+})
+
+describe('earlier versions', () => {
+  it('are the ones before, or none, after fewer were wanted', async () => {
+    const base = scratchDirectory()
+    const save = async (keepPrevious, ...names) => {
+      const store = await openStore(base, { keepPrevious })
+      for (const name of names) await store.saveSession(makeSession('s', { name }))
+      const found = []
+      for (const version of [0, -1, -2, -3]) found.push((await store.loadSession('s', { version }))?.name ?? null)
+      return found
+    }
+    assert.deepEqual(await save(2, 'one', 'two', 'three'), ['three', 'two', 'one', null])
+    assert.deepEqual(await save(1, 'four'), ['four', 'three', null, null])
+    assert.deepEqual(await save(0, 'five'), ['five', null, null, null])
+    assert.deepEqual(await save(2, 'six'), ['six', 'five', null, null])
+  })
+
+  it('that are kept are there at every moment, too', async () => {
+    const base = scratchDirectory()
+    const store = await openStore(base, { keepPrevious: 2, durability: 'relaxed' })
+    for (let count = 0; count < 3; count += 1) await store.saveSession(makeSession('s'))
+    const write = async () => {
+      for (let count = 0; count < 200; count += 1) await store.saveSession(makeSession('s', { name: `${count}` }))
+    }
+    const missing = [0, 0, 0]
+    await lookedDuring(write(), async () => {
+      for (const back of [0, 1, 2]) if (!(await store.loadSession('s', { version: -back }))) missing[back] += 1
+    })
+    assert.deepEqual(missing, [0, 0, 0])
+  })
+
+  it('leave no temporary behind where the one before is the current one under a second name', async () => {
+    // As it is after a process died between making room for a new version and writing it.
+    const base = scratchDirectory()
+    const store = await openStore(base, { keepPrevious: 1 })
+    await store.saveSession(makeSession('s', { name: 'one' }))
+    linkSync(join(base, 's', 'session.json'), join(base, 's', 'session.1.json'))
+    await store.saveSession(makeSession('s', { name: 'two' }))
+    assert.deepEqual(readdirSync(join(base, 's')).toSorted(), ['.lock', 'session.1.json', 'session.json'])
+    assert.equal((await store.loadSession('s', { version: -1 })).name, 'one')
+  })
+})
+
+describe('a version', () => {
+  const throwing = {
+    valueOf() {
+      throw new Error('not today')
+    },
+  }
+  for (const [kind, newPlace] of Object.entries(places)) {
+    it(`is a number, and not what can be made into one (${kind})`, async () => {
+      const store = await openStore(newPlace(), { keepPrevious: 1 })
+      for (const name of ['one', 'two']) await store.saveSession(makeSession('s', { name }))
+      for (const version of [null, false, [], [-1], new Date(0), 1n, Symbol('s'), throwing, new Number(-1)]) {
+        await assert.rejects(store.loadSession('s', { version }), { code: 'WAYMARK_INVALID_ARGUMENT' })
+        await assert.rejects(store.loadTaskTree('s', { version }), { code: 'WAYMARK_INVALID_ARGUMENT' })
+      }
+    })
+  }
+
+  it('is not kept null times: the other limits refuse null too', () => {
+    assert.throws(() => new CheckpointStore('memory:', { keepPrevious: null }), { code: 'WAYMARK_INVALID_ARGUMENT' })
   })
 })

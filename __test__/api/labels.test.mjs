@@ -1,18 +1,21 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
+import { madeInTurn } from '../support/deltas.mjs'
 import { runNode } from '../support/processes.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { snapshotOf } from '../support/snapshot.mjs'
-import { OPTIONS, checkpointOf, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
-import { lookedDuring } from '../support/waiting.mjs'
-
-/** A new checkpoint of session `s`; gives its id. */
-async function made(store, options = {}) {
-  return (await checkpointOf(store, makeSession('s'), { ...OPTIONS, ...options })).checkpointId
-}
+import {
+  OPTIONS,
+  checkpointOf,
+  newCheckpointId,
+  onEveryBackend,
+  openStore,
+  scratchDirectory,
+  successesIn,
+} from '../support/stores.mjs'
 
 async function labelled(store, id, label, options = undefined) {
   assert.deepEqual(await store.labelCheckpoint('s', id, label, options), { success: true })
@@ -56,8 +59,8 @@ onEveryBackend('labels', (open) => {
   for (const compress of [false, true]) {
     it(`of a ${compress ? 'compressed' : 'plain'} checkpoint are given, changed and taken away, and all methods agree`, async () => {
       const store = await open()
-      const born = await made(store, { compress, label: 'born with it' })
-      const bare = await made(store, { compress })
+      const born = await newCheckpointId(store, { compress, label: 'born with it' })
+      const bare = await newCheckpointId(store, { compress })
       assert.deepEqual(await labelsOf(store), [undefined, 'born with it'])
       await labelled(store, bare, 'given later')
       await labelled(store, born, 'changed')
@@ -75,7 +78,12 @@ onEveryBackend('labels', (open) => {
 
   it('may be shared: the newest is found, then the one before', async () => {
     const store = await open()
-    const ids = [await made(store, { label: 'green' }), await made(store), await made(store), await made(store)]
+    const ids = [
+      await newCheckpointId(store, { label: 'green' }),
+      await newCheckpointId(store),
+      await newCheckpointId(store),
+      await newCheckpointId(store),
+    ]
     await labelled(store, ids[2], 'green')
     await labelled(store, ids[1], 'green')
     assert.deepEqual(await idsWith(store, 'green'), [ids[2], ids[1], ids[0]])
@@ -89,8 +97,8 @@ onEveryBackend('labels', (open) => {
 
   it('may be any text of 1 to 200 bytes', async () => {
     const store = await open()
-    const id = await made(store)
-    const other = await made(store)
+    const id = await newCheckpointId(store)
+    const other = await newCheckpointId(store)
     const labels = [
       'null',
       '"',
@@ -117,7 +125,7 @@ onEveryBackend('labels', (open) => {
 
   it('that are no label, or for what is no id, are refused, and nothing changes', async () => {
     const store = await open()
-    const id = await made(store, { label: 'old' })
+    const id = await newCheckpointId(store, { label: 'old' })
     const refused = async (code, ...args) => {
       const result = await store.labelCheckpoint(...args)
       assert.deepEqual([result.success, result.code], [false, code], result.error)
@@ -144,8 +152,8 @@ onEveryBackend('labels', (open) => {
 
   it('cannot be given to what does not exist', async () => {
     const store = await open()
-    const id = await made(store)
-    const doomed = await made(store)
+    const id = await newCheckpointId(store)
+    const doomed = await newCheckpointId(store)
     await store.deleteCheckpoint('s', doomed)
     for (const [session, checkpoint] of [
       ['s', 'cp-none'],
@@ -169,7 +177,7 @@ onEveryBackend('labels', (open) => {
 
   it('that must be unique are refused to a second checkpoint until the first has lost them', async () => {
     const store = await open()
-    const [first, second] = [await made(store, { label: 'born' }), await made(store)]
+    const [first, second] = [await newCheckpointId(store, { label: 'born' }), await newCheckpointId(store)]
     const unique = { unique: true }
     await labelled(store, first, 'later', unique)
     await labelled(store, first, 'later', unique)
@@ -190,7 +198,7 @@ onEveryBackend('labels', (open) => {
     const store = await open()
     await checkpointOf(store, makeSession('other'), { ...OPTIONS, label: 'green' })
     await store.agent('s', 'a').save({ label: 'green' })
-    const id = await made(store, { label: 'green', uniqueLabel: true })
+    const id = await newCheckpointId(store, { label: 'green', uniqueLabel: true })
     await labelled(store, id, 'green', { unique: true })
     await labelled(store, id, 'red')
     assert.equal((await store.getCheckpointByLabel('other', 'green')).sessionId, 'other')
@@ -199,20 +207,20 @@ onEveryBackend('labels', (open) => {
 
   it('of new checkpoints may have to be unique too, and then nothing is made in vain', async () => {
     const store = await open()
-    const first = await made(store, { label: 'green', uniqueLabel: true })
+    const first = await newCheckpointId(store, { label: 'green', uniqueLabel: true })
     const again = () =>
       store.createCheckpoint(makeSession('s'), {}, {}, { ...OPTIONS, label: 'green', uniqueLabel: true })
     const refused = await again()
     assert.deepEqual([refused.success, refused.code], [false, 'WAYMARK_EXISTS'])
     assert.ok(refused.error.includes(first), refused.error)
-    const given = await made(store)
+    const given = await newCheckpointId(store)
     await labelled(store, first, null)
     await labelled(store, given, 'green')
     assert.equal((await again()).code, 'WAYMARK_EXISTS')
     assert.equal((await store.listCheckpointInfo('s')).total, 2)
     await labelled(store, given, 'red')
     assert.equal((await again()).success, true)
-    await made(store, { label: 'green', uniqueLabel: false })
+    await newCheckpointId(store, { label: 'green', uniqueLabel: false })
     assert.equal((await idsWith(store, 'green')).length, 2)
   })
 
@@ -232,7 +240,7 @@ onEveryBackend('labels', (open) => {
 
   it('given all at once are all there', async () => {
     const store = await open()
-    const ids = await Promise.all(Array.from({ length: 20 }, () => made(store)))
+    const ids = await Promise.all(Array.from({ length: 20 }, () => newCheckpointId(store)))
     await Promise.all(ids.map((id, index) => labelled(store, id, `label ${index}`)))
     assert.deepEqual(await labelsOf(store), ids.map((_, index) => `label ${index}`).toReversed())
   })
@@ -244,7 +252,11 @@ describe('the file of labels', () => {
   it('is JSON by the ids of checkpoints, and outlives the process', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
-    const [one, two, three] = [await made(store, { label: 'born' }), await made(store), await made(store)]
+    const [one, two, three] = [
+      await newCheckpointId(store, { label: 'born' }),
+      await newCheckpointId(store),
+      await newCheckpointId(store),
+    ]
     await labelled(store, two, 'a "label"')
     await labelled(store, one, null)
     assert.deepEqual(labelsIn(base), { [one]: null, [two]: 'a "label"' })
@@ -258,7 +270,7 @@ describe('the file of labels', () => {
   it('is all that changes: the checkpoints keep their bytes, and are whole', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
-    for (const compress of [false, true]) await made(store, { compress, label: 'born' })
+    for (const compress of [false, true]) await newCheckpointId(store, { compress, label: 'born' })
     const before = snapshotOf(join(base, 's'))
     for (const [index, { id }] of (await store.listCheckpointInfo('s')).checkpoints.entries()) {
       await labelled(store, id, `label ${index}`)
@@ -277,12 +289,12 @@ describe('the file of labels', () => {
   it('loses the labels of checkpoints that are gone with the next change', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, 3)
-    const ids = [await made(store), await made(store), await made(store)]
+    const ids = [await newCheckpointId(store), await newCheckpointId(store), await newCheckpointId(store)]
     for (const id of ids) await labelled(store, id, `of ${id}`)
     await store.deleteCheckpoint('s', ids[1])
     assert.equal(await store.getCheckpointByLabel('s', `of ${ids[1]}`), null)
-    await made(store)
-    const last = await made(store)
+    await newCheckpointId(store)
+    const last = await newCheckpointId(store)
     assert.equal(await store.getCheckpointByLabel('s', `of ${ids[0]}`), null, 'retention took it')
     await labelled(store, last, 'last')
     assert.deepEqual(labelsIn(base), { [ids[2]]: `of ${ids[2]}`, [last]: 'last' })
@@ -291,8 +303,8 @@ describe('the file of labels', () => {
   it('is not made for what is refused', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
-    const id = await made(store, { label: 'taken' })
-    const other = await made(store)
+    const id = await newCheckpointId(store, { label: 'taken' })
+    const other = await newCheckpointId(store)
     const before = snapshotOf(base)
     assert.equal((await store.labelCheckpoint('s', 'cp-none', 'x')).code, 'WAYMARK_NOT_FOUND')
     assert.equal((await store.labelCheckpoint('nobody', id, 'x')).code, 'WAYMARK_NOT_FOUND')
@@ -314,7 +326,7 @@ describe('the file of labels', () => {
     it(`that is ${kind} keeps nobody from the checkpoints, is reported, and is not overwritten`, async () => {
       const base = scratchDirectory()
       const store = await openStore(base)
-      const id = await made(store, { label: 'born' })
+      const id = await newCheckpointId(store, { label: 'born' })
       await labelled(store, id, 'later')
       const path = join(base, 's', 'labels.json')
       damage(path)
@@ -334,7 +346,7 @@ describe('the file of labels', () => {
       assert.deepEqual([refused.success, refused.code], [false, 'WAYMARK_CORRUPT'])
       assert.ok(refused.error.includes(path), refused.error)
       assert.deepEqual(snapshotOf(base), before)
-      await made(store)
+      await newCheckpointId(store)
       rmSync(path, { recursive: true })
       await labelled(store, id, 'again')
       assert.deepEqual(await labelsOf(store), [undefined, 'again'])
@@ -344,7 +356,7 @@ describe('the file of labels', () => {
   it('with values of another kind keeps the labels among them', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
-    const [one, two] = [await made(store, { label: 'born' }), await made(store)]
+    const [one, two] = [await newCheckpointId(store, { label: 'born' }), await newCheckpointId(store)]
     writeFileSync(join(base, 's/labels.json'), JSON.stringify({ [one]: 7, [two]: 'by hand', '../x': {}, '': [] }))
     assert.deepEqual(await labelsOf(store), ['by hand', 'born'])
     await labelled(store, one, 'again')
@@ -355,7 +367,7 @@ describe('the file of labels', () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const ids = []
-    for (let index = 0; index < 40; index += 1) ids.push(await made(store))
+    for (let index = 0; index < 40; index += 1) ids.push(await newCheckpointId(store))
     const script = (offset) => `
       const store = new CheckpointStore(${JSON.stringify(base)})
       await store.initialize()
@@ -375,189 +387,85 @@ describe('the file of labels', () => {
   })
 })
 
-const idsOf = async (store) => (await store.listCheckpointInfo('s')).checkpoints.map(({ id }) => id)
-
-async function pinnedIds(store) {
-  const pinnedAmong = ({ checkpoints }) => {
-    for (const { pinned } of checkpoints) assert.ok(pinned === true || pinned === undefined)
-    return checkpoints.filter(({ pinned }) => pinned).map(({ id }) => id)
-  }
-  const pinned = pinnedAmong(await store.listCheckpointInfo('s'))
-  assert.deepEqual(pinnedAmong(await store.history('s')), pinned)
-  assert.deepEqual(pinnedAmong(await store.listAllCheckpoints()), pinned)
-  assert.equal((await store.sessionsInfo()).find(({ id }) => id === 's').pinnedCount, pinned.length)
-  return pinned
-}
-
-onEveryBackend('a pinned checkpoint', (open) => {
-  for (const compress of [false, true]) {
-    it(`outlives retention, and does not count towards the limit${compress ? ', compressed' : ''}`, async () => {
-      const store = await open(2)
-      const ids = [await made(store, { compress }), await made(store, { compress })]
-      for (const id of ids) assert.deepEqual(await store.pinCheckpoint('s', id), { success: true })
-      for (let count = 0; count < 10; count += 1) ids.push(await made(store, { compress }))
-      assert.deepEqual(await idsOf(store), [ids[11], ids[10], ids[1], ids[0]])
-      assert.deepEqual(await pinnedIds(store), [ids[1], ids[0]])
-      assert.equal((await store.verifySession('s')).whole, true)
-    })
-  }
-
-  it('goes with the next one that is made once it is unpinned', async () => {
-    const store = await open(2)
-    const pinned = await made(store)
-    await store.pinCheckpoint('s', pinned)
-    const ids = [await made(store), await made(store), await made(store)]
-    assert.deepEqual(await store.unpinCheckpoint('s', pinned), { success: true })
-    assert.deepEqual(await idsOf(store), [ids[2], ids[1], pinned], 'unpinning removes nothing by itself')
-    assert.deepEqual(await pinnedIds(store), [])
-    const next = await made(store)
-    assert.deepEqual(await idsOf(store), [next, ids[2]])
-  })
-
-  it('may be the newest, or the only one that a limit of 1 leaves beside it', async () => {
-    const store = await open(1)
-    const first = await made(store)
-    await store.pinCheckpoint('s', first)
-    const second = await made(store)
-    await store.pinCheckpoint('s', second)
-    assert.equal((await store.getLatestCheckpoint('s')).id, second)
-    const third = await made(store)
-    assert.deepEqual(await idsOf(store), [third, second, first])
-  })
-
-  it('may be pinned and unpinned again and again', async () => {
-    const store = await open(1)
-    const id = await made(store)
-    for (let round = 0; round < 2; round += 1) {
-      for (let twice = 0; twice < 2; twice += 1) {
-        assert.deepEqual(await store.pinCheckpoint('s', id), { success: true })
-        assert.deepEqual(await pinnedIds(store), [id])
-      }
-      for (let twice = 0; twice < 2; twice += 1) {
-        assert.deepEqual(await store.unpinCheckpoint('s', id), { success: true })
-        assert.deepEqual(await pinnedIds(store), [])
-      }
-    }
-  })
-
-  it('is deleted by whoever asks for it by name', async () => {
-    const store = await open()
-    const ids = []
-    for (const compress of [false, true]) {
-      ids.push(await made(store, { compress }))
-      await store.pinCheckpoint('s', ids.at(-1))
-    }
-    assert.deepEqual(await store.deleteCheckpoint('s', ids[1]), { success: true })
-    assert.deepEqual(await pinnedIds(store), [ids[0]])
-    assert.equal(await store.deleteSessionCheckpoints('s'), 1)
-    assert.deepEqual(await idsOf(store), [])
-  })
-
-  it('has to exist', async () => {
-    const store = await open()
-    const id = await made(store)
-    for (const method of ['pinCheckpoint', 'unpinCheckpoint']) {
-      for (const [session, checkpoint] of [
-        ['s', 'cp-none'],
-        ['nobody', id],
-      ]) {
-        assert.deepEqual(await store[method](session, checkpoint), {
-          success: false,
-          error: `Checkpoint not found: ${checkpoint} in session ${session}`,
-          code: 'WAYMARK_NOT_FOUND',
-        })
-      }
-      assert.equal((await store[method]('..', id)).code, 'WAYMARK_INVALID_ID')
-      assert.equal((await store[method]('s')).code, 'WAYMARK_INVALID_ARGUMENT')
-    }
-    assert.deepEqual(await pinnedIds(store), [])
-  })
-
-  it('is kept and found like any other', async () => {
-    const store = await open(1)
-    const id = await made(store, { label: 'base line' })
-    await store.pinCheckpoint('s', id)
-    await made(store)
-    assert.equal((await store.getCheckpointByLabel('s', 'base line')).id, id)
-    assert.equal((await store.restoreCheckpoint('s', id, { validateChecksum: true })).success, true)
-    assert.equal((await store.loadSession('s')).lastCheckpointId, id)
-  })
-
-  it('is none of another session, even under the same id', async () => {
-    const store = await open(1)
-    const id = await made(store)
-    await store.pinCheckpoint('s', id)
-    assert.equal((await store.pinCheckpoint('other', id)).code, 'WAYMARK_NOT_FOUND')
-    for (let count = 0; count < 3; count += 1) await checkpointOf(store, makeSession('other'))
-    assert.equal((await store.listCheckpointInfo('other')).total, 1)
-    assert.deepEqual(await pinnedIds(store), [id])
+describe('a label that is given later', () => {
+  // The change runs under the lock of the memory, and asks the memory for the checkpoints of the session.
+  it('settles in a store in memory too', async () => {
+    const { stdout } = await runNode(
+      `const store = new CheckpointStore('memory:')
+      await store.initialize()
+      const { checkpointId } = await store.createCheckpoint(JSON.parse(process.argv[1]), { trigger: 'auto' })
+      await store.labelCheckpoint('s', checkpointId, 'green')
+      console.log((await store.listAllCheckpoints({ label: 'green' })).checkpoints.length)`,
+      { args: [JSON.stringify(makeSession('s'))], timeout: 10_000 },
+    )
+    assert.equal(stdout, '1\n')
   })
 })
 
-describe('the pin of a checkpoint', () => {
-  it('is an empty file beside it, which goes when it goes', async () => {
-    const base = scratchDirectory()
-    const store = await openStore(base, 1)
-    const before = snapshotOf(base)
-    assert.equal((await store.pinCheckpoint('nobody', 'cp-none')).code, 'WAYMARK_NOT_FOUND')
-    assert.deepEqual(snapshotOf(base), before)
-    const id = await made(store)
-    const pin = join(base, 's', 'checkpoints', `${id}.pin`)
-    await store.pinCheckpoint('s', id)
-    assert.equal(readFileSync(pin).length, 0)
-    await store.unpinCheckpoint('s', id)
-    assert.equal(existsSync(pin), false)
-    await store.pinCheckpoint('s', id)
-    await store.deleteCheckpoint('s', id)
-    assert.deepEqual(readdirSync(join(base, 's', 'checkpoints')), ['.names'])
-  })
-
-  it('outlives the process, and another store reckons with it', async () => {
-    const base = scratchDirectory()
-    const store = await openStore(base, 2)
-    const id = await made(store)
-    const other = await openStore(base, 2)
-    await made(other)
-    await store.pinCheckpoint('s', id)
-    for (let count = 0; count < 4; count += 1) await made(other)
-    await store.close()
-    const reopened = await openStore(base, 2)
-    assert.deepEqual(await pinnedIds(reopened), [id])
-    for (let count = 0; count < 4; count += 1) await made(reopened)
-    assert.equal((await idsOf(reopened)).at(-1), id)
-    assert.equal((await idsOf(reopened)).length, 3)
-    await reopened.unpinCheckpoint('s', id)
-    await made(other)
-    assert.equal((await idsOf(reopened)).length, 2)
-  })
-
-  it('holds against retention in another process: what was pinned with success is there at the end', async () => {
-    const base = scratchDirectory()
-    const store = await openStore(base, { maxCheckpointsPerSession: 3, durability: 'relaxed' })
-    await made(store)
-    const writer = runNode(`
-      const store = new CheckpointStore(${JSON.stringify(base)}, { maxCheckpointsPerSession: 3, durability: 'relaxed' })
+describe('labels', () => {
+  it('can be given in a store in memory', async () => {
+    // In a process of its own: a lock that is waited for by its own holder would keep this one from ending.
+    const { stdout } = await runNode(
+      `
+      const store = new CheckpointStore('memory:')
       await store.initialize()
-      for (let n = 0; n < 300; n += 1) {
-        const result = await store.createCheckpoint(${JSON.stringify(makeSession('s'))}, { trigger: 'auto' })
-        if (!result.success || result.warnings) console.log(JSON.stringify(result))
-      }
-    `)
-    const pinned = new Set()
-    await lookedDuring(writer, async () => {
-      // The oldest is the one that retention wants too.
-      const id = (await idsOf(store)).findLast((candidate) => !pinned.has(candidate))
-      if (id === undefined) return
-      const result = await store.pinCheckpoint('s', id)
-      if (result.success) pinned.add(id)
-      else assert.equal(result.code, 'WAYMARK_NOT_FOUND')
-    })
-    assert.deepEqual(await writer, { code: 0, signal: null, stdout: '', stderr: '' })
-    const ids = await idsOf(store)
-    assert.ok(pinned.size > 0)
-    for (const id of pinned) assert.ok(ids.includes(id), `${id} was pinned, and is gone`)
-    assert.deepEqual(await pinnedIds(store), [...pinned].toSorted().toReversed())
-    await made(store)
-    assert.ok((await idsOf(store)).length <= pinned.size + 3)
+      const { checkpointId } = await store.createCheckpoint(${JSON.stringify(makeSession('s'))}, { trigger: 'auto' })
+      console.log((await store.labelCheckpoint('s', checkpointId, 'green')).success)
+    `,
+      { timeout: 10_000 },
+    )
+    assert.equal(stdout, 'true\n')
+  })
+
+  it('that must be unique go to one of several that ask at once', async () => {
+    const store = await openStore()
+    const ids = [await newCheckpointId(store), await newCheckpointId(store)]
+    for (let round = 0; round < 10; round += 1) {
+      const label = `label ${round}`
+      const results = await Promise.all(ids.map((id) => store.labelCheckpoint('s', id, label, { unique: true })))
+      assert.equal(successesIn(results), 1)
+      assert.equal((await store.listCheckpointInfo('s', { label })).checkpoints.length, 1)
+    }
+  })
+
+  it('in a file that holds no object are reported by a verification, as they are by who changes them', async () => {
+    const base = scratchDirectory()
+    const store = await openStore(base)
+    const id = await newCheckpointId(store)
+    for (const text of ['[1]', '"x"', 'null', '7']) {
+      writeFileSync(join(base, 's', 'labels.json'), text)
+      assert.equal((await store.labelCheckpoint('s', id, 'x')).code, 'WAYMARK_CORRUPT')
+      assert.equal((await store.verifySession('s')).whole, false, text)
+    }
+  })
+
+  it('that are no text are refused, as ids are', async () => {
+    const store = await openStore()
+    const id = await newCheckpointId(store)
+    assert.equal((await store.labelCheckpoint('s', id, '\ud800')).code, 'WAYMARK_INVALID_ARGUMENT')
+    await assert.rejects(store.getCheckpointByLabel('s', '\ud801'), { code: 'WAYMARK_INVALID_ARGUMENT' })
+  })
+})
+
+onEveryBackend('unique labels of new checkpoints', (open) => {
+  it('go to one of several that are made at once', async () => {
+    const store = await open()
+    for (let round = 0; round < 10; round += 1) {
+      const options = { ...OPTIONS, label: `label ${round}`, uniqueLabel: true }
+      const calls = Array.from({ length: 3 }, () => store.createCheckpoint(makeSession('s'), {}, {}, options))
+      assert.equal(successesIn(await Promise.all(calls)), 1)
+    }
+  })
+})
+
+onEveryBackend('a label', (open) => {
+  it('goes with its checkpoint', async () => {
+    const store = await open()
+    const [made, other] = await madeInTurn(store, 2, { options: OPTIONS })
+    await store.labelCheckpoint('s', made.checkpointId, 'gone')
+    await store.labelCheckpoint('s', other.checkpointId, 'stays')
+    await store.deleteCheckpoint('s', made.checkpointId)
+    assert.equal((await store.labelCheckpoint('s', other.checkpointId, 'gone', { unique: true })).success, true)
+    assert.equal((await store.labelCheckpoint('s', made.checkpointId, 'again')).code, 'WAYMARK_NOT_FOUND')
   })
 })

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 
+import { LONG, ownerAndOther, standStill } from '../support/leases.mjs'
 import { killNode, runNode, startNode } from '../support/processes.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import {
@@ -17,8 +20,6 @@ import {
 } from '../support/stores.mjs'
 import { until } from '../support/waiting.mjs'
 
-const LONG = { ttlMs: 60_000 }
-
 const NO_SIGNALS = process.platform === 'win32' && 'processes cannot be stopped on Windows'
 
 const isLost = { code: 'WAYMARK_LEASE_LOST' }
@@ -27,6 +28,10 @@ const isLost = { code: 'WAYMARK_LEASE_LOST' }
 function assertRefused(result) {
   assert.deepEqual([result.success, result.code], [false, 'WAYMARK_LEASE_LOST'])
 }
+
+const NO_PRLIMIT =
+  spawnSync('prlimit', ['--version']).error !== undefined &&
+  'there is no `prlimit` to let no file grow, like a full disk'
 
 onEveryBackend('a session with an owner', (open) => {
   it('can be written to by its owner, who has a number and a time', async () => {
@@ -395,3 +400,129 @@ describe('leases', () => {
     await assert.rejects(store.acquireNext(), { code: 'WAYMARK_NOT_INITIALIZED' })
   })
 })
+
+describe('a lease that is past its time, on a full disk', { skip: NO_PRLIMIT }, () => {
+  it('keeps nobody from making room, and its owner is refused all the same', async () => {
+    const place = places.files()
+    const owner = await openStore(place)
+    const lease = await owner.acquireSession('s', { ttlMs: 50 })
+    await owner.saveSession(makeSession('s'))
+    const { checkpointId } = await checkpointOf(owner, makeSession('s'))
+    standStill(120)
+    const program = `
+      const { CheckpointStore } = require(${JSON.stringify(fileURLToPath(new URL('../../index.js', import.meta.url)))})
+      const store = new CheckpointStore(${JSON.stringify(place)})
+      store.initialize()
+        .then(() => store.deleteCheckpoint('s', ${JSON.stringify(checkpointId)}))
+        .then((deleted) => console.log(JSON.stringify(deleted)))
+    `
+    // Nobody renews it meanwhile: this waits without turning the loop.
+    const { stdout, stderr } = spawnSync('prlimit', ['--fsize=0', process.execPath, '--eval', program])
+    assert.deepEqual(JSON.parse(String(stdout) || `"${stderr}"`), { success: true })
+    assert.equal((await owner.saveSession(makeSession('s'))).code, 'WAYMARK_LEASE_LOST')
+    await assert.rejects(lease.renew(), isLost)
+  })
+})
+
+describe('a record of a lease that cannot be read', () => {
+  it('of one session hides from nobody that another was lost', async () => {
+    const { place, owner, other, lease } = await ownerAndOther()
+    await owner.saveSession(makeSession('t'))
+    writeFileSync(join(place, '.leases', 't.json'), 'nonsense')
+    await other.acquireSession('s', { force: true, ...LONG })
+    await assert.rejects(lease.renew(), isLost)
+    assert.deepEqual([lease.isLost, lease.signal.aborted], [true, true])
+  })
+
+  it('of one session keeps nobody from the others', async () => {
+    const place = places.files()
+    const store = await openStore(place)
+    for (const id of ['a', 'b', 'c']) await store.saveSession(makeSession(id, { status: 'active' }))
+    const lease = await store.acquireSession('c', { owner: 'me', ...LONG })
+    writeFileSync(join(place, '.leases', 'a.json'), 'nonsense')
+    assert.deepEqual(
+      (await store.sessionsInfo()).map(({ id, lease: of }) => [id, of?.owner]),
+      [
+        ['a', undefined],
+        ['b', undefined],
+        ['c', 'me'],
+      ],
+    )
+    const next = await store.acquireNext(LONG)
+    assert.equal(next.sessionId, 'b')
+    for (const one of [lease, next]) await one.release()
+  })
+})
+
+onEveryBackend('a lease', (open) => {
+  it('never claims to last for longer than it does', async () => {
+    const store = await open()
+    const before = Date.now()
+    const acquiring = store.acquireSession('s', { ttlMs: 5000 })
+    standStill(300)
+    const lease = await acquiring
+    assert.ok(lease.expiresAt - before <= 5200, `${lease.expiresAt - before} ms, of 5000`)
+    const renewedAt = Date.now()
+    const renewing = lease.renew()
+    standStill(300)
+    await renewing
+    assert.ok(lease.expiresAt - renewedAt <= 5200, `${lease.expiresAt - renewedAt} ms, of 5000`)
+    await lease.release()
+  })
+
+  it('can be given back when the first attempt failed', async () => {
+    const store = await open()
+    const lease = await store.acquireSession('s', LONG)
+    await store.close()
+    await assert.rejects(lease.release(), { code: 'WAYMARK_CLOSED' })
+    await store.initialize()
+    await lease.release()
+    await (await store.acquireSession('s')).release()
+  })
+
+  it('past its time stays with its owner, who deletes the session and makes it again', async () => {
+    const store = await open()
+    const lease = await store.acquireSession('s', { ttlMs: 50 })
+    await store.saveSession(makeSession('s'))
+    standStill(120)
+    const deleting = store.deleteSession('s')
+    // Nobody renews it before that is done.
+    standStill(200)
+    assert.equal((await deleting).success, true)
+    assert.equal((await store.saveSession(makeSession('s'))).success, true)
+    await lease.renew()
+    assert.equal(lease.isLost, false)
+    await lease.release()
+  })
+
+  it('is renewed before all that its owner has asked for is done', async () => {
+    const store = await open()
+    const lease = await store.acquireSession('s', LONG)
+    await checkpointOf(store, makeSession('s'), { ...OPTIONS, encoding: 'zstd' }, {}, { text: 'x'.repeat(4_000_000) })
+    let done = 0
+    const works = Array.from({ length: 100 }, async () => {
+      assert.equal((await store.verifySession('s')).whole, true)
+      done += 1
+    })
+    await lease.renew()
+    const doneBefore = done
+    await Promise.all(works)
+    assert.ok(doneBefore < 50, `${doneBefore} of 100 came first`)
+    await lease.release()
+  })
+})
+
+for (const name of durablePlaces) {
+  it(`who has lost a lease is not told that the session was deleted when it was not (${name})`, async () => {
+    const place = places[name]()
+    const [first, second] = [await openStore(place), await openStore(place)]
+    await first.saveSession(makeSession('s'))
+    const lease = await first.acquireSession('s', LONG)
+    await (await second.acquireSession('s', { force: true })).release()
+    await assert.rejects(lease.renew(), (error) => {
+      assert.equal(error.code, 'WAYMARK_LEASE_LOST')
+      assert.doesNotMatch(error.message, /is lost: it was deleted\./)
+      return true
+    })
+  })
+}

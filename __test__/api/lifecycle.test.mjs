@@ -148,3 +148,71 @@ describe('the process', () => {
     }
   })
 })
+
+describe('the arguments of the constructor', () => {
+  it('the constructor refuses a location that looks like a mistyped URL, and shows no part of it', () => {
+    const mistyped = [
+      '"postgres://me:s3cret@host/db"',
+      "'postgres://me:s3cret@host/db'",
+      'postgres//me:s3cret@host/db',
+      'postgresql//me:s3cret@host/db',
+      'postgres:/me:s3cret@host/db',
+      'postgre://me:s3cret@host/db',
+      'POSTGRES://me:s3cret@host/db',
+      ' postgres://me:s3cret@host/db',
+      'postgres://me:s3cret@host/db\n',
+      'mysql://me:s3cret@host/db',
+      'http://s3cret.example/db',
+      'sqlite//s3cret.db',
+      'SQLITE:s3cret.db',
+      'me:s3cret@host/db',
+      resolve('postgres://me:s3cret@host/db'),
+    ]
+    for (const location of mistyped) {
+      assert.throws(
+        () => new CheckpointStore(location),
+        ({ code, message }) => {
+          assert.equal(code, 'WAYMARK_INVALID_ARGUMENT', location)
+          assert.match(message, /^baseDir .*Write /, location)
+          assert.doesNotMatch(message, /cret/, location)
+          return true
+        },
+      )
+    }
+  })
+
+  it('the constructor throws, with a code, for what can never work', () => {
+    const directory = scratchDirectory()
+    const bad = [
+      [[5], /^baseDir must be a string; got 5$/],
+      [[null], /^baseDir must be a string; got null$/],
+      [[''], /^baseDir is empty, or contains a NUL character\. Write a directory, /],
+      [['memory:mine'], /^baseDir "memory:…": a store in memory has no name, write "memory:"$/],
+      [['sqlite:'], /^baseDir "sqlite:…": write "sqlite:" and the path of a file, such as "sqlite:.\/store.db"$/],
+      [['sqlite::memory:'], /^baseDir "sqlite:…": a store that lives and dies with the process is "memory:"$/],
+      [['sqlite:///x.db'], /this is not a URL/],
+      [
+        ['redis://localhost/x'],
+        /^baseDir looks like a URL that is mistyped, or that this version has no store for\. Write /,
+      ],
+      [
+        ['postgres://user:secret/x'],
+        /^baseDir is no URL of a PostgreSQL database: the port is not a number(?!.*secret)/,
+      ],
+      [[directory, 0], /^maxCheckpointsPerSession must be a whole number of at least 1, or Infinity; got 0$/],
+      [[directory, -3], /got -3$/],
+      [[directory, 1.5], /got 1\.5$/],
+      [[directory, NaN], /got NaN$/],
+      [[directory, '5'], /^options must be an object; got "5"$/],
+      [[directory, null], /^options must be an object; got null$/],
+      [[directory, { maxCheckpointsPerSession: 0 }], /^options\.maxCheckpointsPerSession must be /],
+      [[directory, { maxReadBytes: -1 }], /^options\.maxReadBytes must be /],
+      [[directory, { timeoutMs: 0 }], /^options\.timeoutMs must be a whole number from 1 to /],
+      [[directory, { maxConnections: Infinity }], /^options\.maxConnections must be a whole number from 1 to /],
+      [[directory, { durability: 'best' }], /^options\.durability must be "full" or "relaxed"; got "best"$/],
+    ]
+    for (const [args, message] of bad) {
+      assert.throws(() => new CheckpointStore(...args), { code: 'WAYMARK_INVALID_ARGUMENT', message })
+    }
+  })
+})

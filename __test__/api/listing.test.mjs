@@ -1,20 +1,19 @@
 import assert from 'node:assert/strict'
-import { appendFileSync, readFileSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
+import { emptyStore } from '../support/hostile.mjs'
 import { checkpointFiles } from '../support/reference.mjs'
 import { makeAgent, makeSession, makeTree } from '../support/sessions.mjs'
-import { OPTIONS, checkpointOf, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
-
-async function makeMany(store, count, options = {}) {
-  const made = []
-  for (let number = 0; number < count; number += 1) {
-    const { checkpointId } = await checkpointOf(store, makeSession('s'), { ...OPTIONS, ...options })
-    made.unshift(checkpointId)
-  }
-  return made
-}
+import {
+  OPTIONS,
+  checkpointOf,
+  newCheckpointIds,
+  onEveryBackend,
+  openStore,
+  scratchDirectory,
+} from '../support/stores.mjs'
 
 const ids = (page) => page.checkpoints.map(({ id }) => id)
 
@@ -88,14 +87,14 @@ onEveryBackend('what there is', (open) => {
 
   it('comes in pages that stay right while checkpoints come and go', async () => {
     const store = await open()
-    const made = await makeMany(store, 7)
+    const made = await newCheckpointIds(store, 7)
     const first = await store.listCheckpointInfo('s', { limit: 3 })
     assert.deepEqual(ids(first), made.slice(0, 3))
     assert.equal(first.total, 7)
     // The one that the cursor stands on goes, one behind it goes, and a new one comes.
     await store.deleteCheckpoint('s', made[2])
     await store.deleteCheckpoint('s', made[4])
-    await makeMany(store, 1)
+    await newCheckpointIds(store, 1)
     const second = await store.listCheckpointInfo('s', { limit: 2, cursor: first.cursor })
     assert.deepEqual(ids(second), [made[3], made[5]])
     const third = await store.listCheckpointInfo('s', { limit: 2, cursor: second.cursor })
@@ -106,7 +105,7 @@ onEveryBackend('what there is', (open) => {
 
   it('has no further page after one that ends exactly with the last', async () => {
     const store = await open()
-    const made = await makeMany(store, 4)
+    const made = await newCheckpointIds(store, 4)
     const first = await store.listCheckpointInfo('s', { limit: 2 })
     const second = await store.listCheckpointInfo('s', { limit: 2, cursor: first.cursor })
     assert.deepEqual([...ids(first), ...ids(second)], made)
@@ -115,9 +114,9 @@ onEveryBackend('what there is', (open) => {
 
   it('can be narrowed by trigger, label and time', async () => {
     const store = await open()
-    const [auto] = await makeMany(store, 1, { trigger: 'auto' })
-    const [labelled] = await makeMany(store, 1, { trigger: 'manual', label: 'release 1', compress: true })
-    const [other] = await makeMany(store, 1, { trigger: 'manual', label: 'release 2' })
+    const [auto] = await newCheckpointIds(store, 1, { trigger: 'auto' })
+    const [labelled] = await newCheckpointIds(store, 1, { trigger: 'manual', label: 'release 1', compress: true })
+    const [other] = await newCheckpointIds(store, 1, { trigger: 'manual', label: 'release 2' })
     const all = (await store.listCheckpointInfo('s')).checkpoints
     const found = async (options) => ids(await store.listCheckpointInfo('s', options))
     assert.deepEqual(await found({ trigger: 'auto' }), [auto])
@@ -195,72 +194,11 @@ onEveryBackend('what there is', (open) => {
   })
 })
 
-onEveryBackend('a walk over checkpoints', (open) => {
-  it('shows each once, newest first, whatever comes and goes meanwhile', async () => {
-    const store = await open()
-    const made = await makeMany(store, 5)
-    const seen = []
-    for await (const checkpoint of store.checkpoints('s')) {
-      if (seen.length === 0) {
-        await store.deleteCheckpoint('s', made[2])
-        await makeMany(store, 2)
-      }
-      assert.deepEqual(checkpoint, await store.getCheckpoint('s', checkpoint.id))
-      seen.push(checkpoint.id)
-    }
-    assert.deepEqual(seen, [made[0], made[1], made[3], made[4]])
-  })
-
-  it('can be narrowed, left early, and asked again after its end', async () => {
-    const store = await open()
-    const [labelled] = await makeMany(store, 1, { label: 'x' })
-    await makeMany(store, 3)
-    const found = []
-    for await (const { id } of store.checkpoints('s', { label: 'x' })) found.push(id)
-    assert.deepEqual(found, [labelled])
-
-    const walk = store.checkpoints('s')
-    for await (const { id } of walk) {
-      assert.ok(id)
-      break
-    }
-    assert.deepEqual(await walk.next(), { done: true, value: undefined })
-    assert.equal(walk[Symbol.asyncIterator](), walk)
-
-    const empty = store.checkpoints('nobody')
-    for (const _ of [1, 2]) assert.deepEqual(await empty.next(), { done: true, value: undefined })
-  })
-
-  it('answers steps in the order in which they were asked for', async () => {
-    const store = await open()
-    const made = await makeMany(store, 12)
-    const walk = store.checkpoints('s')
-    const steps = await Promise.all(Array.from({ length: 14 }, () => walk.next()))
-    assert.deepEqual(
-      steps.map(({ value }) => value?.id),
-      [...made, undefined, undefined],
-    )
-  })
-
-  it('rejects at its first step if its arguments are wrong or the store is closed, and never throws', async () => {
-    const store = await open()
-    for (const [session, options] of [['../up'], ['s', { trigger: 'x' }], ['s', { skipDamaged: 1 }], ['s', 7], []]) {
-      const walk = store.checkpoints(session, options)
-      await assert.rejects(walk.next(), ({ code }) => /^WAYMARK_INVALID_(ARGUMENT|ID)$/.test(code))
-      assert.equal((await walk.next()).done, true)
-    }
-    await makeMany(store, 1)
-    const walk = store.checkpoints('s')
-    await store.close()
-    await assert.rejects(walk.next(), { code: 'WAYMARK_CLOSED' })
-  })
-})
-
 describe('damaged files in lists', () => {
   const damagedStore = async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
-    const made = await makeMany(store, 4)
+    const made = await newCheckpointIds(store, 4)
     const file = (index) => join(base, 's/checkpoints', `${made[index]}.json`)
     truncateSync(file(1), 0)
     truncateSync(file(2), 300)
@@ -309,7 +247,7 @@ describe('damaged files in lists', () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     for (const compress of [false, true]) {
-      const [newer, older] = await makeMany(store, 2, { compress })
+      const [newer, older] = await newCheckpointIds(store, 2, { compress })
       const file = (id) => join(base, 's/checkpoints', `${id}.json${compress ? '.gz' : ''}`)
       writeFileSync(file(newer), readFileSync(file(older)))
       const page = await store.listCheckpointInfo('s')
@@ -344,31 +282,11 @@ describe('damaged files in lists', () => {
   it('and files that are gone do not stop a list that is under way', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
-    const made = await makeMany(store, 3)
+    const made = await newCheckpointIds(store, 3)
     const walk = store.checkpoints('s')
     await walk.next()
     rmSync(join(base, 's/checkpoints', `${made[1]}.json`))
     assert.equal((await walk.next()).value.id, made[2])
-  })
-})
-
-describe('the limit', () => {
-  it('takes no notice of a file of marks that somebody wrote into or removed', async () => {
-    const base = scratchDirectory()
-    const store = await openStore(base, 2)
-    for (const spoil of [(path) => appendFileSync(path, 'x'), (path) => rmSync(path), () => {}]) {
-      await makeMany(store, 3)
-      assert.equal(checkpointFiles(base, 's').length, 2)
-      spoil(join(base, 's/checkpoints/.names'))
-    }
-  })
-
-  it('holds across stores that write in turns', async () => {
-    const base = scratchDirectory()
-    const stores = [await openStore(base, 3), await openStore(base, 3)]
-    for (let round = 0; round < 8; round += 1) await makeMany(stores[round % 2], 1 + (round % 3))
-    assert.equal(checkpointFiles(base, 's').length, 3)
-    assert.ok(readdirSync(join(base, 's/checkpoints')).length <= 4)
   })
 })
 
@@ -389,5 +307,85 @@ describe('the event loop', () => {
     isOver = true
     assert.equal(checkpoints.length, count)
     assert.ok(turns >= count, `${turns} turns`)
+  })
+})
+
+describe('a page of a list', () => {
+  it('is full however many checkpoints on the way are damaged, and the last one has no cursor', async () => {
+    const store = await openStore()
+    const created = []
+    for (let number = 0; number < 10; number += 1) {
+      const { checkpointId, path } = await checkpointOf(store, makeSession('s'))
+      created.unshift(checkpointId)
+      if ([9, 8, 6, 3, 0].includes(number)) writeFileSync(path, '{"damaged')
+    }
+    for (const limit of [1, 2, 3, 4, 5, 9, 10, 11]) {
+      const [seen, sizes] = [[], []]
+      let cursor
+      do {
+        const page = await store.listCheckpointInfo('s', { limit, cursor })
+        seen.push(...page.checkpoints.map(({ id }) => id), ...page.damaged.map(({ id }) => id))
+        sizes.push(page.checkpoints.length)
+        cursor = page.cursor
+        assert.equal(page.total, 10)
+      } while (cursor !== undefined)
+      assert.deepEqual(seen.toSorted(), created.toSorted(), `limit ${limit}`)
+      for (const size of sizes.slice(0, -1)) assert.equal(size, limit, `pages of ${sizes}, limit ${limit}`)
+    }
+  })
+})
+
+describe('the arguments of listCheckpoints', () => {
+  it('pages are counted in whole numbers', async () => {
+    const { store } = await emptyStore()
+    for (const value of [-1, 1.5, NaN, -Infinity, '1', {}, true]) {
+      await assert.rejects(store.listCheckpoints('s', value), {
+        code: 'WAYMARK_INVALID_ARGUMENT',
+        message: /^limit must be /,
+      })
+      await assert.rejects(store.listCheckpoints('s', 1, value), {
+        code: 'WAYMARK_INVALID_ARGUMENT',
+        message: /^offset must be /,
+      })
+    }
+    assert.equal((await store.listCheckpoints('s', null, null)).total, 0)
+  })
+})
+
+onEveryBackend('listCheckpoints', (open) => {
+  it('they are listed newest first, exact even within one millisecond, in the order of the calls', async () => {
+    const store = await open()
+    const made = await Promise.all(
+      Array.from({ length: 40 }, (_, index) =>
+        checkpointOf(store, makeSession('s'), { ...OPTIONS, compress: index % 2 === 0, description: `${index}` }),
+      ),
+    )
+    const { checkpoints, total, damaged } = await store.listCheckpoints('s')
+    assert.deepEqual(
+      checkpoints.map((checkpoint) => checkpoint.id),
+      made.map((result) => result.checkpointId).toReversed(),
+    )
+    assert.deepEqual(checkpoints.map((checkpoint) => checkpoint.description).slice(0, 3), ['39', '38', '37'])
+    assert.deepEqual([total, damaged], [40, []])
+    assert.equal((await store.getLatestCheckpoint('s')).description, '39')
+  })
+
+  it('lists are paged; total is not', async () => {
+    const store = await open()
+    for (let index = 0; index < 5; index += 1) {
+      await checkpointOf(store, makeSession('s'), { ...OPTIONS, description: `${index}` })
+    }
+    const page = async (...paging) => {
+      const { checkpoints, total } = await store.listCheckpoints('s', ...paging)
+      assert.equal(total, 5)
+      return checkpoints.map((checkpoint) => checkpoint.description).join('')
+    }
+    assert.equal(await page(), '43210')
+    assert.equal(await page(0), '43210')
+    assert.equal(await page(2), '43')
+    assert.equal(await page(2, 1), '32')
+    assert.equal(await page(undefined, 3), '10')
+    assert.equal(await page(10, 4), '0')
+    assert.equal(await page(1, 9), '')
   })
 })

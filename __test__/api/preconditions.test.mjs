@@ -1,8 +1,19 @@
 import assert from 'node:assert/strict'
+import { readFileSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
+import { DELTA, assertAllWhole, madeInTurn } from '../support/deltas.mjs'
 import { makeSession } from '../support/sessions.mjs'
-import { OPTIONS, checkpointOf, durablePlaces, onEveryBackend, openStore, places } from '../support/stores.mjs'
+import {
+  OPTIONS,
+  checkpointOf,
+  durablePlaces,
+  onEveryBackend,
+  onSharedBackends,
+  openStore,
+  places,
+} from '../support/stores.mjs'
 
 const NOBODYS = 'f'.repeat(32)
 
@@ -156,4 +167,66 @@ describe('two stores on one place', () => {
       }
     })
   }
+})
+
+describe('ifParent', () => {
+  /** A store whose newest checkpoint has a name that somebody else gave it, and a time that is ahead by so much. */
+  async function withForeign(aheadMs, options) {
+    const place = places.files()
+    const store = await openStore(place, options)
+    const { path, checkpointId } = await checkpointOf(store, makeSession('s'))
+    const foreign = join(place, 's', 'checkpoints', 'zz-foreign.json')
+    writeFileSync(foreign, readFileSync(path, 'utf8').replaceAll(checkpointId, 'zz-foreign'))
+    const time = new Date(Date.now() + aheadMs)
+    utimesSync(foreign, time, time)
+    return store
+  }
+
+  it('of a foreign name that is ahead of the clock is followed by the newest', async () => {
+    const store = await withForeign(3_600_000)
+    let parent = 'zz-foreign'
+    for (let step = 0; step < 3; step += 1) {
+      const { success, error, checkpointId } = await store.createCheckpoint(makeSession('s'), {
+        ...OPTIONS,
+        ifParent: parent,
+      })
+      assert.equal(success, true, error)
+      assert.equal((await store.getLatestCheckpoint('s')).id, checkpointId)
+      parent = checkpointId
+    }
+  })
+
+  it('of a foreign name that is ahead of the clock is not what stays when one is kept', async () => {
+    const store = await withForeign(3_600_000, { retention: { keepLast: 1 } })
+    const { checkpointId } = await checkpointOf(store, makeSession('s'), { ...OPTIONS, ifParent: 'zz-foreign' })
+    assert.deepEqual(
+      (await store.listCheckpointInfo('s')).checkpoints.map(({ id }) => id),
+      [checkpointId],
+    )
+  })
+})
+
+onEveryBackend('a write that is refused', (open) => {
+  it('creates no session', async () => {
+    const store = await open()
+    const options = { ...OPTIONS, ifParent: 'cp-0-000000' }
+    assert.equal((await store.createCheckpoint(makeSession('refused'), options)).code, 'WAYMARK_CONFLICT')
+    const delta = { ...DELTA, ifParent: 'cp-0-000000' }
+    assert.equal((await store.createCheckpoint(makeSession('refused'), delta)).code, 'WAYMARK_CONFLICT')
+    const saved = await store.saveSession(makeSession('refused'), { ifRevision: 'other' })
+    assert.equal(saved.code, 'WAYMARK_CONFLICT')
+    assert.equal((await store.labelCheckpoint('refused', 'cp-0-000000', 'label')).code, 'WAYMARK_NOT_FOUND')
+    await assert.rejects(store.prune('refused'), { code: 'WAYMARK_NOT_FOUND' })
+  })
+})
+
+onSharedBackends('a checkpoint that is refused', (shared) => {
+  it('removes no other', async () => {
+    const open = shared()
+    const [one, other] = [await open(), await open({ maxCheckpointsPerSession: 2 })]
+    const created = await madeInTurn(one, 4, { options: OPTIONS })
+    const refused = await other.createCheckpoint(makeSession('s'), { ...OPTIONS, ifParent: null })
+    assert.equal(refused.code, 'WAYMARK_CONFLICT')
+    await assertAllWhole(one, created)
+  })
 })

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
-import { it } from 'node:test'
+import { describe, it } from 'node:test'
 
+import { NOT_STRINGS, emptyStore } from '../support/hostile.mjs'
 import { makeAgent, makeSession, makeTask, withoutTree } from '../support/sessions.mjs'
 import { OPTIONS, checkpointOf, onEveryBackend } from '../support/stores.mjs'
 
@@ -145,5 +146,39 @@ onEveryBackend('restoring', (open) => {
       assert.equal(session.name, ['one', 'two', 'three'][index])
       assert.equal(session.lastCheckpointId, made[index])
     }
+  })
+})
+
+describe('restoreCheckpoint', () => {
+  it('restoreCheckpoint refuses every bad form of naming a checkpoint', async () => {
+    const { store, isUntouched } = await emptyStore()
+    const bad = [
+      [[{ checkpointId: '../x/y' }], 'WAYMARK_INVALID_ID'],
+      [[{ checkpointId: 's/../cp' }], 'WAYMARK_INVALID_ID'],
+      [[{ checkpointId: '/cp' }], 'WAYMARK_INVALID_ID'],
+      [[{ checkpointId: 's/' }], 'WAYMARK_INVALID_ID'],
+      [[{ checkpointId: 'cp', sessionId: '..' }], 'WAYMARK_INVALID_ID'],
+      [[{ checkpointId: 's/cp', sessionId: 'other' }], 'WAYMARK_INVALID_ARGUMENT'],
+      [[{ checkpointId: 'cp', sessionId: 5 }], 'WAYMARK_INVALID_ARGUMENT'],
+      [[{}], 'WAYMARK_INVALID_ARGUMENT'],
+      [['s'], 'WAYMARK_INVALID_ARGUMENT'],
+      [['s', 7], 'WAYMARK_INVALID_ARGUMENT'],
+      [['s', 'cp', 'options'], 'WAYMARK_INVALID_ARGUMENT'],
+      [['s', 'cp', { validateChecksum: 'yes' }], 'WAYMARK_INVALID_ARGUMENT'],
+      [[{ checkpointId: 'cp', resetFailedTasks: 1 }], 'WAYMARK_INVALID_ARGUMENT'],
+      [[{ checkpointId: 'cp', resetInProgressTasks: null }], 'WAYMARK_INVALID_ARGUMENT'],
+      [[{ checkpointId: 'cp', includeState: {} }], 'WAYMARK_INVALID_ARGUMENT'],
+      ...NOT_STRINGS.filter(([value]) => value === null || typeof value !== 'object').map(([value]) => [
+        [value],
+        'WAYMARK_INVALID_ARGUMENT',
+      ]),
+    ]
+    for (const [args, code] of bad) {
+      const result = await store.restoreCheckpoint(...args)
+      assert.equal(result.success, false)
+      assert.equal(result.code, code, result.error)
+      assert.deepEqual([result.restoredTasks, result.restoredAgents, result.warnings], [0, 0, []])
+    }
+    isUntouched()
   })
 })

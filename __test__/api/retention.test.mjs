@@ -1,17 +1,19 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
 import { DAY, HOUR, MINUTE, forge, idAt, idsIn } from '../support/forged.mjs'
 import { emptyStore } from '../support/hostile.mjs'
 import { runNode } from '../support/processes.mjs'
+import { checkpointFiles } from '../support/reference.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { snapshotOf } from '../support/snapshot.mjs'
 import {
   CheckpointStore,
   OPTIONS,
   checkpointOf,
+  newCheckpointIds,
   onEveryBackend,
   openStore,
   scratchDirectory,
@@ -459,5 +461,55 @@ describe('a retention that makes no sense', () => {
     }
     await assert.rejects(store.prune('../s'), { code: 'WAYMARK_INVALID_ID' })
     assert.deepEqual(snapshotOf(base), before)
+  })
+})
+
+onEveryBackend('maxCheckpointsPerSession', (open) => {
+  it('retention keeps the newest, whatever their encoding, and leaves other sessions alone', async () => {
+    const store = await open(3)
+    await checkpointOf(store, makeSession('other'))
+    const created = []
+    for (let index = 0; index < 7; index += 1) {
+      const { checkpointId } = await checkpointOf(store, makeSession('s'), { ...OPTIONS, compress: index % 2 === 1 })
+      created.push(checkpointId)
+      const { checkpoints, total } = await store.listCheckpoints('s')
+      assert.deepEqual(
+        checkpoints.map((checkpoint) => checkpoint.id),
+        created.slice(-3).toReversed(),
+      )
+      assert.equal(total, Math.min(3, index + 1))
+    }
+    assert.equal((await store.listCheckpoints('other')).total, 1)
+  })
+
+  it('the limit may be given by name, and may be none', async () => {
+    const few = await open({ maxCheckpointsPerSession: 1 })
+    const all = await open({ maxCheckpointsPerSession: Infinity })
+    for (let index = 0; index < 3; index += 1) {
+      await checkpointOf(few, makeSession('s'))
+      await checkpointOf(all, makeSession('s'))
+    }
+    assert.equal((await few.listCheckpoints('s')).total, 1)
+    assert.equal((await all.listCheckpoints('s')).total, 3)
+  })
+})
+
+describe('the limit', () => {
+  it('takes no notice of a file of marks that somebody wrote into or removed', async () => {
+    const base = scratchDirectory()
+    const store = await openStore(base, 2)
+    for (const spoil of [(path) => appendFileSync(path, 'x'), (path) => rmSync(path), () => {}]) {
+      await newCheckpointIds(store, 3)
+      assert.equal(checkpointFiles(base, 's').length, 2)
+      spoil(join(base, 's/checkpoints/.names'))
+    }
+  })
+
+  it('holds across stores that write in turns', async () => {
+    const base = scratchDirectory()
+    const stores = [await openStore(base, 3), await openStore(base, 3)]
+    for (let round = 0; round < 8; round += 1) await newCheckpointIds(stores[round % 2], 1 + (round % 3))
+    assert.equal(checkpointFiles(base, 's').length, 3)
+    assert.ok(readdirSync(join(base, 's/checkpoints')).length <= 4)
   })
 })

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
-import { it } from 'node:test'
+import { describe, it } from 'node:test'
 
+import { emptyStore } from '../support/hostile.mjs'
 import { makeSession, makeTree, throughJson, withoutTree } from '../support/sessions.mjs'
 import { checkpointOf, onEveryBackend } from '../support/stores.mjs'
 
@@ -115,5 +116,22 @@ onEveryBackend('sessions', (open) => {
     ].map((result) => result.sizeBytes)
     const totalSizeBytes = sizes.reduce((sum, size) => sum + size)
     assert.deepEqual(await store.getSessionStorageStats('s'), { totalSizeBytes, checkpointCount: 2, resultCount: 2 })
+  })
+})
+
+describe('the arguments of saveTaskResult', () => {
+  it('undefined, functions and symbols are no task results', async () => {
+    const { store, isUntouched } = await emptyStore()
+    for (const [value, shown] of [
+      [undefined, 'undefined'],
+      [() => {}, 'a function'],
+      [Symbol('x'), 'a symbol'],
+      [{ toJSON: () => undefined }, 'an object'],
+    ]) {
+      const result = await store.saveTaskResult('s', 't', value)
+      assert.equal(result.code, 'WAYMARK_NOT_SERIALIZABLE')
+      assert.equal(result.error, `result cannot be stored as JSON: JSON has no way to write ${shown}`)
+    }
+    isUntouched()
   })
 })

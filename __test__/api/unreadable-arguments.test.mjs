@@ -1,18 +1,10 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
 import { NEVER } from '../support/auto.mjs'
 import { makeSession, makeTree } from '../support/sessions.mjs'
-import {
-  CheckpointStore,
-  OPTIONS,
-  durablePlaces,
-  onEveryBackend,
-  openStore,
-  scratchDirectory,
-} from '../support/stores.mjs'
+import { CheckpointStore, OPTIONS, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
 
 function revoked(target = {}) {
   const { proxy, revoke } = Proxy.revocable(target, {})
@@ -140,75 +132,6 @@ onEveryBackend('what a getter or a toJSON throws', (open) => {
     assert.deepEqual(await store.listSessions(), [])
   })
 })
-
-if (durablePlaces.includes('files')) {
-  describe('documents of the wrong shape', () => {
-    const SHAPES = ['[1]', '"text"', '5', 'null', ' [] ']
-
-    async function withFiles() {
-      const base = scratchDirectory()
-      const store = await openStore(base)
-      await store.saveSession(session)
-      await store.saveTaskTree('s', makeTree())
-      const { checkpointId } = await store.createCheckpoint(session, OPTIONS)
-      await store.labelCheckpoint('s', checkpointId, 'label')
-      await store.setRetention('s', { keepLast: 5 })
-      assert.equal((await store.verifySession('s')).whole, true)
-      return { store, checkpointId, write: (name, text) => writeFileSync(join(base, 's', name), text) }
-    }
-
-    for (const [name, what] of [
-      ['session.json', 'session'],
-      ['task-tree.json', 'task tree'],
-      ['labels.json', 'document of labels'],
-      ['retention.json', 'document of retention'],
-    ]) {
-      it(`verifySession reports a ${name} that is no object`, async () => {
-        const { store, write } = await withFiles()
-        for (const text of SHAPES) {
-          write(name, text)
-          const { whole, files } = await store.verifySession('s')
-          const report = files.find(({ path }) => path.endsWith(name))
-          assert.deepEqual([whole, report.whole, report.code], [false, false, 'WAYMARK_CORRUPT'], text)
-          assert.match(report.error, new RegExp(`it holds no JSON object, so it is no ${what}$`))
-        }
-      })
-    }
-
-    it('loadSession and loadTaskTree reject with WAYMARK_CORRUPT', async () => {
-      const { store, write } = await withFiles()
-      for (const text of SHAPES) {
-        write('session.json', text)
-        write('task-tree.json', text)
-        for (const load of [() => store.loadSession('s'), () => store.loadTaskTree('s')]) {
-          await assert.rejects(load, { code: 'WAYMARK_CORRUPT', message: /it holds no JSON object/ })
-        }
-      }
-    })
-
-    it('verifySession reports the session document of another session', async () => {
-      const { store, write } = await withFiles()
-      write('session.json', JSON.stringify({ ...session, id: 'other' }))
-      const { whole, files } = await store.verifySession('s')
-      const report = files.find(({ path }) => path.endsWith('session.json'))
-      assert.deepEqual([whole, report.whole, report.code], [false, false, 'WAYMARK_CORRUPT'])
-      assert.match(report.error, /it is the document of session "other"/)
-      // As in a copy of its directory, it can still be loaded, and restoring gives it its own id.
-      assert.equal((await store.loadSession('s')).id, 'other')
-      assert.equal((await store.recoverSession('s')).success, true)
-      assert.equal((await store.loadSession('s')).id, 's')
-      assert.equal((await store.verifySession('s')).whole, true)
-    })
-
-    it('verifySession reports a label that is no text', async () => {
-      const { store, checkpointId, write } = await withFiles()
-      write('labels.json', JSON.stringify({ [checkpointId]: 5 }))
-      const { whole, files } = await store.verifySession('s')
-      assert.equal(whole, false)
-      assert.match(files.find(({ path }) => path.endsWith('labels.json')).error, /is 5$/)
-    })
-  })
-}
 
 describe('options with a getter that throws', () => {
   const THROWN = {

@@ -16,7 +16,8 @@ import { describe, it } from 'node:test'
 
 import { runNode } from '../support/processes.mjs'
 import { makeSession } from '../support/sessions.mjs'
-import { OPTIONS, checkpointOf, openStore, scratchDirectory } from '../support/stores.mjs'
+import { snapshotOf } from '../support/snapshot.mjs'
+import { OPTIONS, checkpointOf, newCheckpointId, openStore, scratchDirectory } from '../support/stores.mjs'
 import { lookedDuring } from '../support/waiting.mjs'
 
 // On Windows, where links need rights that few have, it is a file with the path in it.
@@ -269,5 +270,65 @@ describe('something else of that name', () => {
     symlinkSync(elsewhere, join(base, 's', 'latest'))
     assert.deepEqual(await store.deleteSession('s'), { success: true })
     assert.equal(readFileSync(join(elsewhere, 'file'), 'utf8'), 'mine')
+  })
+})
+
+describe('the link to the newest checkpoint', asLink, () => {
+  const target = (base) => readlinkSync(join(base, 's', 'latest'))
+
+  it('names none that is gone after several stores have deleted in turns', async () => {
+    const base = scratchDirectory()
+    const [mine, theirs] = [await openStore(base), await openStore(base)]
+    const ids = [await newCheckpointId(mine), await newCheckpointId(mine), await newCheckpointId(mine)]
+    await theirs.deleteCheckpoint('s', ids[2])
+    assert.equal(target(base), `checkpoints/${ids[1]}.json`)
+    await mine.deleteCheckpoint('s', ids[1])
+    assert.equal(target(base), `checkpoints/${ids[0]}.json`)
+  })
+
+  it('goes with the last of them, whoever deleted those before', async () => {
+    const base = scratchDirectory()
+    const [mine, theirs] = [await openStore(base, 2), await openStore(base, 2)]
+    const ids = []
+    for (let count = 0; count < 4; count += 1) ids.push(await newCheckpointId(mine))
+    await theirs.deleteCheckpoint('s', ids[3])
+    await mine.deleteCheckpoint('s', ids[2])
+    assert.equal((await mine.listCheckpointInfo('s')).total, 0)
+    assert.equal(readdirSync(join(base, 's')).includes('latest'), false)
+  })
+
+  it('comes with a copy whose newest checkpoint is pinned', async () => {
+    const [base, other] = [scratchDirectory(), scratchDirectory()]
+    const store = await openStore(base)
+    const id = await newCheckpointId(store)
+    await store.pinCheckpoint('s', id)
+    await store.copyTo(await openStore(other))
+    assert.equal(readdirSync(join(other, 's')).includes('latest'), true)
+    assert.equal(target(other), `checkpoints/${id}.json`)
+  })
+
+  it('that cannot be made keeps nobody from removing checkpoints', async () => {
+    const base = scratchDirectory()
+    const store = await openStore(base, 2)
+    mkdirSync(join(base, 's', 'latest', 'inside'), { recursive: true })
+    const ids = []
+    for (let count = 0; count < 4; count += 1) ids.push(await newCheckpointId(store))
+    assert.equal((await store.listCheckpointInfo('s')).total, 2, 'the limit holds')
+    assert.deepEqual(await store.deleteCheckpoint('s', ids[3]), { success: true })
+    const { path } = await checkpointOf(store, makeSession('s'))
+    truncateSync(path, 10)
+    const recovered = await store.recoverSession('s', { quarantine: true })
+    assert.deepEqual([recovered.success, recovered.passedOver.length], [true, 1])
+    assert.deepEqual(snapshotOf(join(base, 's', 'latest')), { 'inside/': {} })
+  })
+
+  it('does not take the place of a file of somebody else', async () => {
+    const base = scratchDirectory()
+    const store = await openStore(base)
+    await store.saveSession(makeSession('s'))
+    writeFileSync(join(base, 's', 'latest'), 'mine')
+    const ids = [await newCheckpointId(store), await newCheckpointId(store)]
+    await store.deleteCheckpoint('s', ids[1])
+    assert.equal(readFileSync(join(base, 's', 'latest'), 'utf8'), 'mine')
   })
 })

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
 import { NEVER } from '../support/auto.mjs'
+import { LONG, contents, ownerAndOther } from '../support/leases.mjs'
 import { makeSession, makeTree } from '../support/sessions.mjs'
 import { OPTIONS, checkpointOf, durablePlaces, openStore, places, scratchDirectory } from '../support/stores.mjs'
 
@@ -97,3 +99,109 @@ for (const name of durablePlaces) {
     })
   })
 }
+
+describe('a write that is refused for want of a lease', () => {
+  const writes = {
+    saveSession: ({ other }) => other.saveSession(makeSession('s')),
+    'saveSession with ifRevision': ({ other }) => other.saveSession(makeSession('s'), { ifRevision: null }),
+    saveTaskTree: ({ other }) => other.saveTaskTree('s', {}),
+    saveTaskResult: ({ other }) => other.saveTaskResult('s', 'new', 1),
+    createCheckpoint: ({ other }) => other.createCheckpoint(makeSession('s'), OPTIONS),
+    'createCheckpoint with ifParent': ({ other }) =>
+      other.createCheckpoint(makeSession('s'), { ...OPTIONS, ifParent: null }),
+    'createCheckpoint as a delta': ({ other }) =>
+      other.createCheckpoint(makeSession('s'), { ...OPTIONS, encoding: 'delta' }),
+    'save of an agent': ({ other }) => other.agent('s', 'new').save({ messages: [] }),
+    setRetention: ({ other }) => other.setRetention('s', { keepLast: 1 }),
+    copyTo: ({ other, from }) => from.copyTo(other),
+  }
+  for (const [name, write] of Object.entries(writes)) {
+    it(`leaves nothing of a session that its owner has not made yet: ${name}`, async () => {
+      const world = await ownerAndOther()
+      world.from = await openStore()
+      await checkpointOf(world.from, makeSession('s'))
+      const result = await write(world).catch((error) => error)
+      assert.equal(result.code, 'WAYMARK_LEASE_LOST')
+      assert.deepEqual(contents(world.place), {})
+    })
+  }
+
+  it('does not keep the owner from making the session in one step', async () => {
+    const { owner, other } = await ownerAndOther()
+    const { checkpointId } = await checkpointOf(owner, makeSession('source'))
+    assert.equal((await other.saveSession(makeSession('s'))).code, 'WAYMARK_LEASE_LOST')
+    const forked = await owner.forkSession({ sessionId: 'source', checkpointId, newSessionId: 's' })
+    assert.equal(forked.success, true, forked.error)
+  })
+
+  it('does not bring back what the next owner has deleted', async () => {
+    const { place, owner, other } = await ownerAndOther()
+    await owner.saveSession(makeSession('s'))
+    const next = await other.acquireSession('s', { force: true, ...LONG })
+    await other.deleteSession('s')
+    await next.release()
+    for (const write of [owner.saveSession(makeSession('s')), owner.createCheckpoint(makeSession('s'), OPTIONS)]) {
+      assert.equal((await write).code, 'WAYMARK_LEASE_LOST')
+    }
+    assert.deepEqual(contents(place), {})
+  })
+
+  const changes = {
+    'createCheckpoint as a delta': ({ other }) =>
+      other.createCheckpoint(makeSession('s'), { ...OPTIONS, encoding: 'delta' }),
+    'recoverSession with quarantine': ({ other }) => other.recoverSession('s', { quarantine: true }),
+    'save of a new agent': ({ other }) => other.agent('s', 'new').save({ messages: [] }),
+    convert: ({ other }) => other.convert('s', 'json'),
+    deleteSessionCheckpoints: ({ other }) => other.deleteSessionCheckpoints('s'),
+    prune: async ({ other }) => (await other.prune()).failed[0],
+    importSession: ({ other, archive }) => other.importSession(archive, { as: 's' }),
+  }
+  for (const [name, change] of Object.entries(changes)) {
+    it(`leaves a session as it is: ${name}`, async () => {
+      const world = await ownerAndOther({ keepPrevious: 2 })
+      const { place, owner } = world
+      for (const version of ['first', 'second']) await owner.saveSession(makeSession('s', { name: version }))
+      await checkpointOf(owner, makeSession('s'), { ...OPTIONS, encoding: 'delta' })
+      // Left by an interruption: to tidy up is for the owner.
+      const directory = join(place, 's', 'checkpoints')
+      writeFileSync(join(directory, 'cp-1-000000.key.zst'), 'a key that nothing stands on')
+      writeFileSync((await checkpointOf(owner, makeSession('s'))).path, '{"damaged')
+      const from = await openStore()
+      await checkpointOf(from, makeSession('s'))
+      world.archive = join(scratchDirectory(), 's.zst')
+      await from.exportSession('s', world.archive)
+      const before = contents(place)
+      const result = await change(world).catch((error) => error)
+      assert.match(result.code, name === 'importSession' ? /LEASE_LOST|EXISTS/ : /LEASE_LOST/)
+      assert.deepEqual(contents(place), before)
+    })
+  }
+
+  it('adds nothing to a key that its former owner made', async () => {
+    const { place, owner, other } = await ownerAndOther()
+    const context = (step) =>
+      Object.fromEntries(
+        Array.from({ length: 200 }, (_, key) => [`k${key}`, key < 3 * step ? `new ${step}` : `${key}`]),
+      )
+    const create = (store, step) =>
+      store.createCheckpoint(makeSession('s'), {}, context(step), { ...OPTIONS, encoding: 'delta' })
+    for (let step = 0; step < 3; step += 1) assert.equal((await create(owner, step)).success, true)
+    await other.acquireSession('s', { force: true, ...LONG })
+    const before = contents(place)
+    // At one of these, the tip of the key would move on.
+    for (let step = 3; step < 7; step += 1) assert.equal((await create(owner, step)).code, 'WAYMARK_LEASE_LOST')
+    assert.deepEqual(contents(place), before)
+  })
+
+  for (const name of durablePlaces) {
+    it(`says so, whatever else is in the way (${name})`, async () => {
+      const place = places[name]()
+      const [owner, other] = [await openStore(place), await openStore(place)]
+      await owner.saveSession(makeSession('s'))
+      await checkpointOf(owner, makeSession('s'))
+      await owner.acquireSession('s', LONG)
+      assert.equal((await other.saveSession(session, { ifRevision: null })).code, 'WAYMARK_LEASE_LOST')
+      assert.equal((await other.createCheckpoint(session, { ...OPTIONS, ifParent: null })).code, 'WAYMARK_LEASE_LOST')
+    })
+  }
+})

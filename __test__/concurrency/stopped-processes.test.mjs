@@ -1,9 +1,12 @@
 // A process that is stopped in the middle of a write keeps its locks: the others are told, and nothing is lost.
 
 import assert from 'node:assert/strict'
+import { renameSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
+import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 
+import { LOCK_OF_S, LONG, NO_FLOCK, contents, hold, isUnderWay, ownerAndOther } from '../support/leases.mjs'
 import { startNode } from '../support/processes.mjs'
 import { makeSession, makeTree } from '../support/sessions.mjs'
 import { OPTIONS, checkpointOf, openStore, places } from '../support/stores.mjs'
@@ -151,4 +154,71 @@ describe('a process that is stopped while it saves a session', LIMITS, () => {
     for (const write of Object.values(WRITES)) assert.notEqual((await write(world))?.success, false)
     assert.equal((await store.verifySession('s')).whole, true)
   })
+})
+
+describe('a process that was stopped in the middle of a step', { skip: NO_FLOCK, concurrency: true }, () => {
+  /** Two stores, a session that the first one owns, and somebody who holds the lock of its lease. */
+  async function stopped() {
+    const world = await ownerAndOther({ timeoutMs: 300 })
+    await world.owner.saveSession(makeSession('s', { status: 'active' }))
+    return { ...world, letGo: await hold(join(world.place, '.leases', LOCK_OF_S)) }
+  }
+
+  it('hangs no writer and no close', async () => {
+    const { owner, letGo } = await stopped()
+    const { success, code, cause } = await owner.saveSession(makeSession('s'))
+    assert.deepEqual([success, code, cause.code], [false, 'WAYMARK_BUSY', 'EBUSY'])
+    await owner.close()
+    await letGo()
+  })
+
+  it('is waited for by those who wait for the session', async () => {
+    const { owner, other, lease, letGo } = await stopped()
+    const waiting = other.acquireSession('s', { owner: 'patient', waitMs: 60_000 })
+    // Longer than a single attempt takes.
+    assert.ok(await isUnderWay(waiting, 1000))
+    await letGo()
+    await lease.release()
+    assert.equal((await waiting).owner, 'patient')
+    await owner.close()
+  })
+
+  it('keeps nobody from the sessions that come after its own', async () => {
+    const { place, owner, other, lease, letGo } = await stopped()
+    await owner.saveSession(makeSession('z', { status: 'active' }))
+    const record = join(place, '.leases', 's.json')
+    // As it looks when its time is over.
+    writeFileSync(`${record}.new`, JSON.stringify({ number: lease.number, owner: lease.owner, expiresAt: 1 }))
+    renameSync(`${record}.new`, record)
+    const next = await other.acquireNext(LONG)
+    assert.equal(next.sessionId, 'z')
+    await letGo()
+    await next.release()
+  })
+})
+
+describe('a session that is taken for the first time', { skip: NO_FLOCK }, () => {
+  const methods = {
+    saveSession: (store) => store.saveSession(makeSession('s', { name: 'late' })),
+    saveTaskResult: (store) => store.saveTaskResult('s', 't', 'late'),
+    createCheckpoint: (store) => store.createCheckpoint(makeSession('s'), OPTIONS),
+    deleteSession: (store) => store.deleteSession('s'),
+  }
+  for (const [name, write] of Object.entries(methods)) {
+    it(`is waited for by those who know of no owner: ${name}`, async () => {
+      const place = places.files()
+      const store = await openStore(place)
+      await store.saveSession(makeSession('s'))
+      await (await store.acquireSession('other')).release()
+      // Between the look at who owns it and the step that nobody sees half of, somebody else may become its owner.
+      const letGo = await hold(join(place, '.leases', LOCK_OF_S))
+      const before = contents(place)
+      const writing = write(store)
+      assert.ok(await isUnderWay(writing), 'it did not wait')
+      assert.equal((await store.loadSession('s')).name, makeSession('s').name)
+      assert.deepEqual(Object.keys(contents(place)), Object.keys(before))
+      await letGo()
+      assert.equal((await writing).success, true)
+    })
+  }
 })

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 
-import { runSequences } from './run.mjs'
 import { CheckpointStore, places, testedPlaces } from '../support/stores.mjs'
+import { runSequences } from './run.mjs'
 
 /** Sequences on each backend in an ordinary run: half of them with seeds that `WAYMARK_SEED` may choose. */
 const COUNT = 110

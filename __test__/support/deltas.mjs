@@ -5,7 +5,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { makeSession } from './sessions.mjs'
-import { OPTIONS, checkpointOf } from './stores.mjs'
+import { OPTIONS, checkpointIdsOf, checkpointOf } from './stores.mjs'
 
 export const DELTA = { ...OPTIONS, encoding: 'delta' }
 
@@ -55,4 +55,13 @@ export async function assertWhole(store, session = 's') {
   assert.equal(verdict.whole, true)
   assert.equal(verdict.checkpoints.length, checkpoints.length)
   return checkpoints.map((checkpoint) => checkpoint.session.name)
+}
+
+/** A session has exactly the checkpoints that were created, once each, and all are whole. */
+export async function assertAllWhole(store, created) {
+  assert.deepEqual(
+    (await checkpointIdsOf(store)).toSorted(),
+    created.map(({ checkpointId }) => checkpointId).toSorted(),
+  )
+  await assertWhole(store)
 }

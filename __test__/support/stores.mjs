@@ -6,6 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe } from 'node:test'
 
+import { makeSession } from './sessions.mjs'
+
 const require = createRequire(import.meta.url)
 
 export const { CheckpointStore } = require('../../index.js')
@@ -72,6 +74,17 @@ export function onEveryBackend(title, suite) {
   }
 }
 
+/** Runs the same on every backend that several stores can share: `suite(open)`, where each `open()` is another store on it. */
+export function onSharedBackends(title, suite) {
+  for (const name of durablePlaces) {
+    describe(`${title} (${name})`, () =>
+      suite(() => {
+        const location = places[name]()
+        return (options) => openStore(location, options)
+      }))
+  }
+}
+
 export const OPTIONS = { trigger: 'manual', includeContext: true, compress: false }
 
 /** Creates a checkpoint that must succeed. */
@@ -80,3 +93,23 @@ export async function checkpointOf(store, session, options = OPTIONS, agents = {
   if (!result.success) throw new Error(result.error)
   return result
 }
+
+/** Creates a checkpoint of session `s`; resolves to its id. */
+export async function newCheckpointId(store, options = {}) {
+  return (await checkpointOf(store, makeSession('s'), { ...OPTIONS, ...options })).checkpointId
+}
+
+/** Creates checkpoints of session `s`, one after the other; resolves to their ids, newest first. */
+export async function newCheckpointIds(store, count, options = {}) {
+  const ids = []
+  while (ids.length < count) ids.unshift(await newCheckpointId(store, options))
+  return ids
+}
+
+/** The ids of all checkpoints of a session, newest first. */
+export async function checkpointIdsOf(store, session = 's') {
+  return (await store.listCheckpointInfo(session, { limit: 0 })).checkpoints.map(({ id }) => id)
+}
+
+/** How many results report success. */
+export const successesIn = (results) => results.filter(({ success }) => success).length
