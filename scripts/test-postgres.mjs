@@ -3,40 +3,28 @@
 //   node scripts/test-postgres.mjs [part ...]
 
 import { spawn } from 'node:child_process'
-import { readFileSync, readdirSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 
 import { query, quoted } from './postgres-wire.mjs'
 import { startPostgres } from './postgres.mjs'
+import { CONCURRENCY, POSTGRES_TESTS, ROOT, testsIn } from './test-files.mjs'
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url))
+/** The tests that must hold on every backend: those that import one of these from support/stores.mjs. */
+const BACKENDS = /\b(onEveryBackend|onSharedBackends|places|durablePlaces|targetsFrom)\b/
 
-/** The tests of PostgreSQL itself. */
-const OWN_TESTS = join('__test__', 'backends', 'postgres')
-
-const testsIn = (folder) =>
-  readdirSync(join(ROOT, folder), { recursive: true })
-    .filter((name) => name.endsWith('.test.mjs'))
-    .map((name) => join(folder, name))
-    .toSorted()
-
-/** The tests of what holds on every backend: those that import the list of backends. */
 function suite() {
   const imported = (path) =>
     /\{([^}]*)\} from '\.\.?\/support\/stores.mjs'/.exec(readFileSync(join(ROOT, path), 'utf8'))?.[1]
-  return testsIn('__test__').filter(
-    (path) =>
-      !path.startsWith(OWN_TESTS) &&
-      /\b(onEveryBackend|onSharedBackends|places|durablePlaces|targetsFrom)\b/.test(imported(path)),
-  )
+  return testsIn('__test__').filter((path) => BACKENDS.test(imported(path)))
 }
 
 const PARTS = {
-  rust: () => ['cargo', ['test', '--lib', 'postgres']],
-  suite: () => [process.execPath, ['--test', ...suite()]],
+  // The features that `npm run test:rust` builds the tests with: nothing is compiled twice.
+  rust: () => ['cargo', ['test', '--no-default-features', '--lib', 'postgres']],
+  suite: () => [process.execPath, ['--test', CONCURRENCY, ...suite()]],
   // Servers are stopped, and time limits are measured: one at a time.
-  faults: () => [process.execPath, ['--test', '--test-concurrency=1', ...testsIn(OWN_TESTS)]],
+  faults: () => [process.execPath, ['--test', '--test-concurrency=1', ...testsIn(POSTGRES_TESTS)]],
 }
 
 const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(PARTS)
