@@ -45,8 +45,8 @@ function rewrite(path, change) {
   writeFileSync(path, path.endsWith('.gz') ? gzipSync(changed) : changed)
 }
 
-describe('the files of agents', () => {
-  it('are in a directory for each agent, for their owner only', async () => {
+describe('agent files', () => {
+  it('are in one directory per agent, readable by their owner only', async () => {
     const base = join(scratchDirectory(), 'base')
     const store = await openStore(base)
     const plain = await saved(store.agent('s', 'a'), makeState())
@@ -64,7 +64,7 @@ describe('the files of agents', () => {
     }
   })
 
-  it('are JSON with two spaces, what a list shows first; compressed ones are the same, compact', async () => {
+  it('are indented JSON with the listed members first, and compact JSON when compressed', async () => {
     const store = await openStore()
     const agent = store.agent('s', 'a')
     const state = makeState({ context: new Uint8Array([0, 255, 10]), ttlMs: 3_600_000 })
@@ -80,7 +80,7 @@ describe('the files of agents', () => {
     }
   })
 
-  it('are whole and mean the same in any layout and spelling, the bytes too', async () => {
+  it('are whole in any layout and spelling, with the same bytes', async () => {
     const store = await openStore()
     const agent = store.agent('s', 'a')
     const context = Uint8Array.from({ length: 256 }, (_, index) => index)
@@ -105,7 +105,7 @@ describe('the files of agents', () => {
     }
   })
 
-  it('of others between them are passed over', async () => {
+  it('that do not belong to an agent are ignored', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const { path } = await saved(store.agent('s', 'a'), {})
@@ -119,7 +119,7 @@ describe('the files of agents', () => {
     assert.deepEqual(readdirSync(dirname(path)).toSorted(), ['.names', 'notes.txt'])
   })
 
-  it('are never looked for behind a link', { skip: isWindows && 'links need a privilege there' }, async () => {
+  it('are not read through symbolic links', { skip: isWindows && 'links need a privilege there' }, async () => {
     const base = scratchDirectory()
     const [store, elsewhere] = [await openStore(base), await openStore()]
     const { path } = await saved(elsewhere.agent('s', 'a'), {})
@@ -134,10 +134,10 @@ describe('the files of agents', () => {
   })
 })
 
-describe("a damaged checkpoint of an agent's", () => {
+describe('damaged agent checkpoints', () => {
   for (const compress of [false, true]) {
     for (const [kind, [change, code]] of Object.entries(DAMAGE)) {
-      it(`that is ${kind} is noticed by every method that reads it${compress ? ', compressed' : ''}`, async () => {
+      it(`are reported by every method that reads them: ${kind}${compress ? ', compressed' : ''}`, async () => {
         const store = await openStore()
         const agent = store.agent('s', 'a')
         const context = new Uint8Array([0, 255, 10])
@@ -175,7 +175,7 @@ describe("a damaged checkpoint of an agent's", () => {
     }
   }
 
-  it('is passed over with all others that are newer than a whole one, the newest first', async () => {
+  it('are skipped, newest first, down to a whole checkpoint', async () => {
     const store = await openStore()
     const agent = store.agent('s', 'a')
     const made = []
@@ -197,7 +197,7 @@ describe("a damaged checkpoint of an agent's", () => {
     })
   })
 
-  it('is noticed by its container too', async () => {
+  it('are detected by their gzip container', async () => {
     const store = await openStore()
     const agent = store.agent('s', 'a')
     const { checkpointId, path, sizeBytes } = await saved(agent, makeState(), { compress: true })
@@ -212,7 +212,7 @@ describe("a damaged checkpoint of an agent's", () => {
     assert.equal((await agent.latest()).id, checkpointId)
   })
 
-  it('hides nothing of other agents, and nothing of the session', async () => {
+  it('do not affect other agents or the session', async () => {
     const store = await openStore()
     const bad = await saved(store.agent('s', 'a'), makeState())
     rewrite(bad.path, DAMAGE.empty[0])
@@ -225,7 +225,7 @@ describe("a damaged checkpoint of an agent's", () => {
     assert.deepEqual((await store.agent('s', 'a').latest()).iteration, 7)
   })
 
-  it('is told apart from one that is too large to be read', async () => {
+  it('are told apart from a checkpoint that exceeds maxReadBytes', async () => {
     const base = scratchDirectory()
     const { checkpointId } = await saved((await openStore(base)).agent('s', 'a'), { context: new Uint8Array(10_000) })
     const careful = (await openStore(base, { maxReadBytes: 1000 })).agent('s', 'a')
@@ -235,8 +235,8 @@ describe("a damaged checkpoint of an agent's", () => {
   })
 })
 
-describe('processes', () => {
-  it('that save the same agent lose nothing, and keep to the limit', async () => {
+describe('several processes', () => {
+  it('save the same agent without loss and keep to maxCheckpointsPerAgent', async () => {
     const base = scratchDirectory()
     const script = (limit) => `
       const store = new CheckpointStore(${JSON.stringify(base)}, { maxCheckpointsPerAgent: ${limit} })
@@ -261,7 +261,7 @@ describe('processes', () => {
   })
 })
 
-describe('a file of an agent', () => {
+describe('agent checkpoint files', () => {
   const reindented = async (state) => {
     const store = await openStore()
     const agent = store.agent('s', 'a')
@@ -270,16 +270,16 @@ describe('a file of an agent', () => {
     return agent.verify(checkpointId)
   }
 
-  it('that a person re-indented is whole, even with members that are called like indices', async () => {
+  it('are whole after re-indentation, even with members named like array indices', async () => {
     // Engines put these first whenever they read an object.
     assert.equal((await reindented({ b: 1, 7: 'seven', 0: 'zero' })).whole, true)
   })
 
-  it('that a person re-indented is whole, even if it stays for longer than numbers are exact', async () => {
+  it('are whole after re-indentation, even with a ttlMs beyond exact integers', async () => {
     for (const ttlMs of [Number.MAX_SAFE_INTEGER, 1e300]) assert.equal((await reindented({ ttlMs })).whole, true)
   })
 
-  it('does not remember which damaged ones were passed over before it', async () => {
+  it('do not record which damaged checkpoints were skipped before them', async () => {
     const store = await openStore()
     const agent = store.agent('s', 'a')
     await saved(agent, { iteration: 1 })

@@ -35,8 +35,8 @@ async function failureOf(agent, name, args = METHODS[name]) {
   )
 }
 
-describe('ids of agents and their checkpoints', () => {
-  it('that are no strings are refused by every method, and agent() never throws', async () => {
+describe('agent ids and agent checkpoint ids', () => {
+  it('every method rejects ids that are not strings, and agent() never throws', async () => {
     const { store, isUntouched } = await emptyStore()
     for (const [value, shown] of NOT_STRINGS) {
       for (const [agent, argument] of [
@@ -57,7 +57,7 @@ describe('ids of agents and their checkpoints', () => {
     isUntouched()
   })
 
-  it('that cannot be file names are refused by every method, and agent() never throws', async () => {
+  it('every method rejects ids that cannot be file names, and agent() never throws', async () => {
     const { store, isUntouched } = await emptyStore()
     for (const id of HOSTILE_IDS) {
       for (const [agent, kind] of [
@@ -81,8 +81,8 @@ describe('ids of agents and their checkpoints', () => {
   })
 })
 
-describe('states', () => {
-  it('must be objects', async () => {
+describe('agent state', () => {
+  it('save rejects a state that is not an object', async () => {
     const { store, isUntouched } = await emptyStore()
     for (const [value, shown] of [...NOT_STRINGS.filter(([v]) => Object(v) !== v || Array.isArray(v)), ['s', '"s"']]) {
       const { message, code } = await failureOf(store.agent('s', 'a'), 'save', [value])
@@ -92,7 +92,7 @@ describe('states', () => {
     isUntouched()
   })
 
-  it('are checked member by member; the message names the member and what it was', async () => {
+  it('save names the invalid member and its value', async () => {
     const { store, isUntouched } = await emptyStore()
     const whole = [-1, 1.5, '1', NaN, Infinity, 1n, null]
     const amounts = [-0.1, '1', NaN, Infinity, null]
@@ -131,7 +131,7 @@ describe('states', () => {
   })
 
   for (const [kind, value] of Object.entries(UNSTORABLE)) {
-    it(`with ${kind} in them are refused wherever it is, and nothing is written`, async () => {
+    it(`save rejects a state with ${kind} anywhere in it and writes nothing`, async () => {
       const { store, isUntouched } = await emptyStore()
       const states = [
         { mine: value },
@@ -152,7 +152,7 @@ describe('states', () => {
     })
   }
 
-  it('that are refused leave what is there as it was', async () => {
+  it('a rejected save leaves the stored checkpoints unchanged', async () => {
     const store = await openStore('memory:', { maxCheckpointsPerAgent: 1 })
     const agent = store.agent('s', 'a')
     const { checkpointId } = await saved(agent, makeState())
@@ -164,8 +164,8 @@ describe('states', () => {
   })
 })
 
-describe('options of agents', () => {
-  it('are checked one by one', async () => {
+describe('agent options', () => {
+  it('every method checks its options one by one', async () => {
     const { store, isUntouched } = await emptyStore()
     const bad = [
       ['save', [{}, null], 'options must be an object; got null'],
@@ -197,7 +197,7 @@ describe('options of agents', () => {
     isUntouched()
   })
 
-  it('a cursor must be of the same order, and of an agent', async () => {
+  it('list and info reject a cursor of another order or of the session', async () => {
     const store = await openStore('memory:')
     const agent = store.agent('s', 'a')
     for (const iteration of [1, 2, 3]) {
@@ -219,7 +219,7 @@ describe('options of agents', () => {
     }
   })
 
-  it('the limit of an agent is a whole number of at least 1, or Infinity', () => {
+  it('the constructor rejects a maxCheckpointsPerAgent that is not a whole number of at least 1 or Infinity', () => {
     for (const maxCheckpointsPerAgent of [0, -1, 1.5, NaN, '5', null]) {
       assert.throws(() => new CheckpointStore('memory:', { maxCheckpointsPerAgent }), {
         code: 'WAYMARK_INVALID_ARGUMENT',
@@ -229,8 +229,8 @@ describe('options of agents', () => {
   })
 })
 
-describe('a store that is not open', () => {
-  it('makes every method of its agents reject, whatever the arguments', async () => {
+describe('agents of a store that is not open', () => {
+  it('every method rejects, whatever its arguments', async () => {
     const store = new CheckpointStore(scratchDirectory())
     const agents = [store.agent('s', 'a'), store.agent('..', ''), store.agent()]
     const allReject = async (code) => {
@@ -247,8 +247,8 @@ describe('a store that is not open', () => {
   })
 })
 
-onEveryBackend('an agent', (open) => {
-  it('does not take a null for a wish to remove everything', async () => {
+onEveryBackend('agent state and arguments', (open) => {
+  it('prune rejects null instead of removing everything', async () => {
     const store = await open()
     const agent = store.agent('s', 'a')
     await savedAll(agent, [{}, {}])
@@ -267,7 +267,7 @@ onEveryBackend('an agent', (open) => {
     ]),
     'a Set': new Set([{ role: 'user', content: 'hello' }]),
   })) {
-    it(`refuses ${kind} as its state, instead of storing half of it unchecked`, async () => {
+    it(`save rejects ${kind} as a state`, async () => {
       const store = await open()
       const result = await store.agent('s', 'a').save(state)
       assert.deepEqual(
@@ -282,7 +282,7 @@ onEveryBackend('an agent', (open) => {
     for (const made of ['text', null, { a: 1 }]) {
       const kind = `${JSON.stringify(made)}, ${compress ? 'compressed' : 'plain'}`
 
-      it(`refuses a list that turns itself into something else: ${kind}`, async () => {
+      it(`save rejects a list whose toJSON returns no list: ${kind}`, async () => {
         const store = await open()
         for (const name of ['messages', 'toolCalls']) {
           const list = Object.assign([1], { toJSON: () => made })
@@ -294,7 +294,7 @@ onEveryBackend('an agent', (open) => {
     }
   }
 
-  it('stores what it has checked, even if a getter would answer otherwise the second time', async () => {
+  it('save stores the value it checked, even if a getter returns another one later', async () => {
     const store = await open()
     const agent = store.agent('s', 'a')
     let asked = 0
@@ -308,7 +308,7 @@ onEveryBackend('an agent', (open) => {
     assert.equal((await agent.latest()).iteration, 1)
   })
 
-  it('keeps a member that is called toJSON and is no function', async () => {
+  it('save keeps a member named toJSON that is not a function', async () => {
     const store = await open()
     const agent = store.agent('s', 'a')
     await saved(agent, { toJSON: 'data' })

@@ -27,9 +27,9 @@ async function savedAndExpired(agent, state = {}) {
   return checkpointId
 }
 
-onEveryBackend("lists of an agent's checkpoints", (open) => {
+onEveryBackend('agent.list and agent.info', (open) => {
   for (const compress of [false, true]) {
-    it(`say the same with and without payloads, ${compress ? 'compressed' : 'plain'}`, async () => {
+    it(`return the same checkpoints with and without payloads, ${compress ? 'compressed' : 'plain'}`, async () => {
       const store = await open()
       const agent = store.agent('s', 'a')
       const states = [
@@ -54,7 +54,7 @@ onEveryBackend("lists of an agent's checkpoints", (open) => {
     })
   }
 
-  it('are newest first, or by iteration; those without one come first, those with the same one in their order', async () => {
+  it('order by newest or by iteration, with checkpoints without an iteration first', async () => {
     const store = await open()
     const agent = store.agent('s', 'a')
     const made = await savedAll(agent, iterations(5, 1, 3, 10, 1, undefined, 1e21, 0))
@@ -73,7 +73,7 @@ onEveryBackend("lists of an agent's checkpoints", (open) => {
 
   for (const method of ['list', 'info']) {
     for (const order of ['newest', 'iteration']) {
-      it(`come in pages of any size: ${method}, ${order}`, async () => {
+      it(`page through all checkpoints at any page size: ${method}, ${order}`, async () => {
         const store = await open()
         const agent = store.agent('s', 'a')
         await savedAll(agent, iterations(5, 1, 3, 1, 1e21, undefined, 2))
@@ -93,7 +93,7 @@ onEveryBackend("lists of an agent's checkpoints", (open) => {
       })
     }
 
-    it(`have pages that stay right while checkpoints come and go: ${method}`, async () => {
+    it(`page correctly while checkpoints are created and deleted: ${method}`, async () => {
       const store = await open()
       for (const order of ['newest', 'iteration']) {
         const agent = store.agent('s', order)
@@ -114,8 +114,8 @@ onEveryBackend("lists of an agent's checkpoints", (open) => {
   }
 })
 
-onEveryBackend("what becomes of an agent's checkpoints", (open) => {
-  it('prune keeps the newest, whatever their iteration and encoding, and counts the others', async () => {
+onEveryBackend('the checkpoints of an agent', (open) => {
+  it('prune keeps the newest, whatever their iteration and encoding, and counts the removed ones', async () => {
     const store = await open()
     const agent = store.agent('s', 'a')
     const made = []
@@ -130,7 +130,7 @@ onEveryBackend("what becomes of an agent's checkpoints", (open) => {
     assert.deepEqual([await agent.has(), await agent.prune(0)], [false, 0])
   })
 
-  it('clear and delete take what they are asked for, and an agent without checkpoints is listed no more', async () => {
+  it('clear and delete remove what was asked for; an agent without checkpoints is no longer listed', async () => {
     const store = await open()
     const agent = store.agent('s', 'a')
     const [first, second, third] = await savedAll(agent, iterations(1, 2, 3))
@@ -145,7 +145,7 @@ onEveryBackend("what becomes of an agent's checkpoints", (open) => {
     assert.deepEqual(idsIn(await agent.list()), [again])
   })
 
-  it('touches no other agent, nor the checkpoints of the session, nor is touched by what becomes of those', async () => {
+  it('are independent of other agents and of the checkpoints of the session', async () => {
     const store = await open({ maxCheckpointsPerSession: 3, maxCheckpointsPerAgent: 4 })
     const agents = [store.agent('s', 'a'), store.agent('s', 'b'), store.agent('t', 'a')]
     for (const agent of agents) await savedAll(agent, iterations(1, 2, 3, 4, 5, 6))
@@ -168,7 +168,7 @@ onEveryBackend("what becomes of an agent's checkpoints", (open) => {
     assert.equal(await agents[2].latest(), null)
   })
 
-  it('retention keeps the newest of each agent, a hundred unless it is told otherwise', async () => {
+  it('retention keeps the newest of each agent, 100 by default', async () => {
     const store = await open({ maxCheckpointsPerAgent: 2, maxCheckpointsPerSession: 1 })
     const agent = store.agent('s', 'a')
     const made = []
@@ -185,7 +185,7 @@ onEveryBackend("what becomes of an agent's checkpoints", (open) => {
     assert.equal((await all.info()).total, 105)
   })
 
-  it('a checkpoint of an agent is none of its session', async () => {
+  it('are not listed as checkpoints of the session', async () => {
     const store = await open()
     const agent = store.agent('s', 'a')
     const [id] = await savedAll(agent, [makeState()])
@@ -206,7 +206,7 @@ onEveryBackend("what becomes of an agent's checkpoints", (open) => {
     assert.equal((await store.sessionsInfo())[0].agentCheckpointCount, 1)
   })
 
-  it('verifying says of each whether it is whole, and of the session all of them with their agents', async () => {
+  it('agent.verify reports each one, and verifySession those of all agents', async () => {
     const store = await open()
     const [first, second] = [await saved(store.agent('s', 'a'), makeState()), await saved(store.agent('s', 'a'), {})]
     const other = await saved(store.agent('s', 'b'), makeState({ context: new Uint8Array(9) }), { compress: true })
@@ -226,8 +226,8 @@ onEveryBackend("what becomes of an agent's checkpoints", (open) => {
   })
 })
 
-onEveryBackend('a checkpoint that has expired', (open) => {
-  it('is passed over by latest, list, info and has; who knows its id still gets it', async () => {
+onEveryBackend('expired agent checkpoints', (open) => {
+  it('are skipped by latest, list, info and has, but returned by id', async () => {
     const store = await open()
     const agent = store.agent('s', 'a')
     const [older] = await savedAll(agent, [{ iteration: 1, ttlMs: 3_600_000 }])
@@ -247,7 +247,7 @@ onEveryBackend('a checkpoint that has expired', (open) => {
     assert.deepEqual([await agent.has(), await agent.latest(), (await agent.list()).total], [false, null, 0])
   })
 
-  it('is removed and counted by prune, however many are kept, and takes no place of those', async () => {
+  it('are removed and counted by prune, and do not count towards its limit', async () => {
     const store = await open()
     const agent = store.agent('s', 'a')
     const made = await savedAll(agent, iterations(1, 2, 3))
@@ -260,7 +260,7 @@ onEveryBackend('a checkpoint that has expired', (open) => {
     assert.equal(await agent.prune(Infinity), 1)
   })
 
-  it('lives again when it is saved again', async () => {
+  it('are readable again after they are saved again', async () => {
     const store = await open()
     const agent = store.agent('s', 'a')
     const state = await agent.get(await savedAndExpired(agent, { iteration: 4 }))
@@ -270,8 +270,8 @@ onEveryBackend('a checkpoint that has expired', (open) => {
   })
 })
 
-onEveryBackend('an agent that saves while others work on its checkpoints', (open) => {
-  it('loses nothing to a prune that was under way, however much is to be kept', async () => {
+onEveryBackend('agents that save concurrently', (open) => {
+  it('lose nothing to a prune in progress', async () => {
     const store = await open({ maxCheckpointsPerAgent: Infinity, durability: 'relaxed' })
     const agent = store.agent('s', 'a')
     const saves = []
@@ -286,7 +286,7 @@ onEveryBackend('an agent that saves while others work on its checkpoints', (open
     assert.ok(gone.every((count) => count === 0))
   })
 
-  it('is never without a checkpoint because retention removed those that were listed', async () => {
+  it('always have a newest checkpoint, even while retention removes listed ones', async () => {
     const store = await open({ maxCheckpointsPerAgent: 1, durability: 'relaxed' })
     const agent = store.agent('s', 'a')
     await saved(agent, {})

@@ -40,11 +40,11 @@ const BYTES = {
   'a class of its own': new (class Own extends Uint8Array {})(5).fill(9),
 }
 
-onEveryBackend("an agent's state", (open) => {
+onEveryBackend('an agent state', (open) => {
   for (const compress of [false, true]) {
     const kind = compress ? 'compressed' : 'plain'
 
-    it(`comes back with every member, ${kind}`, async () => {
+    it(`returns with every member, ${kind}`, async () => {
       const store = await open()
       const agent = store.agent('s', 'researcher')
       const state = makeState({ context: new Uint8Array([0, 255, 10]) })
@@ -73,7 +73,7 @@ onEveryBackend("an agent's state", (open) => {
       assert.deepEqual(await agent.list(), { checkpoints: [latest], total: 1, damaged: [] })
     })
 
-    it(`comes back as JSON would have it, in every place, ${kind}`, async () => {
+    it(`returns as JSON would have it, wherever a value is, ${kind}`, async () => {
       const store = await open()
       const agent = store.agent('s', 'a')
       const places = [
@@ -100,7 +100,7 @@ onEveryBackend("an agent's state", (open) => {
     })
 
     for (const [name, context] of Object.entries(BYTES)) {
-      it(`has the same bytes: ${name}, ${kind}`, async () => {
+      it(`keeps its bytes: ${name}, ${kind}`, async () => {
         const store = await open()
         const agent = store.agent('s', 'a')
         const { checkpointId } = await saved(agent, { context, iteration: 1 }, { compress })
@@ -114,7 +114,7 @@ onEveryBackend("an agent's state", (open) => {
     }
   }
 
-  it('may be empty; there are lists of messages and tool calls all the same', async () => {
+  it('may be empty; messages and toolCalls are then empty lists', async () => {
     const store = await open()
     const agent = store.agent('s', 'a')
     await saved(agent, {})
@@ -137,7 +137,7 @@ onEveryBackend("an agent's state", (open) => {
     }
   })
 
-  it('may be given as an instance of a class; its toJSON, and what it inherits, are left alone', async () => {
+  it('may be a class instance; its toJSON and inherited members are ignored', async () => {
     class Progress {
       iteration = 3
       get inherited() {
@@ -174,7 +174,7 @@ onEveryBackend("an agent's state", (open) => {
     assert.ok(stored.every((byte) => byte === 1))
   })
 
-  it('belongs to the caller when it comes back: changing it changes nothing that is stored', async () => {
+  it('is a copy when it is loaded: changing it changes nothing stored', async () => {
     const store = await open()
     const agent = store.agent('s', 'a')
     await saved(agent, { context: new Uint8Array([1]), messages: [{ role: 'user', content: 'x' }] })
@@ -185,7 +185,7 @@ onEveryBackend("an agent's state", (open) => {
     assert.deepEqual([second.context[0], second.messages[0].content], [1, 'x'])
   })
 
-  it('that was loaded can be changed and saved again, as a checkpoint of its own', async () => {
+  it('can be loaded, changed and saved as a new checkpoint', async () => {
     const store = await open()
     const agent = store.agent('s', 'a')
     await saved(agent, makeState({ context: new Uint8Array([1, 2]), ttlMs: 60_000 }))
@@ -201,7 +201,7 @@ onEveryBackend("an agent's state", (open) => {
     assert.deepEqual(await agent.get(first.id), first)
   })
 
-  it('of one agent may be taken over by another', async () => {
+  it('of one agent can be saved by another', async () => {
     const store = await open()
     await saved(store.agent('s', 'a'), makeState())
     await saved(store.agent('t', 'b'), await store.agent('s', 'a').latest())
@@ -211,8 +211,8 @@ onEveryBackend("an agent's state", (open) => {
   })
 })
 
-onEveryBackend('the checkpoints of agents', (open) => {
-  it('are none at first', async () => {
+onEveryBackend('agent checkpoints', (open) => {
+  it('are empty at first', async () => {
     const store = await open()
     const agent = store.agent('s', 'a')
     assert.equal(await agent.latest(), null)
@@ -226,7 +226,7 @@ onEveryBackend('the checkpoints of agents', (open) => {
     assert.deepEqual(await store.sessionsInfo(), [], 'asking leaves no trace')
   })
 
-  it('have ids that are ordinary names, however odd', async () => {
+  it('accept every valid id, however unusual', async () => {
     const store = await open()
     const names = ['a', '検査', "it's", 'with space', '__proto__', 'checkpoints', 'agents', 'a.json', 'x'.repeat(200)]
     for (const name of names) {
@@ -237,7 +237,7 @@ onEveryBackend('the checkpoints of agents', (open) => {
     assert.deepEqual(await store.listAgents('s'), names.toSorted())
   })
 
-  it('belong to one agent of one session each, whoever asks by whatever object', async () => {
+  it('belong to one agent of one session, whichever handle is used', async () => {
     const store = await open()
     const early = store.agent('s', 'a')
     const [id] = await savedAll(store.agent('s', 'a'), [{ iteration: 1 }])
@@ -252,7 +252,7 @@ onEveryBackend('the checkpoints of agents', (open) => {
     assert.deepEqual(await store.listAgents('t'), [])
   })
 
-  it('of many agents that save at once all stay, in the order of the calls', async () => {
+  it('saved concurrently by many agents all stay, in call order', async () => {
     const store = await open()
     const names = Array.from({ length: 30 }, (_, index) => `agent-${index}`)
     const calls = Array.from({ length: 6 }, (_, iteration) =>
@@ -268,7 +268,7 @@ onEveryBackend('the checkpoints of agents', (open) => {
     }
   })
 
-  it('are at hand again when the store was closed and opened', async () => {
+  it('are available after the store was closed and opened', async () => {
     const store = await open()
     const agent = store.agent('s', 'a')
     const underWay = Array.from({ length: 8 }, (_, iteration) => agent.save({ iteration }))

@@ -8,7 +8,7 @@ import { makeSession } from '../support/sessions.mjs'
 import { CheckpointStore, onEveryBackend, openStore } from '../support/stores.mjs'
 import { handTimer, until } from '../support/waiting.mjs'
 
-onEveryBackend('failures of automatic checkpoints', (open) => {
+onEveryBackend('autoCheckpoint failures', (open) => {
   const failures = {
     'a capture that throws': {
       capture: () => {
@@ -65,7 +65,7 @@ onEveryBackend('failures of automatic checkpoints', (open) => {
   }
 
   for (const [name, { capture, cause, ...expected }] of Object.entries(failures)) {
-    it(`${name} is told to onError, nothing is stored, and the next is taken`, async () => {
+    it(`${name} calls onError, stores nothing, and the next checkpoint is taken`, async () => {
       const store = await open()
       const { auto, seen } = autoOf(store, {
         policy: CheckpointPolicy.afterToolCall(),
@@ -89,7 +89,7 @@ onEveryBackend('failures of automatic checkpoints', (open) => {
       await auto.stop()
     })
 
-    it(`${name} rejects if there is no onError, and the next is taken`, async () => {
+    it(`${name} rejects without onError, and the next checkpoint is taken`, async () => {
       const store = await open()
       const { auto } = autoOf(store, {
         onError: undefined,
@@ -104,7 +104,7 @@ onEveryBackend('failures of automatic checkpoints', (open) => {
     })
   }
 
-  it('all who share one that fails are told of it', async () => {
+  it('a shared failure is reported to every caller', async () => {
     const store = await open()
     const { auto } = autoOf(store, { onError: undefined, capture: (nth) => (nth === 2 ? undefined : state()) })
     const calls = await Promise.allSettled([auto.now(), auto.now(), auto.now()])
@@ -116,7 +116,7 @@ onEveryBackend('failures of automatic checkpoints', (open) => {
     assert.equal((await auto.stop()).success, true)
   })
 
-  it('on the timer go to onError, a closed store among them, and the timer goes on', async (t) => {
+  it('on the timer call onError, even for a closed store, and the timer continues', async (t) => {
     const store = await open()
     const timer = handTimer(t)
     const { auto, seen } = autoOf(store, { everyMs: 1 })
@@ -131,7 +131,7 @@ onEveryBackend('failures of automatic checkpoints', (open) => {
     await auto.stop()
   })
 
-  it('on the timer are warnings of the process if there is no onError', async (t) => {
+  it('on the timer become process warnings without onError', async (t) => {
     const store = await open()
     const timer = handTimer(t)
     const { mock } = t.mock.method(process, 'emitWarning', () => {})
@@ -149,7 +149,7 @@ onEveryBackend('failures of automatic checkpoints', (open) => {
     assert.equal(mock.callCount(), 1)
   })
 
-  it('an onError that fails itself is a warning, and stops nothing', async (t) => {
+  it('an onError that throws becomes a warning and stops nothing', async (t) => {
     const store = await open()
     const timer = handTimer(t)
     const { mock } = t.mock.method(process, 'emitWarning', () => {})
@@ -184,7 +184,7 @@ onEveryBackend('failures of automatic checkpoints', (open) => {
   })
 })
 
-describe('calls of automatic checkpoints that make no sense', () => {
+describe('autoCheckpoint arguments', () => {
   const good = { sessionId: 's', everyMs: 1000, policy: NEVER, capture: () => state(), options: {}, onError: () => {} }
   const wrong = [
     [undefined, 'options must be an object; got undefined'],
@@ -206,7 +206,7 @@ describe('calls of automatic checkpoints that make no sense', () => {
     [{ ...good, everyMs: undefined, policy: undefined }, 'options must have everyMs, policy or both; got neither'],
   ]
 
-  it('options are refused at once, and no timer is started', (t) => {
+  it('invalid options throw at once and start no timer', (t) => {
     const timer = handTimer(t)
     const store = new CheckpointStore('memory:')
     for (const [options, message] of wrong) {
@@ -216,7 +216,7 @@ describe('calls of automatic checkpoints that make no sense', () => {
     assert.equal(timer.tick, undefined)
   })
 
-  it('an event, an iteration or options that are none reject, and are forgotten', async () => {
+  it('an invalid event, iteration or options object rejects and is not remembered', async () => {
     const store = await openStore('memory:')
     const { auto, seen } = autoOf(store, { policy: CheckpointPolicy.everyIterations(5) })
     const code = 'WAYMARK_INVALID_ARGUMENT'
@@ -229,7 +229,7 @@ describe('calls of automatic checkpoints that make no sense', () => {
     await auto.stop()
   })
 
-  it('notify without a policy takes none, but knows its events', async () => {
+  it('notify without a policy takes no checkpoint but checks its event', async () => {
     const store = await openStore('memory:')
     const { auto } = autoOf(store, { policy: undefined, everyMs: 1e9 })
     assert.equal(await auto.notify('error', 1), undefined)
@@ -237,7 +237,7 @@ describe('calls of automatic checkpoints that make no sense', () => {
     await auto.stop()
   })
 
-  it('the method is no enumerable member of the store', () => {
+  it('the method is not an enumerable member of the store', () => {
     const names = []
     for (const name in new CheckpointStore('memory:')) names.push(name)
     assert.equal(names.includes('autoCheckpoint'), false)
@@ -245,10 +245,10 @@ describe('calls of automatic checkpoints that make no sense', () => {
   })
 })
 
-onEveryBackend('a capture that never settles', (open) => {
+onEveryBackend('an autoCheckpoint capture that never settles', (open) => {
   const never = () => new Promise(() => {})
 
-  it('fails after captureTimeoutMs, so that stop() ends', async () => {
+  it('fails after captureTimeoutMs, so that stop() resolves', async () => {
     const store = await open()
     const { auto, seen } = autoOf(store, { capture: never, captureTimeoutMs: 20 })
     const alive = setInterval(() => {}, 1000)
@@ -265,7 +265,7 @@ onEveryBackend('a capture that never settles', (open) => {
     assert.equal(await total(store), 0)
   })
 
-  it('is ignored when it settles later, and does not keep others from being taken', async () => {
+  it('is ignored when it settles later, and later checkpoints are taken', async () => {
     const store = await open()
     const late = []
     const capture = (number) => (number > 2 ? state() : new Promise((...settle) => late.push(settle)))
@@ -279,7 +279,7 @@ onEveryBackend('a capture that never settles', (open) => {
     assert.deepEqual([success, seen.errors.length, auto.taken, await total(store)], [true, 2, 1, 1])
   })
 
-  it('has no limit with Infinity, and captureTimeoutMs is checked', async () => {
+  it('has no limit with captureTimeoutMs: Infinity; other values are checked', async () => {
     const store = await open()
     let settle
     const capture = () =>
@@ -299,7 +299,7 @@ onEveryBackend('a capture that never settles', (open) => {
   })
 })
 
-describe('a capture that never settles', () => {
+describe('a pending autoCheckpoint capture', () => {
   it('does not keep the process alive', async () => {
     const { code, stderr } = await runNode(`
       const store = new CheckpointStore('memory:')

@@ -8,8 +8,8 @@ import { makeAgent, makeSession } from '../support/sessions.mjs'
 import { CheckpointStore, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
 import { gate, handTimer, until } from '../support/waiting.mjs'
 
-onEveryBackend('automatic checkpoints', (open) => {
-  it('hold what was captured, with a trigger of their own and the context', async () => {
+onEveryBackend('autoCheckpoint', (open) => {
+  it('stores the captured state with its own trigger and the context', async () => {
     const store = await open()
     const captured = { ...state(), agentStates: new Map([['a', makeAgent('a')]]), contextStore: { plan: ['lexer'] } }
     const { auto } = autoOf(store, { capture: () => captured })
@@ -23,7 +23,7 @@ onEveryBackend('automatic checkpoints', (open) => {
     await auto.stop()
   })
 
-  it('take options for all of them, and for one', async () => {
+  it('takes options for all checkpoints and for a single one', async () => {
     const store = await open()
     const { auto } = autoOf(store, {
       options: { includeContext: false, label: 'all', description: 'from the loop' },
@@ -39,7 +39,7 @@ onEveryBackend('automatic checkpoints', (open) => {
     assert.deepEqual([newest.encoding, older.encoding], ['json', 'gzip'])
   })
 
-  it('hold the state at the moment of the call, if it is captured at once', async () => {
+  it('stores the state at the moment of the call if capture is synchronous', async () => {
     const store = await open()
     const session = makeSession('s', { name: 'before' })
     const { auto } = autoOf(store, { capture: () => ({ session }) })
@@ -52,7 +52,7 @@ onEveryBackend('automatic checkpoints', (open) => {
     assert.equal((await store.getCheckpoint('s', (await stopped).checkpointId)).session.name, 'after')
   })
 
-  it('may be captured by a promise, or by anything with a then', async () => {
+  it('accepts a capture that returns a promise or any thenable', async () => {
     const store = await open()
     // oxlint-disable-next-line unicorn/no-thenable
     const captures = [async () => state(), () => ({ then: (resolve) => resolve(state()) })]
@@ -64,7 +64,7 @@ onEveryBackend('automatic checkpoints', (open) => {
     }
   })
 
-  it('are taken on every tick of a timer', async () => {
+  it('takes a checkpoint on every tick of its timer', async () => {
     const store = await open()
     const { auto, seen } = autoOf(store, { policy: undefined, everyMs: 1 })
     await until(() => auto.taken >= 3)
@@ -74,7 +74,7 @@ onEveryBackend('automatic checkpoints', (open) => {
     assert.deepEqual(seen.errors, [])
   })
 
-  it('are taken when the policy says so', async () => {
+  it('takes a checkpoint when the policy wants one', async () => {
     const store = await open()
     const { afterToolCall, anyOf, everyIterations, onError } = CheckpointPolicy
     const { auto, seen } = autoOf(store, { policy: anyOf(afterToolCall(), everyIterations(5), onError()) })
@@ -91,7 +91,7 @@ onEveryBackend('automatic checkpoints', (open) => {
     await auto.stop()
   })
 
-  it('measure the time since the last one that succeeded', async (t) => {
+  it('measures the time since the last successful checkpoint', async (t) => {
     const store = await open()
     let now = 1000
     t.mock.method(performance, 'now', () => now)
@@ -116,7 +116,7 @@ onEveryBackend('automatic checkpoints', (open) => {
     await auto.stop()
   })
 
-  it('are never two at once: all who ask meanwhile share one more', async () => {
+  it('never runs two at once: calls made meanwhile share one further checkpoint', async () => {
     const store = await open()
     const { open: release, opened } = gate()
     let running = 0
@@ -144,7 +144,7 @@ onEveryBackend('automatic checkpoints', (open) => {
     await auto.stop()
   })
 
-  it('are never two at once, whenever the next is asked for', async () => {
+  it('never runs two at once, whenever the next call is made', async () => {
     const store = await open()
     const createCheckpoint = store.createCheckpoint.bind(store)
     const wishes = []
@@ -172,7 +172,7 @@ onEveryBackend('automatic checkpoints', (open) => {
     assert.equal(most, 1)
   })
 
-  it('may be asked for by the capture itself', async () => {
+  it('can be called by the capture itself', async () => {
     const store = await open()
     let inner
     const { auto, seen } = autoOf(store, {
@@ -190,7 +190,7 @@ onEveryBackend('automatic checkpoints', (open) => {
     await auto.stop()
   })
 
-  it('tell how many there were, and what the last one told', async () => {
+  it('reports its number of checkpoints and the last result', async () => {
     const store = await open()
     const { auto } = autoOf(store, { capture: (nth) => (nth === 2 ? undefined : state()) })
     assert.deepEqual([auto.taken, auto.last, auto.isStopped], [0, undefined, false])
@@ -205,7 +205,7 @@ onEveryBackend('automatic checkpoints', (open) => {
     }, TypeError)
   })
 
-  it('belong to a subclass of the store as well', async () => {
+  it('works on a subclass of the store', async () => {
     const plain = await open()
     class Mine extends CheckpointStore {}
     const store = new Mine(plain.getBaseDir())
@@ -216,8 +216,8 @@ onEveryBackend('automatic checkpoints', (open) => {
   })
 })
 
-onEveryBackend('stopping automatic checkpoints', (open) => {
-  it('ends the timer, waits for the one under way, and takes a last one', async (t) => {
+onEveryBackend('autoCheckpoint.stop', (open) => {
+  it('ends the timer, waits for the pending checkpoint and takes a last one', async (t) => {
     const store = await open()
     const timer = handTimer(t)
     const { open: release, opened } = gate()
@@ -245,7 +245,7 @@ onEveryBackend('stopping automatic checkpoints', (open) => {
     assert.equal(auto.stop(), stopped)
   })
 
-  it('refuses everything afterwards', async () => {
+  it('rejects every later call', async () => {
     const store = await open()
     const { auto, seen } = autoOf(store, {
       policy: CheckpointPolicy.afterToolCall(),
@@ -267,7 +267,7 @@ onEveryBackend('stopping automatic checkpoints', (open) => {
     assert.deepEqual([seen.captures, await total(store), seen.errors], [1, 1, []])
   })
 
-  it('gets its last one in before a close that comes right after it', async () => {
+  it('takes its last checkpoint before a close() that is called right after it', async () => {
     const store = await open()
     const { auto, seen } = autoOf(store)
     const [last] = await Promise.all([auto.stop(), store.close()])
@@ -275,7 +275,7 @@ onEveryBackend('stopping automatic checkpoints', (open) => {
     assert.deepEqual(seen.errors, [])
   })
 
-  it('tells onError of a last one that fails, and resolves to undefined', async () => {
+  it('passes a failure of the last checkpoint to onError and resolves to undefined', async () => {
     const store = await open()
     const { auto, seen } = autoOf(store)
     await store.close()
@@ -286,7 +286,7 @@ onEveryBackend('stopping automatic checkpoints', (open) => {
     )
   })
 
-  it('is what `await using` does at the end', async () => {
+  it('runs at the end of an await using block', async () => {
     const store = await open()
     const { auto } = autoOf(store)
     assert.equal(await auto[Symbol.asyncDispose](), undefined)
@@ -294,7 +294,7 @@ onEveryBackend('stopping automatic checkpoints', (open) => {
   })
 })
 
-describe('the process of automatic checkpoints', () => {
+describe('the process of an autoCheckpoint', () => {
   const capture = `() => ({ session: ${JSON.stringify(makeSession('s'))} })`
 
   it('is not kept alive by the timer', async () => {
@@ -308,7 +308,7 @@ describe('the process of automatic checkpoints', () => {
     assert.deepEqual({ code, signal, stdout }, { code: 0, signal: null, stdout: '1\n' })
   })
 
-  it('hears a warning of a failure on the timer, and does not end for it', async () => {
+  it('gets a warning for a failure on the timer and does not end', async () => {
     const { code, stdout, stderr } = await runNode(`
       const store = new CheckpointStore('memory:')
       const warned = new Promise((resolve) => process.once('warning', resolve))
@@ -321,7 +321,7 @@ describe('the process of automatic checkpoints', () => {
     assert.match(stderr, /WAYMARK_NOT_INITIALIZED/)
   })
 
-  it('takes a last one where `await using` ends', { skip: reasonWithoutUsing() }, async () => {
+  it('takes a last checkpoint where await using ends', { skip: reasonWithoutUsing() }, async () => {
     const base = scratchDirectory()
     const { code, stderr } = await runNode(`
       await using store = new CheckpointStore(${JSON.stringify(base)})

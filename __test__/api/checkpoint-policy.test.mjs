@@ -10,19 +10,19 @@ const wanted = (policy, iteration = 1) => EVENTS.filter((event) => policy.should
 
 const refusal = (message) => ({ name: 'Error', code: 'WAYMARK_INVALID_ARGUMENT', message })
 
-describe('a policy', () => {
-  it('after tool calls, after model responses, on errors: wants a checkpoint at that event alone', () => {
+describe('CheckpointPolicy', () => {
+  it('afterToolCall, afterModelResponse and onError match that event alone', () => {
     assert.deepEqual(wanted(CheckpointPolicy.afterToolCall()), ['tool_call'])
     assert.deepEqual(wanted(CheckpointPolicy.afterModelResponse()), ['model_response'])
     assert.deepEqual(wanted(CheckpointPolicy.onError()), ['error'])
   })
 
-  it('never: wants none', () => {
+  it('never matches nothing', () => {
     assert.deepEqual(wanted(CheckpointPolicy.never()), [])
     assert.equal(CheckpointPolicy.never().shouldCheckpoint(1, { type: 'timer', elapsedMs: Infinity }), false)
   })
 
-  it('every n iterations: wants one at each multiple of n, but not at the start', () => {
+  it('everyIterations matches each multiple of n, but not 0', () => {
     const policy = CheckpointPolicy.everyIterations(3)
     const iterations = Array.from({ length: 10 }, (_, iteration) => iteration)
     const due = iterations.filter((iteration) => policy.shouldCheckpoint(iteration, 'iteration'))
@@ -31,7 +31,7 @@ describe('a policy', () => {
     assert.deepEqual(wanted(CheckpointPolicy.everyIterations(1), 0), [])
   })
 
-  it('every so many milliseconds: wants one at any event, once they are over', () => {
+  it('everyMs matches any event once the time has passed', () => {
     const policy = CheckpointPolicy.everyMs(100)
     for (const type of EVENTS) {
       assert.equal(policy.shouldCheckpoint(0, { type, elapsedMs: 99.9 }), false)
@@ -43,7 +43,7 @@ describe('a policy', () => {
     }
   })
 
-  it('any of several: wants one whenever one of them does', () => {
+  it('anyOf matches when one of its policies does', () => {
     const { afterToolCall, anyOf, everyIterations, everyMs, never, onError } = CheckpointPolicy
     const policy = anyOf(afterToolCall(), anyOf(everyIterations(5), onError()), never())
     assert.deepEqual(wanted(policy, 4), ['tool_call', 'error'])
@@ -52,13 +52,13 @@ describe('a policy', () => {
     assert.deepEqual(wanted(anyOf(never())), [])
   })
 
-  it('takes an event by its name and as an object', () => {
+  it('accepts an event by name and as an object', () => {
     for (const type of EVENTS) {
       assert.equal(CheckpointPolicy.afterToolCall().shouldCheckpoint(1, { type }), type === 'tool_call')
     }
   })
 
-  it('gives the same answer to the same question, and cannot be changed', () => {
+  it('gives the same answer to the same question and is immutable', () => {
     const policy = CheckpointPolicy.everyIterations(2)
     for (const iteration of [2, 3, 2, 2, 3]) {
       assert.equal(policy.shouldCheckpoint(iteration, 'iteration'), iteration === 2)
@@ -70,7 +70,7 @@ describe('a policy', () => {
     assert.deepEqual(wanted(whole), [])
   })
 
-  it('is made by static methods, and says so', () => {
+  it('is created by static methods and prints which', () => {
     assert.throws(
       () => new CheckpointPolicy(),
       refusal('A CheckpointPolicy is made by a static method, such as CheckpointPolicy.afterToolCall()'),
@@ -78,8 +78,8 @@ describe('a policy', () => {
   })
 })
 
-describe('a policy that makes no sense', () => {
-  it('is refused: iterations that are no whole number, 1 or more', () => {
+describe('CheckpointPolicy arguments', () => {
+  it('everyIterations rejects what is not a whole number of at least 1', () => {
     const shown = [
       [0, '0'],
       [-1, '-1'],
@@ -97,7 +97,7 @@ describe('a policy that makes no sense', () => {
     }
   })
 
-  it('is refused: milliseconds that are not finite and above 0', () => {
+  it('everyMs rejects what is not finite and above 0', () => {
     const shown = [
       [0, '0'],
       [-0.5, '-0.5'],
@@ -115,7 +115,7 @@ describe('a policy that makes no sense', () => {
     assert.ok(CheckpointPolicy.everyMs(0.5).shouldCheckpoint(0, { type: 'timer', elapsedMs: 0.5 }))
   })
 
-  it('is refused: any of none, or of things that are no policies', () => {
+  it('anyOf rejects an empty list and values that are not policies', () => {
     const { anyOf, never } = CheckpointPolicy
     assert.throws(() => anyOf(), refusal('policies must be one CheckpointPolicy or more; got none'))
     const shown = [
@@ -135,11 +135,11 @@ describe('a policy that makes no sense', () => {
   })
 })
 
-describe('a question that makes no sense', () => {
+describe('CheckpointPolicy.shouldCheckpoint arguments', () => {
   const oneOf = 'one of "tool_call", "model_response", "iteration", "error" and "timer"'
   const policies = [CheckpointPolicy.never(), CheckpointPolicy.anyOf(CheckpointPolicy.everyMs(1))]
 
-  it('is refused: an event that is none', () => {
+  it('an unknown event is rejected', () => {
     const shown = [
       ['toolCall', '"toolCall"'],
       ['', '""'],
@@ -165,7 +165,7 @@ describe('a question that makes no sense', () => {
     }
   })
 
-  it('is refused: an iteration that is no whole number, 0 or more', () => {
+  it('an iteration that is not a whole number of at least 0 is rejected', () => {
     for (const policy of policies) {
       for (const iteration of [-1, 0.5, NaN, Infinity, null, undefined]) {
         const message = `iteration must be a whole number, 0 or more; got ${iteration}`

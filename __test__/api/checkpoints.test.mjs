@@ -3,8 +3,8 @@ import { it } from 'node:test'
 
 import { newCheckpointIds, onEveryBackend } from '../support/stores.mjs'
 
-onEveryBackend('a walk over checkpoints', (open) => {
-  it('shows each once, newest first, whatever comes and goes meanwhile', async () => {
+onEveryBackend('checkpoints()', (open) => {
+  it('yields each checkpoint once, newest first, while others are created and deleted', async () => {
     const store = await open()
     const made = await newCheckpointIds(store, 5)
     const seen = []
@@ -19,7 +19,7 @@ onEveryBackend('a walk over checkpoints', (open) => {
     assert.deepEqual(seen, [made[0], made[1], made[3], made[4]])
   })
 
-  it('can be narrowed, left early, and asked again after its end', async () => {
+  it('can be filtered, left early and called again after its end', async () => {
     const store = await open()
     const [labelled] = await newCheckpointIds(store, 1, { label: 'x' })
     await newCheckpointIds(store, 3)
@@ -39,7 +39,7 @@ onEveryBackend('a walk over checkpoints', (open) => {
     for (const _ of [1, 2]) assert.deepEqual(await empty.next(), { done: true, value: undefined })
   })
 
-  it('answers steps in the order in which they were asked for', async () => {
+  it('answers concurrent next() calls in call order', async () => {
     const store = await open()
     const made = await newCheckpointIds(store, 12)
     const walk = store.checkpoints('s')
@@ -50,7 +50,7 @@ onEveryBackend('a walk over checkpoints', (open) => {
     )
   })
 
-  it('rejects at its first step if its arguments are wrong or the store is closed, and never throws', async () => {
+  it('rejects its first step for invalid arguments or a closed store, and never throws', async () => {
     const store = await open()
     for (const [session, options] of [['../up'], ['s', { trigger: 'x' }], ['s', { skipDamaged: 1 }], ['s', 7], []]) {
       const walk = store.checkpoints(session, options)

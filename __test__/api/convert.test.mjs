@@ -58,7 +58,7 @@ async function abortedConversion(store, encoding, after) {
 
 onEveryBackend('convert', (open) => {
   for (const encoding of ENCODINGS) {
-    it(`stores everything as ${encoding}, and nothing else about it changes`, async () => {
+    it(`stores every checkpoint as ${encoding} and changes nothing else`, async () => {
       const store = await open()
       const ids = await filled(store, { encodings: ENCODINGS.filter((other) => other !== encoding) })
       await store.pinCheckpoint('s', ids[2])
@@ -76,7 +76,7 @@ onEveryBackend('convert', (open) => {
     })
   }
 
-  it('goes through all encodings and back', async () => {
+  it('converts through all encodings and back', async () => {
     const store = await open()
     await filled(store)
     const before = await everything(store)
@@ -89,7 +89,7 @@ onEveryBackend('convert', (open) => {
     assert.ok(sizes.gzip < sizes.json / 3 && sizes.delta < sizes.zstd / 3, JSON.stringify(sizes))
   })
 
-  it('leaves what is damaged, says why, and converts the rest', async () => {
+  it('keeps damaged checkpoints, reports why, and converts the others', async () => {
     const store = await open()
     const [first] = await filled(store, { encodings: ['gzip'], count: 3 })
     const other = await openStore()
@@ -107,7 +107,7 @@ onEveryBackend('convert', (open) => {
     assert.equal(result.converted, 2 + 2)
   })
 
-  it('refuses what is no encoding, and no session', async () => {
+  it('rejects an unknown encoding and an unknown session', async () => {
     const store = await open()
     await filled(store, { count: 1 })
     for (const wrong of ['brotli', '', undefined, null, 7, {}])
@@ -117,8 +117,8 @@ onEveryBackend('convert', (open) => {
   })
 })
 
-describe('convert on files', () => {
-  it('moves the link to the newest along', async () => {
+describe('convert (files)', () => {
+  it('updates the link to the newest checkpoint', async () => {
     const store = await openStore()
     const ids = await filled(store)
     await store.convert('s', 'delta')
@@ -126,7 +126,7 @@ describe('convert on files', () => {
     assert.equal(link, join('checkpoints', `${ids.at(-1)}.delta.zst`))
   })
 
-  it('leaves no key behind when there is no delta any more', async () => {
+  it('removes base files that no delta needs any more', async () => {
     const store = await openStore(scratchDirectory(), { encoding: 'delta' })
     await filled(store, { encodings: [undefined] })
     await store.convert('s', 'json')
@@ -134,7 +134,7 @@ describe('convert on files', () => {
     assert.deepEqual(names, [])
   })
 
-  it('keeps checkpoints of foreign names in their place', async () => {
+  it('keeps the position of checkpoints with foreign names', async () => {
     const store = await openStore()
     await filled(store, { count: 3 })
     const directory = join(store.getBaseDir(), 's', 'checkpoints')
@@ -151,7 +151,7 @@ describe('convert on files', () => {
     assert.deepEqual(await order(), [newest, ...before])
   })
 
-  it('finishes what a killed process began', async () => {
+  it('completes what a killed process began', async () => {
     const store = await openStore()
     await filled(store, { count: 30 })
     const before = await everything(store)
@@ -173,9 +173,9 @@ describe('convert on files', () => {
   })
 })
 
-onEveryBackend('convert, interrupted', (open) => {
+onEveryBackend('an interrupted convert', (open) => {
   for (const after of [1, 4, 9, 17]) {
-    it(`to zstd after ${after} checkpoints and then to delta, leaves every checkpoint readable`, async () => {
+    it(`to zstd after ${after} checkpoints and then to delta keeps every checkpoint readable`, async () => {
       const store = await open()
       const created = await madeInTurn(store, 30)
       await abortedConversion(store, 'zstd', after)

@@ -47,8 +47,8 @@ const WORK = {
   },
 }
 
-describe('a copy of many sessions', () => {
-  it('says from the beginning how much there is', async () => {
+describe('copyTo progress', () => {
+  it('reports the total from the beginning', async () => {
     const store = await openStore('memory:')
     const sessions = Array.from({ length: 40 }, (_, number) => `s${number}`)
     for (const id of sessions) {
@@ -61,9 +61,9 @@ describe('a copy of many sessions', () => {
   })
 })
 
-onEveryBackend('long work', (open) => {
+onEveryBackend('onProgress and signal', (open) => {
   for (const [phase, { run, left }] of Object.entries(WORK)) {
-    it(`says how far it is (${phase})`, async () => {
+    it(`onProgress reports how far the call is (${phase})`, async () => {
       const store = await filled(open)
       const told = []
       await run(store, { onProgress: (progress) => told.push(progress) }, await openStore())
@@ -73,7 +73,7 @@ onEveryBackend('long work', (open) => {
       assert.ok(last.done >= COUNT && last.bytes > 0, JSON.stringify(last))
     })
 
-    it(`is stopped by a signal, and goes on when it is called again (${phase})`, async () => {
+    it(`an aborted call continues when it is called again (${phase})`, async () => {
       const store = await filled(open)
       const other = await openStore()
       const stopped = AbortSignal.abort(new Error('enough'))
@@ -86,7 +86,7 @@ onEveryBackend('long work', (open) => {
       assert.equal((await store.verifySession('s')).whole, true)
     })
 
-    it(`is stopped at any moment, and nothing is lost by it (${phase})`, async () => {
+    it(`an abort at any moment loses nothing (${phase})`, async () => {
       const store = await filled(open)
       const other = await openStore()
       const controller = new AbortController()
@@ -101,7 +101,7 @@ onEveryBackend('long work', (open) => {
       assert.equal((await store.verifySession('s')).whole, true)
     })
 
-    it(`rejects with what its callback throws (${phase})`, async () => {
+    it(`the call rejects with what onProgress throws (${phase})`, async () => {
       const store = await filled(open)
       const thrown = new Error('no more')
       const onProgress = () => {
@@ -110,7 +110,7 @@ onEveryBackend('long work', (open) => {
       await assert.rejects(run(store, { onProgress }, await openStore()), (error) => error === thrown)
     })
 
-    it(`refuses what is no callback and no signal (${phase})`, async () => {
+    it(`an invalid callback or signal is rejected (${phase})`, async () => {
       const store = await filled(open)
       const other = await openStore()
       for (const options of [{ onProgress: 'often' }, { signal: {} }, { signal: 5 }])

@@ -63,7 +63,7 @@ function readLink(path) {
   return process.platform === 'win32' ? readFileSync(path, 'utf8') : readlinkSync(path)
 }
 
-describe('a copy of a checkpoint that is damaged in the source', () => {
+describe('copyTo from a damaged checkpoint', () => {
   const DAMAGE = {
     truncated: (bytes) => bytes.subarray(0, bytes.length >> 1),
     changed: (bytes) => {
@@ -76,7 +76,7 @@ describe('a copy of a checkpoint that is damaged in the source', () => {
   }
   for (const [name, newTarget] of Object.entries(places)) {
     for (const encoding of ['json', 'gzip', 'zstd', 'delta']) {
-      it(`leaves the whole one in the other store as it is (${name}, ${encoding})`, async () => {
+      it(`keeps the whole one in the target (${name}, ${encoding})`, async () => {
         for (const damage of Object.values(DAMAGE)) {
           const base = scratchDirectory()
           const [from, to] = [await openStore(base), await openStore(newTarget())]
@@ -97,7 +97,7 @@ describe('a copy of a checkpoint that is damaged in the source', () => {
 
 for (const [source, newSource] of Object.entries(places)) {
   for (const [target, newTarget] of Object.entries(targetsFrom(source))) {
-    describe(`a copy from ${source} to ${target}`, () => {
+    describe(`copyTo from ${source} to ${target}`, () => {
       /** A store of that kind that was filled by a copy, and another that is empty. */
       const filledPair = async () => {
         const from = await openStore(newSource())
@@ -105,7 +105,7 @@ for (const [source, newSource] of Object.entries(places)) {
         return [from, await openStore(newTarget())]
       }
 
-      it('has everything, byte for byte', async () => {
+      it('copies everything, byte for byte', async () => {
         const [from, to] = await filledPair()
         const sizes = (await from.sessionsInfo()).map(({ sizeBytes }) => sizeBytes)
         const sizeBytes = sizes.reduce((sum, size) => sum + size)
@@ -137,7 +137,7 @@ for (const [source, newSource] of Object.entries(places)) {
         assert.deepEqual([newest.status, newest.statusReason], ['halted', 'loop'])
       })
 
-      it('has one session alone, if it is named', async () => {
+      it('copies a single session if one is named', async () => {
         const [from, to] = await filledPair()
         const { sessions, checkpoints, documents } = await from.copyTo(to, { sessionId: 'fork' })
         assert.deepEqual([sessions, checkpoints, documents], [['fork'], 1, 2])
@@ -151,7 +151,7 @@ for (const [source, newSource] of Object.entries(places)) {
         await assertCopied(from, to, ['agents only'])
       })
 
-      it('is complete the first time: the second finds nothing to do', async () => {
+      it('is complete the first time: the second call copies nothing', async () => {
         const [from, to] = await filledPair()
         await from.copyTo(to)
         for (const _ of [1, 2]) {
@@ -162,7 +162,7 @@ for (const [source, newSource] of Object.entries(places)) {
         await assertCopied(from, to)
       })
 
-      it('goes on where it stopped', async () => {
+      it('continues an interrupted copy', async () => {
         const [from, to] = await filledPair()
         await from.copyTo(to)
         const [newest, , pinned] = (await to.listCheckpointInfo('full')).checkpoints
@@ -176,7 +176,7 @@ for (const [source, newSource] of Object.entries(places)) {
         await assertCopied(from, to)
       })
 
-      it('takes pins along, and leaves those that only the other store has', async () => {
+      it('copies pins and keeps those that only the target has', async () => {
         const [from, to] = await filledPair()
         await from.copyTo(to)
         const [newest] = (await to.listCheckpointInfo('full')).checkpoints
@@ -187,7 +187,7 @@ for (const [source, newSource] of Object.entries(places)) {
         assert.equal((await to.sessionInfo('full')).pinnedCount, pinsBefore + 1)
       })
 
-      it('replaces what is different there, and leaves what is there besides', async () => {
+      it('replaces what differs in the target and keeps what else is there', async () => {
         const [from, to] = await filledPair()
         await to.saveSession(makeSession('full', { name: 'another' }))
         await to.saveTaskTree('full', {})
@@ -207,7 +207,7 @@ for (const [source, newSource] of Object.entries(places)) {
         assert.equal((await to.loadSession('theirs')).name, 'A session')
       })
 
-      it('keeps the version that it replaces, where versions are kept', async () => {
+      it('keeps the replaced version if the target keeps versions', async () => {
         const from = await openStore(newSource())
         const to = await openStore(newTarget(), { keepPrevious: 1 })
         await to.saveSession(makeSession('s', { name: 'before' }))
@@ -218,7 +218,7 @@ for (const [source, newSource] of Object.entries(places)) {
         assert.equal((await to.loadSession('s', { version: -1 })).name, 'before')
       })
 
-      it('verifies, restores, recovers and goes on in its new place', async () => {
+      it('gives a session that can be verified, restored, recovered and continued', async () => {
         const [from, to] = await filledPair()
         await from.copyTo(to)
         const [newest, , , oldest] = (await to.listCheckpointInfo('full')).checkpoints
@@ -239,7 +239,7 @@ for (const [source, newSource] of Object.entries(places)) {
         assert.equal((await from.listCheckpointInfo('full')).total, 4, 'the source is left as it is')
       })
 
-      it('takes along all checkpoints, whatever the limits of the two stores', async () => {
+      it('copies all checkpoints, whatever the limits of the two stores', async () => {
         const from = await openStore(newSource(), { maxReadBytes: 4000 })
         for (let number = 0; number < 5; number += 1) await checkpointOf(from, makeSession('s'))
         await from.saveSession(makeSession('s', { metadata: { long: 'x'.repeat(9000) } }))
@@ -251,7 +251,7 @@ for (const [source, newSource] of Object.entries(places)) {
         assert.equal((await to.listCheckpointInfo('s')).total, 2)
       })
 
-      it('of nothing is nothing', async () => {
+      it('copies nothing from an empty store', async () => {
         const from = await openStore(newSource())
         const to = await openStore(newTarget())
         assert.deepEqual(await from.copyTo(to), NOTHING)
@@ -260,7 +260,7 @@ for (const [source, newSource] of Object.entries(places)) {
         assert.deepEqual(await from.copyTo(to, {}), NOTHING)
       })
 
-      it('of a session that is not there is refused', async () => {
+      it('rejects a session that does not exist', async () => {
         const [from, to] = await filledPair()
         await from.createSessionDirectory('empty')
         for (const sessionId of ['nobody', 'empty']) {
@@ -272,7 +272,7 @@ for (const [source, newSource] of Object.entries(places)) {
         assert.deepEqual(await to.sessionsInfo(), [])
       })
 
-      it('counts no labels of checkpoints that are gone', async () => {
+      it('does not count labels of deleted checkpoints', async () => {
         const from = await openStore(newSource(), { maxCheckpointsPerSession: 1 })
         const to = await openStore(newTarget())
         const labelled = await checkpointOf(from, makeSession('s'))
@@ -284,7 +284,7 @@ for (const [source, newSource] of Object.entries(places)) {
         await assert.rejects(from.copyTo(to, { sessionId: 's' }), { code: 'WAYMARK_NOT_FOUND' })
       })
 
-      it('can be made twice at the same time, and while the source is written to', async () => {
+      it('may run twice at once while the source is written to', async () => {
         const [from, to] = await filledPair()
         const writing = Array.from({ length: 20 }, () => checkpointOf(from, makeSession('busy')))
         await Promise.all([from.copyTo(to), from.copyTo(to), from.copyTo(to), ...writing])
@@ -292,7 +292,7 @@ for (const [source, newSource] of Object.entries(places)) {
         await assertCopied(from, to, [...ALL, 'busy'])
       })
 
-      it('can be made in both directions at once', async () => {
+      it('may run in both directions at once', async () => {
         const [one, other] = [await openStore(newSource()), await openStore(newTarget())]
         for (let number = 0; number < 10; number += 1) {
           await checkpointOf(one, makeSession('s'))
@@ -312,8 +312,8 @@ function respelled(place) {
 }
 
 for (const [target, newTarget] of Object.entries(places)) {
-  describe(`where a copy may go (${target})`, () => {
-    it('is a store, of this class or one that extends it', async () => {
+  describe(`the target of copyTo (${target})`, () => {
+    it('must be a CheckpointStore or of a subclass', async () => {
       const from = await openStore()
       await from.saveSession(makeSession('s'))
       const others = [
@@ -346,7 +346,7 @@ for (const [target, newTarget] of Object.entries(places)) {
       assert.deepEqual(await extended.loadSession('s'), withoutTree(makeSession('s')))
     })
 
-    it('is another place than its own', async () => {
+    it('must be another location than the source', async () => {
       const place = newTarget()
       const store = await openStore(place)
       await store.saveSession(makeSession('s'))
@@ -363,7 +363,7 @@ for (const [target, newTarget] of Object.entries(places)) {
       assert.deepEqual(await store.loadSession('s'), withoutTree(makeSession('s')))
     })
 
-    it('is open, as the source is', async () => {
+    it('must be open, as must the source', async () => {
       const from = await openStore()
       await from.saveSession(makeSession('s'))
       const other = new CheckpointStore(newTarget())
@@ -387,7 +387,7 @@ for (const [target, newTarget] of Object.entries(places)) {
       assert.deepEqual((await copy).sessions, ALL)
     })
 
-    it('stays as it is if the options make no sense, and can be closed', async () => {
+    it('stays unchanged for invalid options and can then be closed', async () => {
       const from = await openStore()
       await from.saveSession(makeSession('s'))
       const to = await openStore(newTarget())
@@ -412,8 +412,8 @@ for (const [target, newTarget] of Object.entries(places)) {
   })
 }
 
-describe('a copy from files to files', () => {
-  it('has the same files with the same bytes, and no others', async () => {
+describe('copyTo from files to files', () => {
+  it('creates the same files with the same bytes and no others', async () => {
     const from = await filledStore()
     const to = await openStore()
     await from.copyTo(to)
@@ -422,7 +422,7 @@ describe('a copy from files to files', () => {
     assert.deepEqual(bytesBelow(to.getBaseDir()), expected)
   })
 
-  it('has a link to the newest checkpoint, which the other store may already have', async () => {
+  it('creates or updates the link to the newest checkpoint', async () => {
     const from = await filledStore()
     const to = await openStore()
     const link = (id, store = to) => readLink(join(store.getBaseDir(), id, 'latest'))
@@ -442,7 +442,7 @@ describe('a copy from files to files', () => {
     assert.equal(link('full'), `checkpoints/${theirs.checkpointId}.json.gz`)
   })
 
-  it('takes damaged things as they are, and mends what was damaged in the copy', async () => {
+  it('copies damaged files as they are and repairs damage in the target', async () => {
     const from = await filledStore()
     const [bad] = checkpointFiles(from.getBaseDir(), 'full')
     truncateSync(bad, 100)
@@ -459,7 +459,7 @@ describe('a copy from files to files', () => {
     assert.deepEqual(bytesBelow(to.getBaseDir()), bytesBelow(from.getBaseDir()))
   })
 
-  it('goes on after files were lost by any hand', async () => {
+  it('continues after files of the target were lost', async () => {
     const from = await filledStore()
     const base = scratchDirectory()
     await from.copyTo(await openStore(base))
@@ -477,7 +477,7 @@ describe('a copy from files to files', () => {
     }
   })
 
-  it('goes on after the process that made it was killed', async () => {
+  it('continues after the copying process was killed', async () => {
     const from = await openStore(scratchDirectory(), { durability: 'relaxed', maxCheckpointsPerSession: Infinity })
     await from.saveSession(makeSession('s'))
     for (let number = 0; number < 150; number += 1) await checkpointOf(from, makeSession('s'))
@@ -502,7 +502,7 @@ describe('a copy from files to files', () => {
     assert.equal((await to.verifySession('s')).whole, true)
   })
 
-  it('does not make the next checkpoint there look old, if those that came are from the future', async () => {
+  it('gives the next checkpoint in the target an id after copied ones from the future', async () => {
     const from = await openStore()
     const { path, checkpointId } = await checkpointOf(from, makeSession('s'))
     const future = `cp-${(Date.now() + 86_400_000).toString(36)}-000001`
@@ -518,7 +518,7 @@ describe('a copy from files to files', () => {
     assert.equal((await to.getLatestCheckpoint('s')).id, next.checkpointId)
   })
 
-  it('leaves the logs, and what was moved aside, where they are', async () => {
+  it('does not copy logs and quarantined files', async () => {
     const from = await openStore()
     await from.createSessionDirectory('s')
     await from.saveSession(makeSession('s'))
@@ -533,7 +533,7 @@ describe('a copy from files to files', () => {
     assert.deepEqual([...parts], ['checkpoints', 'session.json', 'task-tree.json'])
   })
 
-  it('does not depend on the times of files', async () => {
+  it('does not depend on file times', async () => {
     const from = await filledStore()
     for (const [index, file] of checkpointFiles(from.getBaseDir(), 'full').entries()) utimesSync(file, index, index)
     const to = await openStore()
@@ -546,9 +546,9 @@ describe('a copy from files to files', () => {
   })
 })
 
-describe('a copy of everything', () => {
+describe('copyTo of a whole store', () => {
   // A directory with any file in it was taken for a session, which then turned out to be none: the copy ended there.
-  it('passes over directories that hold nothing of a session', async () => {
+  it('skips directories that hold no session', async () => {
     const from = await openStore()
     await from.saveSession(makeSession('s'))
     await from.createSessionDirectory('logs only')
@@ -561,7 +561,7 @@ describe('a copy of everything', () => {
   })
 
   // Names of another form are ordered by file time, which was that of the copy.
-  it('keeps the place of checkpoints that a person has named', async () => {
+  it('keeps the position of checkpoints with foreign names', async () => {
     const from = await openStore()
     const older = await checkpointOf(from, makeSession('s', { name: 'older' }))
     const newer = await checkpointOf(from, makeSession('s', { name: 'newer' }))
@@ -579,7 +579,7 @@ describe('a copy of everything', () => {
   })
 
   // The link follows a checkpoint that was just written; the one that was interrupted had written it already.
-  it('has a link to the newest checkpoint, even if it was interrupted right before that', async () => {
+  it('creates the link to the newest checkpoint after an interruption right before it', async () => {
     const from = await openStore()
     await checkpointOf(from, makeSession('s'))
     await from.saveSession(makeSession('s'))
@@ -593,9 +593,9 @@ describe('a copy of everything', () => {
   })
 })
 
-onEveryBackend('a copy that is made again', (open) => {
+onEveryBackend('copyTo into an earlier copy', (open) => {
   // A pin in the copy may have been given there: taking it away would let retention remove the checkpoint.
-  it('keeps what is pinned in the copy, also if it is no longer pinned in the source', async () => {
+  it('keeps pins of the target that the source no longer has', async () => {
     const [from, to] = [await open(), await open()]
     const { checkpointId } = await checkpointOf(from, makeSession('s'))
     await from.pinCheckpoint('s', checkpointId)
@@ -610,9 +610,9 @@ onEveryBackend('a copy that is made again', (open) => {
   })
 })
 
-onEveryBackend('copyTo a store that has gone its own way', (open) => {
+onEveryBackend('copyTo a store that has diverged', (open) => {
   for (const encoding of ['zstd', 'json']) {
-    it(`keeps its checkpoints readable after both went through ${encoding}`, async () => {
+    it(`keeps its checkpoints readable after both were converted to ${encoding}`, async () => {
       const [source, target] = [await open(), await open()]
       await madeInTurn(source, 5)
       await source.copyTo(target)
@@ -640,7 +640,7 @@ onEveryBackend('copyTo a store that has gone its own way', (open) => {
     }
   })
 
-  it('keeps the labels of checkpoints that only it has', async () => {
+  it('keeps the labels of checkpoints that only the target has', async () => {
     const [source, target] = [await open(), await open()]
     const [shared] = await madeInTurn(source, 1)
     await source.labelCheckpoint('s', shared.checkpointId, 'shared')

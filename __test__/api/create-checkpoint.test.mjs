@@ -11,11 +11,11 @@ const CHECKPOINT_MEMBERS =
 const SESSION_MEMBERS =
   'id name description status rootTaskId lastCheckpointId checkpointIds autoCheckpointIntervalMs config createdAt startedAt expiresAt metrics errors metadata'
 
-onEveryBackend('checkpoints', (open) => {
+onEveryBackend('createCheckpoint', (open) => {
   for (const compress of [false, true]) {
     const kind = compress ? 'compressed' : 'plain'
 
-    it(`a ${kind} checkpoint holds the whole state, in the order of the contract`, async () => {
+    it(`stores the whole state in the documented member order, ${kind}`, async () => {
       const store = await open()
       const ids = { lastCheckpointId: 'cp-older-000001', checkpointIds: ['cp-older-000001'] }
       const session = makeSession('s', { ...ids, metadata: { team: 'blue' } })
@@ -59,7 +59,7 @@ onEveryBackend('checkpoints', (open) => {
     })
   }
 
-  it('Maps are taken for what they hold', async () => {
+  it('accepts Maps', async () => {
     const store = await open()
     const tree = makeTree(2)
     const session = makeSession('s', { taskTree: new Map(Object.entries(tree)) })
@@ -71,7 +71,7 @@ onEveryBackend('checkpoints', (open) => {
     assert.equal(JSON.stringify(stored.contextStore), '{"__proto__":1}')
   })
 
-  it('context is left out unless it is asked for', async () => {
+  it('stores the context only with includeContext', async () => {
     const store = await open()
     const { checkpointId } = await checkpointOf(
       store,
@@ -85,7 +85,7 @@ onEveryBackend('checkpoints', (open) => {
     assert.equal(undefinedContext.success, true)
   })
 
-  it('session members that the contract does not know are kept, after those that it knows', async () => {
+  it('keeps unknown session members after the known ones', async () => {
     const store = await open()
     const session = { ...makeSession('s'), budget: { usd: 3 }, 42: 'answer', lane: 'fast' }
     await checkpointOf(store, session)
@@ -94,13 +94,13 @@ onEveryBackend('checkpoints', (open) => {
     assert.deepEqual(Object.keys(stored).slice(-2), ['budget', 'lane'])
   })
 
-  it('a session with a toJSON of its own is still stored member by member', async () => {
+  it('stores a session with a toJSON member by member', async () => {
     const store = await open()
     await checkpointOf(store, { ...makeSession('s'), toJSON: () => 'not this' })
     assert.equal((await store.getLatestCheckpoint('s')).session.name, 'A session')
   })
 
-  it('the short form makes a checkpoint of the session alone', async () => {
+  it('with a session alone stores no agents and no context', async () => {
     const store = await open()
     const result = await store.createCheckpoint(makeSession('s'), { trigger: 'auto' })
     assert.equal(result.success, true, result.error)
@@ -110,7 +110,7 @@ onEveryBackend('checkpoints', (open) => {
     assert.equal('description' in stored || 'metadata' in stored, false)
   })
 
-  it('what is stored is the state at the moment of the call', async () => {
+  it('stores the state at the moment of the call', async () => {
     const store = await open()
     const session = makeSession('s')
     const agents = { a: makeAgent('a') }
@@ -134,7 +134,7 @@ onEveryBackend('checkpoints', (open) => {
     assert.equal((await store.loadTaskTree('s'))['task-0'].status, 'pending')
   })
 
-  it('a toJSON may call the store in the middle of it all', async () => {
+  it('allows a toJSON to call the store', async () => {
     const store = await open()
     const inner = []
     const context = { now: { toJSON: () => inner.push(store.saveTaskResult('s', 'inner', 1)) && 'done' } }
@@ -144,8 +144,8 @@ onEveryBackend('checkpoints', (open) => {
   })
 })
 
-onEveryBackend('calls of one store', (open) => {
-  it('are ordered as they were made, however many are under way', async () => {
+onEveryBackend('concurrent createCheckpoint calls', (open) => {
+  it('are ordered as they were made', async () => {
     const store = await open({ maxCheckpointsPerSession: 200 })
     const made = await Promise.all(
       Array.from({ length: 40 }, (_, number) => checkpointOf(store, makeSession('s', { name: `${number}` }))),
@@ -157,8 +157,8 @@ onEveryBackend('calls of one store', (open) => {
   })
 })
 
-describe('the arguments of createCheckpoint', () => {
-  it('a checkpoint needs the list of those before it', async () => {
+describe('createCheckpoint arguments', () => {
+  it('session.checkpointIds must be an array', async () => {
     const { store, isUntouched } = await emptyStore()
     for (const checkpointIds of [undefined, null, 'cp', {}, new Set()]) {
       const result = await store.createCheckpoint({ ...makeSession('s'), checkpointIds }, {}, {}, OPTIONS)
@@ -168,7 +168,7 @@ describe('the arguments of createCheckpoint', () => {
     isUntouched()
   })
 
-  it('checkpoint options are checked one by one', async () => {
+  it('options are checked one by one', async () => {
     const { store, isUntouched } = await emptyStore()
     const bad = [
       [undefined, /^options must be an object; got undefined\. Call createCheckpoint\(session, agentStates, /],
@@ -194,7 +194,7 @@ describe('the arguments of createCheckpoint', () => {
     isUntouched()
   })
 
-  it('a part of a checkpoint that turns itself into something else is refused by name', async () => {
+  it('a part whose toJSON returns no object is rejected by name', async () => {
     const { store, isUntouched } = await emptyStore()
     const text = { toJSON: () => 'just text' }
     const gone = { toJSON: () => undefined }

@@ -5,7 +5,7 @@ import { makeSession } from '../support/sessions.mjs'
 import { OPTIONS, checkpointOf, onEveryBackend } from '../support/stores.mjs'
 
 onEveryBackend('deleteCheckpoint', (open) => {
-  it('one that does not exist is null, and no failure to delete', async () => {
+  it('succeeds for a checkpoint that does not exist, and getCheckpoint returns null', async () => {
     const store = await open()
     assert.equal(await store.getCheckpoint('s', 'cp-none'), null)
     assert.equal(await store.getLatestCheckpoint('s'), null)
@@ -13,7 +13,7 @@ onEveryBackend('deleteCheckpoint', (open) => {
     assert.deepEqual(await store.deleteCheckpoint('s', 'cp-none'), { success: true })
   })
 
-  it('deleting takes one, compressed or not', async () => {
+  it('deletes one checkpoint, compressed or not', async () => {
     const store = await open()
     for (const compress of [true, false]) {
       const doomed = await checkpointOf(store, makeSession('s'), { ...OPTIONS, compress })

@@ -10,8 +10,8 @@ const ids = (page) => page.checkpoints.map(({ id }) => id)
 
 const QUICK = { durability: 'relaxed' }
 
-onEveryBackend('deleting the checkpoints of a session', (open) => {
-  it('takes all of them, pinned and compressed ones too, and leaves everything else', async () => {
+onEveryBackend('deleteSessionCheckpoints', (open) => {
+  it('deletes pinned and compressed checkpoints too and keeps everything else', async () => {
     const store = await open()
     const session = makeSession('s')
     await store.saveSession(session)
@@ -39,7 +39,7 @@ onEveryBackend('deleting the checkpoints of a session', (open) => {
     assert.equal(await store.deleteSessionCheckpoints('s'), 0)
   })
 
-  it('makes room for new ones, under the same limit', async () => {
+  it('lets the session create as many checkpoints as before', async () => {
     const store = await open(2)
     for (let round = 0; round < 3; round += 1) {
       for (let number = 0; number < 3; number += 1) await checkpointOf(store, makeSession('s'))
@@ -48,7 +48,7 @@ onEveryBackend('deleting the checkpoints of a session', (open) => {
     }
   })
 
-  it('is nothing for a session that has none, or is not there', async () => {
+  it('deletes nothing for a session without checkpoints or an unknown one', async () => {
     const store = await open()
     await store.saveSession(makeSession('s'))
     assert.equal(await store.deleteSessionCheckpoints('s'), 0)
@@ -56,7 +56,7 @@ onEveryBackend('deleting the checkpoints of a session', (open) => {
     assert.deepEqual(await store.listSessions(), ['s'])
   })
 
-  it('is refused for what is no id', async () => {
+  it('rejects an invalid id', async () => {
     const store = await open()
     const { checkpointId } = await checkpointOf(store, makeSession('s'))
     for (const id of [undefined, null, 5, {}, ['s'], Symbol('s')]) {
@@ -72,8 +72,8 @@ onEveryBackend('deleting the checkpoints of a session', (open) => {
   })
 })
 
-describe('deleting the checkpoints of a session, in files', () => {
-  it('leaves no link to the newest, no pins, and what people put there', async () => {
+describe('deleteSessionCheckpoints (files)', () => {
+  it('removes the link to the newest and all pins, and keeps foreign files', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const { checkpointId } = await checkpointOf(store, makeSession('s'))
@@ -87,7 +87,7 @@ describe('deleting the checkpoints of a session, in files', () => {
     assert.equal(existsSync(join(base, 's', 'checkpoints', 'notes.txt')), true)
   })
 
-  it('counts each once when two stores do it at the same time', async () => {
+  it('counts each checkpoint once when two stores call it at once', async () => {
     const base = scratchDirectory()
     const stores = [await openStore(base, QUICK), await openStore(base, QUICK)]
     for (let number = 0; number < 20; number += 1) await checkpointOf(stores[0], makeSession('s'))
@@ -97,9 +97,9 @@ describe('deleting the checkpoints of a session, in files', () => {
   })
 })
 
-describe('deleting the checkpoints of a session, in files', () => {
+describe('deleteSessionCheckpoints with a directory named like a checkpoint (files)', () => {
   // What is no file, and so damaged, rejected the call before the newer ones had their turn.
-  it('removes all files, whatever else has the name of a checkpoint', async () => {
+  it('removes all checkpoint files', async () => {
     const store = await openStore()
     const { path } = await checkpointOf(store, makeSession('s'))
     mkdirSync(join(dirname(path), 'cp-1-000001.json'))

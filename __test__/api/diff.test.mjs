@@ -22,7 +22,7 @@ async function diffOf(store, before, after) {
 }
 
 onEveryBackend('diffCheckpoints', (open) => {
-  it('says of two checkpoints of one state that they are identical, and which they are', async () => {
+  it('reports two checkpoints of one state as identical and names both', async () => {
     const store = await open()
     const state = { agents: { x: makeAgent('x') }, context: { k: [1] } }
     const [a, b] = [await made(store, state), await made(store, state)]
@@ -42,7 +42,7 @@ onEveryBackend('diffCheckpoints', (open) => {
     assert.equal((await store.diffCheckpoints(a.name, a.name)).identical, true)
   })
 
-  it('names added, removed and changed tasks, with their members and the status', async () => {
+  it('names added, removed and changed tasks with their members and status', async () => {
     const before = makeTree(5)
     const { 'task-1': _, ...after } = structuredClone(before)
     after['task-4'].status = 'completed'
@@ -64,7 +64,7 @@ onEveryBackend('diffCheckpoints', (open) => {
     assert.deepEqual([diff.agents, diff.context, diff.session], [NOTHING, NOTHING, []])
   })
 
-  it('shows null where a task has no status', async () => {
+  it('shows null for a task without a status', async () => {
     const diff = await diffOf(
       await open(),
       { taskTree: { a: {}, b: { status: 'failed' }, c: 1, d: { status: 'failed' } } },
@@ -78,7 +78,7 @@ onEveryBackend('diffCheckpoints', (open) => {
     ])
   })
 
-  it('names agents, keys of the context and members of the session', async () => {
+  it('names agents, context keys and session members', async () => {
     const diff = await diffOf(
       await open(),
       {
@@ -104,7 +104,7 @@ onEveryBackend('diffCheckpoints', (open) => {
     assert.deepEqual(diff.tasks, NOTHING)
   })
 
-  it('does not look at the order of keys, at any depth', async () => {
+  it('ignores the order of keys at any depth', async () => {
     const task = makeTask('t', { metadata: { a: { b: 1, c: [{ d: 2, e: 3 }] }, f: null } })
     const reversed = (value) =>
       value && typeof value === 'object' && !Array.isArray(value)
@@ -121,7 +121,7 @@ onEveryBackend('diffCheckpoints', (open) => {
     assert.equal(identical, true)
   })
 
-  it('compares plain with compressed, and one session with another', async () => {
+  it('compares plain with compressed checkpoints and across sessions', async () => {
     const store = await open()
     const plain = await made(store, { context: { k: 'é'.repeat(100) } })
     const compressed = await made(store, { context: { k: 'é'.repeat(100) }, compress: true })
@@ -133,7 +133,7 @@ onEveryBackend('diffCheckpoints', (open) => {
     assert.deepEqual([diff.session, diff.context.removed, diff.tasks.removed], [['id'], ['k'], ['task-2']])
   })
 
-  it('keeps names as they are, whatever is in them', async () => {
+  it('keeps names unchanged, whatever characters they have', async () => {
     const names = ['__proto__', 'constructor', '', 'a"b\\c', 'line\nbreak', '\ud800', '1', '🟦']
     const tree = Object.fromEntries(names.map((name) => [name, {}]))
     const diff = await diffOf(await open(), { taskTree: {} }, { taskTree: tree })
@@ -142,7 +142,7 @@ onEveryBackend('diffCheckpoints', (open) => {
     assert.deepEqual(lone.context.changed, ['t'])
   })
 
-  it('finds one task in 10,000, and 10,000 in as many', async () => {
+  it('finds one changed task in 10,000, and 10,000 changed ones', async () => {
     const store = await open()
     const before = makeTree(10_000)
     const one = { ...before, 'task-5000': makeTask('task-5000', { status: 'failed' }) }
@@ -160,7 +160,7 @@ onEveryBackend('diffCheckpoints', (open) => {
     assert.deepEqual(tasks, { ...NOTHING, changed: expected })
   })
 
-  it('rejects if one of the two does not exist, and names it', async () => {
+  it('rejects and names a checkpoint that does not exist', async () => {
     const store = await open()
     const { name } = await made(store)
     for (const missing of [
@@ -176,7 +176,7 @@ onEveryBackend('diffCheckpoints', (open) => {
     }
   })
 
-  it('rejects what names no checkpoint', async () => {
+  it('rejects arguments that do not name a checkpoint', async () => {
     const store = await open()
     const { name } = await made(store)
     const wrong = [
@@ -215,7 +215,7 @@ onEveryBackend('diffCheckpoints', (open) => {
   })
 })
 
-describe('diffCheckpoints of files', () => {
+describe('diffCheckpoints (files)', () => {
   for (const compress of [false, true]) {
     /** Rewrites a stored checkpoint. */
     const rewrite = (path, change) => {
@@ -225,7 +225,7 @@ describe('diffCheckpoints of files', () => {
     }
     const kind = compress ? 'gzip' : 'plain'
 
-    it(`takes another layout or spelling for what it means, ${kind}`, async () => {
+    it(`ignores layout and spelling, ${kind}`, async () => {
       const store = await openStore()
       const [a, b] = [await made(store, { name: 'Zürich' }), await made(store, { name: 'Zürich', compress })]
       rewrite(b.path, (text) => JSON.stringify(JSON.parse(text), null, '\t'))
@@ -236,7 +236,7 @@ describe('diffCheckpoints of files', () => {
       assert.equal((await store.diffCheckpoints(b.name, b.name)).identical, true)
     })
 
-    it(`refuses what is damaged, as getCheckpoint does, ${kind}`, async () => {
+    it(`rejects a damaged checkpoint as getCheckpoint does, ${kind}`, async () => {
       const damages = [
         [(text) => text.slice(0, text.length / 2), 'WAYMARK_CORRUPT'],
         [() => '[1, 2]', 'WAYMARK_CORRUPT'],

@@ -48,7 +48,7 @@ function filesOf(location) {
 }
 
 onEveryBackend('deleteSession', (open) => {
-  it('leaves nothing of a session, not even in the free space of a file', async () => {
+  it('leaves no byte of the session, not even in free space of a file', async () => {
     const store = await open({ keepPrevious: 2 })
     await fill(store, 's')
     await checkpointOf(store, makeSession('other'))
@@ -67,7 +67,7 @@ onEveryBackend('deleteSession', (open) => {
     assert.equal((await store.listCheckpointInfo('other')).total, 1)
   })
 
-  it('leaves forks of it whole, whatever the checkpoint was that they began with', async () => {
+  it('keeps forks whole, whichever checkpoint they began with', async () => {
     const store = await open({ encoding: 'delta' })
     const ids = await fill(store, 's')
     for (const [number, checkpointId] of ids.entries()) {
@@ -85,7 +85,7 @@ onEveryBackend('deleteSession', (open) => {
     }
   })
 
-  it('begins anew under the same id', async () => {
+  it('allows a new session under the same id', async () => {
     const store = await open({ encoding: 'delta' })
     await fill(store, 's')
     await store.deleteSession('s')

@@ -28,8 +28,8 @@ function filesIn(base) {
   return paths.map((path) => [path, readFileSync(path, 'latin1')])
 }
 
-onEveryBackend('sessions past their time', (open) => {
-  it('are archived, and nothing else of them changes', async () => {
+onEveryBackend('expireSessions', (open) => {
+  it('archives sessions past their expiry and changes nothing else of them', async () => {
     const store = await open()
     const session = over('s', {
       name: 'two\nlines "quoted" \\ 🟦 \ud800',
@@ -61,7 +61,7 @@ onEveryBackend('sessions past their time', (open) => {
     assert.equal((await store.sessionsInfo())[0].status, 'archived')
   })
 
-  it('are deleted if that is asked for, with all that they have', async () => {
+  it('with action delete removes sessions with everything they have', async () => {
     const store = await open()
     await store.saveSession(over('gone', { status: 'failed' }))
     await checkpointOf(store, over('gone'))
@@ -80,7 +80,7 @@ onEveryBackend('sessions past their time', (open) => {
   })
 
   for (const action of ['archive', 'delete']) {
-    it(`that somebody works on are left alone, and all others are not, if asked to ${action}`, async () => {
+    it(`skips sessions that are in use and takes all others, action ${action}`, async () => {
       const store = await open()
       for (const status of [...RUNNING, ...AT_REST]) await store.saveSession(over(status, { status }))
       for (const expiresAt of [-1e300, -1, 0]) {
@@ -101,7 +101,7 @@ onEveryBackend('sessions past their time', (open) => {
     })
   }
 
-  it('are not archived twice, but an archived one can be deleted', async () => {
+  it('archives once; an archived session can still be deleted', async () => {
     const store = await open()
     await store.saveSession(over('s'))
     assert.deepEqual(idsOf(await store.expireSessions(2000)), ['s'])
@@ -114,7 +114,7 @@ onEveryBackend('sessions past their time', (open) => {
     assert.deepEqual(await store.listSessions(), [])
   })
 
-  it('are those whose last moment is now, or was before', async () => {
+  it('includes a session whose expiry is exactly now', async () => {
     const store = await open()
     for (const expiresAt of [999, 1000, 1000.5, 1001]) await store.saveSession(over(`at-${expiresAt}`, { expiresAt }))
     assert.deepEqual(await store.expireSessions(998.9), [])
@@ -123,7 +123,7 @@ onEveryBackend('sessions past their time', (open) => {
     assert.deepEqual(idsOf(await store.expireSessions(new Date(1001))), ['at-1001'])
   })
 
-  it('are judged by a number, by a Date, or by the clock', async () => {
+  it('accepts a number, a Date or no time for the current one', async () => {
     const store = await open()
     const now = Date.now()
     await store.saveSession(over('past', { expiresAt: now - HOUR }))
@@ -138,7 +138,7 @@ onEveryBackend('sessions past their time', (open) => {
     assert.deepEqual(await store.listSessions(), ['to come'])
   })
 
-  it('need a time: without one that is a number they never end', async () => {
+  it('skips sessions without a numeric expiresAt', async () => {
     const store = await open()
     const times = [undefined, null, '1000', '', true, [1000], { valueOf: 1000 }, new Date(1000)]
     for (const [index, expiresAt] of times.entries()) await store.saveSession(over(`s-${index}`, { expiresAt }))
@@ -147,7 +147,7 @@ onEveryBackend('sessions past their time', (open) => {
     for (const id of await store.listSessions()) assert.equal(await statusOf(store, id), 'paused')
   })
 
-  it('may have no status: they get one', async () => {
+  it('archives a session without a status', async () => {
     const store = await open()
     await store.saveSession({ id: 's', expiresAt: 5, taskTree: {}, checkpointIds: [] })
     assert.deepEqual(await store.expireSessions(10), [
@@ -156,7 +156,7 @@ onEveryBackend('sessions past their time', (open) => {
     assert.deepEqual(await store.loadSession('s'), { id: 's', expiresAt: 5, checkpointIds: [], status: 'archived' })
   })
 
-  it('are named in the order of their ids, with the time as it was stored', async () => {
+  it('lists sessions by id with the expiry as stored', async () => {
     const store = await open()
     const times = { b: 1e21, a: -5, c: 0.25, ä: 0 }
     for (const [id, expiresAt] of Object.entries(times)) await store.saveSession(over(id, { expiresAt }))
@@ -172,7 +172,7 @@ onEveryBackend('sessions past their time', (open) => {
     )
   })
 
-  it('stay as they were in the version before, where versions are kept', async () => {
+  it('keeps the previous version where versions are kept', async () => {
     const store = await open({ keepPrevious: 1 })
     const session = over('s')
     await store.saveSession(session)
@@ -181,14 +181,14 @@ onEveryBackend('sessions past their time', (open) => {
     assert.deepEqual(await store.loadSession('s', { version: -1 }), withoutTree(session))
   })
 
-  it('are archived once, however many ask at the same time', async () => {
+  it('archives each session once for concurrent calls', async () => {
     const store = await open()
     for (let number = 0; number < 10; number += 1) await store.saveSession(over(`s-${number}`))
     const answers = await Promise.all(Array.from({ length: 8 }, () => store.expireSessions(2000)))
     assert.deepEqual(answers.flatMap(idsOf).toSorted(), await store.listSessions())
   })
 
-  it('are none in an empty store, and sessions that were never saved are none', async () => {
+  it('returns nothing for an empty store and for sessions that were never saved', async () => {
     const store = await open()
     assert.deepEqual(await store.expireSessions(), [])
     await checkpointOf(store, over('checkpoints only'))
@@ -196,7 +196,7 @@ onEveryBackend('sessions past their time', (open) => {
     assert.equal((await store.listCheckpointInfo('checkpoints only')).total, 1)
   })
 
-  it('are left alone by arguments that make no sense', async () => {
+  it('changes nothing for invalid arguments', async () => {
     const store = await open()
     await store.saveSession(over('s'))
     const time = /^now must be a number of milliseconds since 1970, or a Date; got /
@@ -216,8 +216,8 @@ onEveryBackend('sessions past their time', (open) => {
   })
 })
 
-describe('sessions past their time, in files', () => {
-  it('are archived in the two-space layout, whoever wrote them before', async () => {
+describe('expireSessions (files)', () => {
+  it('writes the two-space layout, whatever layout the file had', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const session = over('ours', { name: 'é \u2028 "x"' })
@@ -232,7 +232,7 @@ describe('sessions past their time, in files', () => {
     if (process.platform !== 'win32') assert.equal(statSync(path).mode & 0o777, 0o600)
   })
 
-  it('keep numbers and strings in the spelling that somebody else gave them', async () => {
+  it('keeps numbers and strings as another program spelt them', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     mkdirSync(join(base, 's'))
@@ -246,7 +246,7 @@ describe('sessions past their time, in files', () => {
     assert.match(readFileSync(path, 'utf8'), /"n": 1\.50,\n {2}"text": "\\u0041\\\/"/)
   })
 
-  it('that are damaged are left as they are, and hold up no other', async () => {
+  it('leaves damaged documents unchanged and continues with the others', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const damage = {
@@ -275,7 +275,7 @@ describe('sessions past their time, in files', () => {
     )
   })
 
-  it('are archived once by several stores at the same time', async () => {
+  it('archives each session once for several stores at the same time', async () => {
     const base = scratchDirectory()
     const stores = await Promise.all([1, 2, 3].map(() => openStore(base, { durability: 'relaxed' })))
     for (let number = 0; number < 20; number += 1) await stores[0].saveSession(over(`s-${number}`))
@@ -284,10 +284,10 @@ describe('sessions past their time, in files', () => {
   })
 })
 
-onEveryBackend('sessions past their time', (open) => {
+onEveryBackend('expireSessions with an unusual status', (open) => {
   // The status is the user's text, and was written into the answer as if it were an id. The sessions were archived, and
   // the call rejected with WAYMARK_INTERNAL.
-  it('are named with their status, whatever characters it has', async () => {
+  it('returns the status unchanged, whatever characters it has', async () => {
     for (const status of ['two\nlines', 'back\\slash', 'a\\tab', '\u0000', '"quoted"']) {
       const store = await open()
       await store.saveSession(over('s', { status }))
@@ -298,9 +298,9 @@ onEveryBackend('sessions past their time', (open) => {
   })
 })
 
-describe('sessions past their time, in files', () => {
+describe('expireSessions with unusual documents (files)', () => {
   // One document that cannot be read rejected the whole call, and those after it stayed as they were.
-  it('are not held up by a document that is beyond the limit', async () => {
+  it('skips a document beyond maxReadBytes and continues', async () => {
     const store = await openStore(scratchDirectory(), { maxReadBytes: 6000 })
     await store.saveSession(over('a-large', { metadata: { text: 'x'.repeat(9000) } }))
     await store.saveSession(over('b-small'))
@@ -312,7 +312,7 @@ describe('sessions past their time, in files', () => {
   })
 
   // JSON can spell numbers that no double can hold. The session was archived, and the answer said `inf`.
-  it('may have a time that is beyond all numbers', async () => {
+  it('skips an expiry beyond all numbers', async () => {
     const store = await openStore()
     const { path } = await store.saveSession(over('s'))
     writeFileSync(path, readFileSync(path, 'utf8').replace('"expiresAt": 1000', '"expiresAt": 1e999'))

@@ -39,8 +39,8 @@ before(async () => {
   assert.equal(code, 0, stderr)
 })
 
-onEveryBackend('the progress of an import', (open) => {
-  it('is told now and then, in order, and to its end', async () => {
+onEveryBackend('importSession onProgress', (open) => {
+  it('reports in order, at intervals, and at the end', async () => {
     const store = await open({ durability: 'relaxed' })
     const told = []
     let isSettled = false
@@ -67,7 +67,7 @@ onEveryBackend('the progress of an import', (open) => {
     assert.equal(told.length, count)
   })
 
-  it('may be ended by an exception, which is the answer', async () => {
+  it('ends the import with what it throws', async () => {
     const store = await open({ durability: 'relaxed' })
     for (const phase of ['check', 'import']) {
       const thrown = new RangeError(`enough of ${phase}`)
@@ -88,8 +88,8 @@ onEveryBackend('the progress of an import', (open) => {
   })
 })
 
-describe('the progress of an export', () => {
-  it('is told now and then, and at its end', async () => {
+describe('exportSession onProgress', () => {
+  it('reports at intervals and at the end', async () => {
     const store = await openStore(large.base)
     const told = []
     const { bytes } = await store.exportSession('s', newFile(), { onProgress: (progress) => told.push(progress) })
@@ -97,7 +97,7 @@ describe('the progress of an export', () => {
     assert.ok(told.length > 2)
   })
 
-  it('may be ended by anything that is thrown, and then there is no file', async () => {
+  it('ends the export with what it throws, without a file', async () => {
     const store = await openStore(large.base)
     for (const thrown of [new Error('enough'), 'enough', undefined, null]) {
       const file = newFile()
@@ -114,7 +114,7 @@ describe('the progress of an export', () => {
     }
   })
 
-  it('is told even if the package was evaluated twice, as test runners do', async () => {
+  it('works if the package was evaluated twice, as test runners do', async () => {
     const require = createRequire(import.meta.url)
     for (const path of Object.keys(require.cache)) {
       if (/[\\/](index|controlled)\.js$/.test(path)) delete require.cache[path]
@@ -127,7 +127,7 @@ describe('the progress of an export', () => {
     assert.equal(told.at(-1), ITEMS)
   })
 
-  it('does not keep the process', async () => {
+  it('does not keep the process alive', async () => {
     const { code, stdout } = await runNode(
       `
       const [base, file] = process.argv.slice(1)
@@ -142,7 +142,7 @@ describe('the progress of an export', () => {
   })
 })
 
-onEveryBackend('a signal', (open) => {
+onEveryBackend('the signal of exportSession and importSession', (open) => {
   const isAbortError = (reason) => (error) => {
     assert.ok(error instanceof Error)
     assert.deepEqual([error.name, error.code, error.message], ['AbortError', 'ABORT_ERR', 'The operation was aborted'])
@@ -150,7 +150,7 @@ onEveryBackend('a signal', (open) => {
     return true
   }
 
-  it('that was given before keeps everything from being touched', async () => {
+  it('that is already aborted keeps everything unchanged', async () => {
     const store = await open()
     await store.saveSession(makeSession('s'))
     const file = newFile()
@@ -162,7 +162,7 @@ onEveryBackend('a signal', (open) => {
     assert.deepEqual(readdirSync(join(file, '..')), [])
   })
 
-  it('in the middle of an import leaves nothing, and later it works', async () => {
+  it('aborted during an import leaves nothing, and a second import works', async () => {
     const store = await open()
     for (const phase of ['check', 'import']) {
       const controller = new AbortController()
@@ -180,7 +180,7 @@ onEveryBackend('a signal', (open) => {
     assert.equal((await store.listCheckpointInfo('s')).total, ITEMS)
   })
 
-  it('in the middle of an export leaves no file', async () => {
+  it('aborted during an export leaves no file', async () => {
     const store = await open({ durability: 'relaxed', maxCheckpointsPerSession: 1000 })
     await store.importSession(large.file)
     const file = newFile()
@@ -192,7 +192,7 @@ onEveryBackend('a signal', (open) => {
     assert.deepEqual(readdirSync(join(file, '..')), [])
   })
 
-  it('that comes when all is done changes nothing, and is not listened to any more', async () => {
+  it('aborted after the end has no effect and has no listeners left', async () => {
     const store = await open()
     await store.saveSession(makeSession('s'))
     const controller = new AbortController()
@@ -220,8 +220,8 @@ onEveryBackend('a signal', (open) => {
   })
 })
 
-describe('a process that is killed', () => {
-  it('in the middle of an export leaves no file of that name', async () => {
+describe('a killed process', () => {
+  it('leaves no file when it is killed during an export', async () => {
     const file = newFile()
     await killNode(
       `const store = new CheckpointStore(${JSON.stringify(large.base)})
@@ -236,7 +236,7 @@ describe('a process that is killed', () => {
   })
 
   for (const kind of durablePlaces) {
-    it(`in the middle of an import into ${kind} leaves nothing to be seen, and it works the next time`, async () => {
+    it(`leaves no session when it is killed during an import into ${kind}, and a second import works`, async () => {
       const place = places[kind]()
       await killNode(
         `const store = new CheckpointStore(${JSON.stringify(place)})
@@ -254,9 +254,9 @@ describe('a process that is killed', () => {
   }
 })
 
-describe('memory', () => {
+describe('memory use', () => {
   for (const kind of durablePlaces) {
-    it(`is not what a session takes up, going out of and into ${kind}`, async () => {
+    it(`of an export and an import stays below the size of the session, ${kind}`, async () => {
       const fill = `
         const store = new CheckpointStore(process.argv[1], { durability: 'relaxed', maxCheckpointsPerSession: Infinity })
         await store.initialize()

@@ -51,7 +51,7 @@ async function saveAgain(store, id) {
 
 for (const [source, newSource] of Object.entries(places)) {
   for (const [target, newTarget] of Object.entries(targetsFrom(source))) {
-    describe(`a session that goes from ${source} to ${target} as a file`, () => {
+    describe(`a session exported from ${source} and imported into ${target}`, () => {
       it('has everything, byte for byte', async () => {
         const from = await openStore(newSource(), { keepPrevious: 2 })
         await (await filledStore()).copyTo(from)
@@ -81,7 +81,7 @@ for (const [source, newSource] of Object.entries(places)) {
         assert.deepEqual(readFileSync(again), readFileSync(file))
       })
 
-      it('has its earlier versions, and goes on from there', async () => {
+      it('has its earlier versions and continues from there', async () => {
         const [from, to] = [
           await openStore(newSource(), { keepPrevious: 2 }),
           await openStore(newTarget(), { keepPrevious: 2 }),
@@ -99,7 +99,7 @@ for (const [source, newSource] of Object.entries(places)) {
         assert.deepEqual(names, ['third', 'second', undefined])
       })
 
-      it('has the order of checkpoints whose ids say nothing of it', async () => {
+      it('keeps the order of checkpoints with foreign ids', async () => {
         const files = await openStore()
         const { path } = await checkpointOf(files, makeSession('s'))
         for (const [name, time] of Object.entries({ b: 3000, a: 2000, c: 1000 })) {
@@ -124,8 +124,8 @@ for (const [source, newSource] of Object.entries(places)) {
   }
 }
 
-onEveryBackend('a session that comes in under another id', (open) => {
-  it('has that id in its document and the versions of it, and leaves the other alone', async () => {
+onEveryBackend('importSession under another id', (open) => {
+  it('changes the id in all versions of the document and keeps the original session', async () => {
     const store = await open({ keepPrevious: 2 })
     await saveAgain(store, 's')
     const { checkpointId } = await checkpointOf(store, makeSession('s', { name: 'third' }))
@@ -148,7 +148,7 @@ onEveryBackend('a session that comes in under another id', (open) => {
     assert.equal((await store.loadSession('other "2"')).name, 'changed')
   })
 
-  it('goes on as any other does', async () => {
+  it('gives a session that continues like any other', async () => {
     const store = await open({ maxCheckpointsPerSession: 3 })
     for (let count = 0; count < 3; count += 1) await checkpointOf(store, makeSession('s'))
     const file = newFile()
@@ -161,8 +161,8 @@ onEveryBackend('a session that comes in under another id', (open) => {
   })
 })
 
-onEveryBackend('a session that exists', (open) => {
-  it('is left as it is by an import, whatever it holds', async () => {
+onEveryBackend('importSession over an existing session', (open) => {
+  it('changes nothing, whatever that session holds', async () => {
     const store = await open()
     const file = newFile()
     await store.saveSession(makeSession('s'))
@@ -179,7 +179,7 @@ onEveryBackend('a session that exists', (open) => {
     assert.equal((await store.loadSession('s')).name, 'newer')
   })
 
-  it('as directories alone is no hindrance', async () => {
+  it('succeeds if only empty directories exist', async () => {
     const store = await open()
     const file = newFile()
     await store.saveSession(makeSession('s'))
@@ -190,7 +190,7 @@ onEveryBackend('a session that exists', (open) => {
     assert.deepEqual(await store.listSessions(), ['s'])
   })
 
-  it('comes in once, however many try', async () => {
+  it('succeeds once for concurrent calls', async () => {
     const store = await open()
     const file = newFile()
     await store.saveSession(makeSession('s'))
@@ -207,8 +207,8 @@ onEveryBackend('a session that exists', (open) => {
   })
 })
 
-onEveryBackend('an export', (open) => {
-  it('of a session that does not exist makes no file', async () => {
+onEveryBackend('exportSession', (open) => {
+  it('creates no file for a session that does not exist', async () => {
     const store = await open()
     const file = newFile()
     await store.createSessionDirectory('empty')
@@ -218,7 +218,7 @@ onEveryBackend('an export', (open) => {
     assert.deepEqual(readdirSync(join(file, '..')), [])
   })
 
-  it('while checkpoints come and go is a session that is whole', async () => {
+  it('exports a whole session while checkpoints are created and deleted', async () => {
     const store = await open({ maxCheckpointsPerSession: 5, durability: 'relaxed' })
     await checkpointOf(store, makeSession('s'))
     const state = { isOver: false }
@@ -241,14 +241,14 @@ onEveryBackend('an export', (open) => {
   })
 })
 
-describe('the file of an export', () => {
+describe('the export file', () => {
   const filled = async () => {
     const store = await openStore()
     await store.saveSession(makeSession('s'))
     return store
   }
 
-  it('is for its owner only, and nothing else is left beside it', async () => {
+  it('is readable by its owner only and nothing else is left beside it', async () => {
     const store = await filled()
     const file = newFile()
     await store.exportSession('s', file)
@@ -256,7 +256,7 @@ describe('the file of an export', () => {
     assert.deepEqual(readdirSync(join(file, '..')), ['session.zst'])
   })
 
-  it('takes no name that is taken', async () => {
+  it('does not replace an existing file', async () => {
     const store = await filled()
     const directory = scratchDirectory()
     const [file, below] = [join(directory, 'file'), join(directory, 'below')]
@@ -279,7 +279,7 @@ describe('the file of an export', () => {
     await (await openStore('memory:')).importSession(join(directory, 'race'))
   })
 
-  it('needs a directory to be in', async () => {
+  it('needs an existing directory', async () => {
     const store = await filled()
     const directory = scratchDirectory()
     writeFileSync(join(directory, 'file'), '')
@@ -297,7 +297,7 @@ describe('the file of an export', () => {
     assert.deepEqual(readdirSync(directory), ['file'])
   })
 
-  it('is where a relative path leads when it is called, and ~ is the home directory', async () => {
+  it('resolves relative paths at the call and ~ as the home directory', async () => {
     const store = await filled()
     const file = newFile()
     assert.equal((await store.exportSession('s', relative('.', file))).file, file)
@@ -306,7 +306,7 @@ describe('the file of an export', () => {
     await assert.rejects(store.exportSession('s', beyond), (error) => error.message.includes(homedir()))
   })
 
-  it('has everything that the store knows, damaged or not, and nothing else', async () => {
+  it('holds everything the store knows, damaged or not, and nothing else', async () => {
     const store = await openStore()
     const base = store.getBaseDir()
     await store.createSessionDirectory('s')
@@ -338,7 +338,7 @@ describe('the file of an export', () => {
     )
   })
 
-  it('gives directories a link to the newest, and no more than the session', async (t) => {
+  it('gives an imported session in files a link to the newest checkpoint', async (t) => {
     if (process.platform === 'win32') return t.skip('links need rights')
     const from = await openStore('memory:')
     await checkpointOf(from, makeSession('s'))

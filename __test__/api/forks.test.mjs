@@ -60,9 +60,9 @@ async function readingsOf(store, id) {
   }
 }
 
-onEveryBackend('a fork', (open) => {
+onEveryBackend('forkSession', (open) => {
   for (const compress of [false, true]) {
-    it(`of a ${compress ? 'compressed' : 'plain'} checkpoint is a session of its own, with all of its state`, async () => {
+    it(`from a ${compress ? 'compressed' : 'plain'} checkpoint creates an independent session with its whole state`, async () => {
       const store = await open()
       const { checkpointId } = await sourceOf(store, { compress, label: 'green', metadata: { build: 1 } })
       const result = await forked(store, checkpointId, 'fork')
@@ -106,7 +106,7 @@ onEveryBackend('a fork', (open) => {
     })
   }
 
-  it('leaves its source as it was', async () => {
+  it('leaves the source unchanged', async () => {
     const store = await open({ maxCheckpointsPerSession: 1, keepPrevious: 1 })
     await store.saveSession(sessionWithAccidents())
     await store.saveTaskTree('s', {})
@@ -118,7 +118,7 @@ onEveryBackend('a fork', (open) => {
     assert.deepEqual(await readingsOf(store, 's'), before)
   })
 
-  it('resets tasks as a restore does, in its tree and in its checkpoint, and names them', async () => {
+  it('resets tasks as a restore does, in tree and checkpoint, and names them', async () => {
     const store = await open()
     const { checkpointId } = await sourceOf(store)
     const wishes = [
@@ -142,7 +142,7 @@ onEveryBackend('a fork', (open) => {
     }
   })
 
-  it('can be forked again, and each says where it came from', async () => {
+  it('records the source of each fork, also of a fork of a fork', async () => {
     const store = await open()
     const { checkpointId } = await sourceOf(store)
     const first = await forked(store, checkpointId, 'first')
@@ -165,7 +165,7 @@ onEveryBackend('a fork', (open) => {
     assert.equal((await store.recoverSession('second')).success, true)
   })
 
-  it('goes on like any session: restored, checkpointed, pruned', async () => {
+  it('gives a session that can be restored, checkpointed and pruned', async () => {
     const store = await open(2)
     const { checkpointId } = await sourceOf(store)
     const first = await forked(store, checkpointId, 'fork')
@@ -184,7 +184,7 @@ onEveryBackend('a fork', (open) => {
     assert.equal((await store.listCheckpointInfo('s')).total, 1)
   })
 
-  it('differs from its source in name and origin alone', async () => {
+  it('changes only name and origin', async () => {
     const store = await open()
     const { checkpointId } = await sourceOf(store, { compress: true })
     const fork = await forked(store, checkpointId, 'fork')
@@ -195,7 +195,7 @@ onEveryBackend('a fork', (open) => {
     assert.deepEqual(diff.session.toSorted(), ['forkedFrom', 'id'])
   })
 
-  it('of a checkpoint without agents and context has none either', async () => {
+  it('keeps a checkpoint without agents and context without them', async () => {
     const store = await open()
     const { checkpointId } = await store.createCheckpoint(makeSession('s', { taskTree: {} }), { trigger: 'auto' })
     const result = await forked(store, checkpointId, 'fork')
@@ -203,7 +203,7 @@ onEveryBackend('a fork', (open) => {
     assert.deepEqual(await store.loadTaskTree('fork'), {})
   })
 
-  it('may have a name that JSON has to escape, as may its source', async () => {
+  it('accepts ids that JSON has to escape', async () => {
     const store = await open()
     const [source, fork] = process.platform === 'win32' ? ['a é🧭', 'b ü'] : ['a "b" é🧭', 'c "d" ü']
     const { checkpointId } = await checkpointOf(store, makeSession(source))
@@ -215,7 +215,7 @@ onEveryBackend('a fork', (open) => {
     assert.equal((await store.verifySession(fork)).whole, true)
   })
 
-  it('onto a session that exists is refused, and changes neither', async () => {
+  it('rejects an existing target and changes neither session', async () => {
     const store = await open()
     const { checkpointId } = await sourceOf(store)
     await store.saveSession(makeSession('saved'))
@@ -232,7 +232,7 @@ onEveryBackend('a fork', (open) => {
     await forked(store, checkpointId, 'saved')
   })
 
-  it('of what does not exist is refused, and nothing is made', async () => {
+  it('rejects a source that does not exist and creates nothing', async () => {
     const store = await open()
     const { checkpointId } = await sourceOf(store)
     for (const [sessionId, id] of [
@@ -254,7 +254,7 @@ onEveryBackend('a fork', (open) => {
     assert.equal((await store.sessionsInfo()).length, 1)
   })
 
-  it('needs ids and options that make sense', async () => {
+  it('checks ids and options', async () => {
     const store = await open()
     const { checkpointId } = await sourceOf(store)
     const good = { sessionId: 's', checkpointId, newSessionId: 'fork' }
@@ -292,7 +292,7 @@ onEveryBackend('a fork', (open) => {
     assert.equal((await store.sessionsInfo()).length, 1)
   })
 
-  it('may be one of many that are made at once', async () => {
+  it('creates many forks concurrently', async () => {
     const store = await open()
     const { checkpointId } = await sourceOf(store)
     const names = Array.from({ length: 20 }, (_, index) => `fork ${String(index).padStart(2, '0')}`)
@@ -303,8 +303,8 @@ onEveryBackend('a fork', (open) => {
   })
 })
 
-describe('the files of a fork', () => {
-  it('are in a directory of its own, and those of its source are the same to the byte', async () => {
+describe('forkSession (files)', () => {
+  it('creates its own directory and keeps the source files byte for byte', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     await store.saveSession(sessionWithAccidents())
@@ -327,7 +327,7 @@ describe('the files of a fork', () => {
   })
 
   for (const compress of [false, true]) {
-    it(`are made from what a person spelt otherwise${compress ? ', compressed' : ''}`, async () => {
+    it(`reads a checkpoint in another spelling${compress ? ', compressed' : ''}`, async () => {
       const store = await openStore()
       const { checkpointId, path } = await sourceOf(store, { compress })
       const text = (compress ? gunzipSync(readFileSync(path)) : readFileSync(path)).toString()
@@ -342,7 +342,7 @@ describe('the files of a fork', () => {
     })
   }
 
-  it('are made from checkpoints of the original store', async () => {
+  it('reads checkpoints of the original store', async () => {
     const base = scratchDirectory()
     cpSync(fileURLToPath(new URL('../fixtures/original-store/sessions', import.meta.url)), base, { recursive: true })
     const store = await openStore(base)
@@ -369,7 +369,7 @@ describe('the files of a fork', () => {
     'of another name': [(text) => text.replace(/cp-[0-9a-z]+-[0-9a-z]+/, 'cp-other'), 'WAYMARK_CORRUPT'],
   }
   for (const [kind, [change, code]] of Object.entries(DAMAGE)) {
-    it(`are not made from a checkpoint that is ${kind}`, async () => {
+    it(`rejects a checkpoint that is ${kind}`, async () => {
       const base = scratchDirectory()
       const store = await openStore(base)
       for (const compress of [false, true]) {
@@ -385,7 +385,7 @@ describe('the files of a fork', () => {
     })
   }
 
-  it('are not made where a file has the name of the session, nor is that file touched', async () => {
+  it('rejects a target whose name is taken by a file, and keeps the file', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const { checkpointId } = await sourceOf(store)
@@ -396,7 +396,7 @@ describe('the files of a fork', () => {
     assert.deepEqual(snapshotOf(base), before)
   })
 
-  it('may go into directories that were made for them', async () => {
+  it('accepts directories that createSessionDirectory made', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const { checkpointId } = await sourceOf(store)
@@ -408,8 +408,8 @@ describe('the files of a fork', () => {
   })
 })
 
-onEveryBackend('a fork', (open) => {
-  it('is made by one of several that ask for the same session at once', async () => {
+onEveryBackend('forkSession to one target', (open) => {
+  it('succeeds once for concurrent calls', async () => {
     const store = await open()
     const checkpointId = await newCheckpointId(store)
     for (let round = 0; round < 10; round += 1) {
@@ -422,7 +422,7 @@ onEveryBackend('a fork', (open) => {
     }
   })
 
-  it('is refused where anything of a session is: a task tree, a result, an agent', async () => {
+  it('is rejected where a task tree, a result or an agent exists', async () => {
     const store = await open()
     const checkpointId = await newCheckpointId(store)
     const tree = { kept: makeTask('kept') }
@@ -437,8 +437,8 @@ onEveryBackend('a fork', (open) => {
   })
 })
 
-describe('a fork that fails', () => {
-  it('leaves nothing behind, so that it can be tried again', async () => {
+describe('a failed forkSession', () => {
+  it('leaves nothing behind and can be repeated', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const checkpointId = await newCheckpointId(store)

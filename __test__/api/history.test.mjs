@@ -33,8 +33,8 @@ async function next(store, parent = null, options = {}) {
     .checkpointId
 }
 
-onEveryBackend('the history of a session', (open) => {
-  it('is what a list shows, newest first, with parents, children and forks', async () => {
+onEveryBackend('history', (open) => {
+  it('lists checkpoints newest first with parents, children and forks', async () => {
     const store = await open()
     const root = await next(store, null, { label: 'root', trigger: 'milestone' })
     const left = await next(store, root, { compress: true })
@@ -57,7 +57,7 @@ onEveryBackend('the history of a session', (open) => {
     assert.deepEqual(infos, (await store.listCheckpointInfo('s')).checkpoints)
   })
 
-  it('says where the session itself came from', async () => {
+  it('names the origin of a forked session', async () => {
     const store = await open()
     const root = await next(store)
     const { checkpointId } = await forked(store, root, 'fork')
@@ -69,7 +69,7 @@ onEveryBackend('the history of a session', (open) => {
     await assert.rejects(store.history('s'), { code: 'WAYMARK_NOT_FOUND' })
   })
 
-  it('forgets a fork that was deleted, and leaves out one of another session', async () => {
+  it('leaves out deleted forks and forks of other sessions', async () => {
     const store = await open()
     const root = await next(store)
     await forked(store, root, 'gone')
@@ -80,7 +80,7 @@ onEveryBackend('the history of a session', (open) => {
     assert.deepEqual((await treeOf(store, 'stays'))[checkpointId][2], ['grandchild'])
   })
 
-  it('has roots whose parents were pruned or deleted, and still names those', async () => {
+  it('keeps the id of a pruned or deleted parent', async () => {
     const store = await open(3)
     const ids = [await next(store)]
     for (let count = 0; count < 4; count += 1) ids.push(await next(store, ids.at(-1)))
@@ -91,7 +91,7 @@ onEveryBackend('the history of a session', (open) => {
     })
   })
 
-  it('begins anew after an older checkpoint was restored', async () => {
+  it('starts a new branch after an older checkpoint was restored', async () => {
     const store = await open()
     const [first, second] = [await next(store), await next(store)]
     await store.restoreCheckpoint('s', first)
@@ -104,7 +104,7 @@ onEveryBackend('the history of a session', (open) => {
     })
   })
 
-  it('takes what a session says of its last checkpoint for what it is', async () => {
+  it('accepts any lastCheckpointId', async () => {
     const store = await open()
     const itself = await next(store)
     for (const lastCheckpointId of [undefined, 'elsewhere', '', 'a "quoted" one', '__proto__', 7, { id: itself }]) {
@@ -115,7 +115,7 @@ onEveryBackend('the history of a session', (open) => {
     assert.deepEqual(checkpoints.find(({ id }) => id === itself).children, [])
   })
 
-  it('is there for a session without checkpoints, and for checkpoints without a session', async () => {
+  it('works without checkpoints and without a session document', async () => {
     const store = await open()
     await store.saveSession(makeSession('saved'))
     assert.deepEqual(await store.history('saved'), { sessionId: 'saved', checkpoints: [], damaged: [] })
@@ -123,7 +123,7 @@ onEveryBackend('the history of a session', (open) => {
     assert.equal((await store.history('s')).checkpoints.length, 1)
   })
 
-  it('is not there for a session that is not', async () => {
+  it('rejects an unknown session', async () => {
     const store = await open()
     await assert.rejects(store.history('nobody'), { code: 'WAYMARK_NOT_FOUND', message: 'Session not found: nobody' })
     await assert.rejects(store.history('../s'), { code: 'WAYMARK_INVALID_ID' })
@@ -133,7 +133,7 @@ onEveryBackend('the history of a session', (open) => {
     assert.deepEqual(await store.sessionsInfo(), [])
   })
 
-  it('may be a chain of thousands', async () => {
+  it('follows a chain of thousands of checkpoints', async () => {
     const store = await open({ maxCheckpointsPerSession: Infinity, durability: 'relaxed' })
     const ids = []
     const session = makeSession('s', { taskTree: {} })
@@ -149,8 +149,8 @@ onEveryBackend('the history of a session', (open) => {
   })
 })
 
-describe('a history with damage in it', () => {
-  it('names the checkpoints about which nothing can be found out, and shows the rest', async () => {
+describe('history of damaged files', () => {
+  it('names damaged checkpoints and shows the others', async () => {
     const store = await openStore()
     const root = await next(store)
     const broken = await checkpointOf(store, makeSession('s', { lastCheckpointId: root }))
@@ -161,7 +161,7 @@ describe('a history with damage in it', () => {
     assert.deepEqual(await treeOf(store), { [leaf]: [broken.checkpointId, [], []], [root]: [undefined, [], []] })
   })
 
-  it('passes over sessions whose document is damaged, its own included', async () => {
+  it('ignores damaged session documents, its own included', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const root = await next(store)
@@ -177,8 +177,8 @@ describe('a history with damage in it', () => {
   })
 })
 
-describe('a history', () => {
-  it('is there when the session’s own document is no text', async () => {
+describe('history of unusual files', () => {
+  it('works if the session document is not text', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const id = await newCheckpointId(store)
@@ -190,7 +190,7 @@ describe('a history', () => {
     )
   })
 
-  it('knows a parent by its name, however JSON spells it', asLink, async () => {
+  it('matches a parent by name, however JSON spells it', asLink, async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const { path } = await checkpointOf(store, makeSession('s'))

@@ -41,8 +41,8 @@ async function exported() {
   return readFileSync(file)
 }
 
-onEveryBackend('an archive that is not whole', (open) => {
-  it('is refused wherever it ends', async () => {
+onEveryBackend('importSession of a damaged export file', (open) => {
+  it('rejects it wherever it ends', async () => {
     const whole = await exported()
     const store = await open()
     const lengths = new Set([0, 1, 3, 4, 5, whole.length - 1, whole.length - 4, whole.length - 5])
@@ -51,7 +51,7 @@ onEveryBackend('an archive that is not whole', (open) => {
     await store.importSession(fileOf(whole))
   })
 
-  it('is refused whatever byte of it was changed', async () => {
+  it('rejects it whichever byte was changed', async () => {
     const whole = await exported()
     const store = await open()
     for (let at = 6; at < whole.length; at += Math.ceil(whole.length / 60)) {
@@ -62,7 +62,7 @@ onEveryBackend('an archive that is not whole', (open) => {
     await store.importSession(fileOf(whole))
   })
 
-  it('is refused when something follows it', async () => {
+  it('rejects it if anything follows its end', async () => {
     const whole = await exported()
     const store = await open()
     for (const more of [Buffer.from([0]), Buffer.from('text'), whole]) {
@@ -71,8 +71,8 @@ onEveryBackend('an archive that is not whole', (open) => {
   })
 })
 
-onEveryBackend('what is no archive', (open) => {
-  it('is refused', async () => {
+onEveryBackend('importSession of another file', (open) => {
+  it('rejects it', async () => {
     const store = await open()
     const text = archiveText(GOOD)
     const others = {
@@ -89,7 +89,7 @@ onEveryBackend('what is no archive', (open) => {
     }
   })
 
-  it('is named if it is not there, or no file', async () => {
+  it('rejects a missing file or a directory by name', async () => {
     const store = await open()
     const directory = scratchDirectory()
     const missing = join(directory, 'missing.zst')
@@ -98,7 +98,7 @@ onEveryBackend('what is no archive', (open) => {
     await assert.rejects(store.importSession(missing), (error) => error.cause.code === 'ENOENT')
   })
 
-  it('is refused by its version if it is newer', async () => {
+  it('rejects a newer version', async () => {
     const store = await open()
     const file = fileOf(archiveOf(GOOD, { head: { ...HEAD, version: 2 } }))
     await assertRefused(store, file, { code: 'WAYMARK_NEWER_VERSION', message: /newer version \(archive 2\)/ })
@@ -108,14 +108,14 @@ onEveryBackend('what is no archive', (open) => {
   })
 })
 
-onEveryBackend('an archive that somebody made', (open) => {
-  it('comes in if it is good', async () => {
+onEveryBackend('importSession of a crafted export file', (open) => {
+  it('accepts a valid one', async () => {
     const store = await open()
     const { sessionId, checkpoints, documents, bytes } = await store.importSession(fileOf(archiveOf(GOOD)))
     assert.deepEqual([sessionId, checkpoints, documents, bytes], ['s', 1, 1, 12])
   })
 
-  it('is refused for a name that is none of an item, wherever that leads', async () => {
+  it('rejects item names that lead elsewhere', async () => {
     const store = await open()
     const names = [
       '',
@@ -151,7 +151,7 @@ onEveryBackend('an archive that somebody made', (open) => {
     }
   })
 
-  it('is refused for a session whose id is none, but may be given another', async () => {
+  it('rejects an invalid session id, but accepts another one in its place', async () => {
     const store = await open()
     for (const sessionId of HOSTILE_IDS.filter((id) => !/[\ud800-\udfff]/.test(id) && id !== 'C:\\x')) {
       await assertRefused(store, fileOf(archiveOf(GOOD, { head: { ...HEAD, sessionId } })), {})
@@ -163,7 +163,7 @@ onEveryBackend('an archive that somebody made', (open) => {
     assert.equal((await store.importSession(file, { as: 'other' })).sessionId, 'other')
   })
 
-  it('is refused for what is there twice, out of order or out of place', async () => {
+  it('rejects items that are duplicated, unordered or misplaced', async () => {
     const store = await open()
     const twice = [SESSION, [{ name: 'results/t.json' }, '1'], [{ name: 'results/t.json' }, '2']]
     await assertRefused(store, fileOf(archiveOf(twice)), { message: /"results\/t\.json" twice/ })
@@ -175,7 +175,7 @@ onEveryBackend('an archive that somebody made', (open) => {
     await assertRefused(store, fileOf(archiveOf(timed)), { message: /another time than its own/ })
   })
 
-  it('is refused for lines that lie, or say nothing', async () => {
+  it('rejects manifest lines that are wrong or incomplete', async () => {
     const store = await open()
     const lying = [
       archiveOf([[{ name: 'session.json', size: 1 }, '{"id":"s"}']]),
@@ -205,13 +205,13 @@ onEveryBackend('an archive that somebody made', (open) => {
     }
   })
 
-  it('is refused for items that are larger than the store reads', async () => {
+  it('rejects items beyond maxReadBytes', async () => {
     const store = await open({ maxReadBytes: 5 })
     await assertRefused(store, fileOf(archiveOf(GOOD)), { code: 'WAYMARK_TOO_LARGE', message: /raise maxReadBytes/ })
   })
 })
 
-describe('a bomb', () => {
+describe('importSession of a decompression bomb', () => {
   const megabytes = 20_000
   const entry = '{"name":"session.json","size":10}\n'
   const bombs = {
@@ -220,7 +220,7 @@ describe('a bomb', () => {
     'behind the end': archiveText(GOOD).toString(),
   }
   for (const [place, text] of Object.entries(bombs)) {
-    it(`${place} is put out at once`, async () => {
+    it(`rejects it at once: ${place}`, async () => {
       const file = fileOf(bombOf(text, megabytes))
       const store = await openStore()
       const before = process.memoryUsage.rss()
@@ -231,14 +231,14 @@ describe('a bomb', () => {
     })
   }
 
-  it('that says how large it is, is refused by that', async () => {
+  it('rejects it by its declared size', async () => {
     const text = `${JSON.stringify(HEAD)}\n{"name":"session.json","size":${megabytes * 2 ** 20}}\n`
     await assertRefused(await openStore(), fileOf(bombOf(text, megabytes)), { code: 'WAYMARK_TOO_LARGE' })
   })
 })
 
 describe('the arguments of exportSession and importSession', () => {
-  it('have to be what they must be, and are named if they are not', async () => {
+  it('are checked and named', async () => {
     const store = await openStore()
     await store.saveSession(makeSession('s'))
     const invalid = (message) => ({ code: 'WAYMARK_INVALID_ARGUMENT', message })
@@ -276,7 +276,7 @@ describe('the arguments of exportSession and importSession', () => {
     assert.deepEqual(await store.listSessions(), ['s'])
   })
 
-  it('may name a file by a link to it', async (t) => {
+  it('accept a link to a file', async (t) => {
     if (process.platform === 'win32') return t.skip('links need rights')
     const link = join(scratchDirectory(), 'link.zst')
     symlinkSync(fileOf(archiveOf(GOOD)), link)

@@ -37,7 +37,7 @@ const ID_ARGUMENTS = Object.entries(ALL_METHODS).flatMap(([name, args]) =>
 
 describe('ids', () => {
   for (const [name, index] of ID_ARGUMENTS) {
-    it(`${name} refuses what is no string as argument ${index + 1}`, async () => {
+    it(`${name} rejects a value that is not a string as argument ${index + 1}`, async () => {
       const { store, isUntouched } = await emptyStore()
       for (const [value, shown] of NOT_STRINGS) {
         const { message, code } = await failureOf(store, name, withArgument(name, index, value))
@@ -48,7 +48,7 @@ describe('ids', () => {
       isUntouched()
     })
 
-    it(`${name} refuses what is no file name as argument ${index + 1}`, async () => {
+    it(`${name} rejects a value that is not a file name as argument ${index + 1}`, async () => {
       const { store, isUntouched } = await emptyStore()
       for (const value of HOSTILE_IDS) {
         const { message, code } = await failureOf(store, name, withArgument(name, index, value))
@@ -59,7 +59,7 @@ describe('ids', () => {
     })
   }
 
-  it('the id inside a session is checked the same way', async () => {
+  it('saveSession and createCheckpoint check the id inside a session', async () => {
     const { store, isUntouched } = await emptyStore()
     for (const name of ['saveSession', 'createCheckpoint']) {
       for (const id of HOSTILE_IDS) {
@@ -75,8 +75,8 @@ describe('ids', () => {
   })
 })
 
-describe('shapes', () => {
-  it('a session must be an object', async () => {
+describe('arguments of the wrong type', () => {
+  it('saveSession and createCheckpoint reject a session that is not an object', async () => {
     const { store, isUntouched } = await emptyStore()
     for (const [value, shown] of [
       ...NOT_STRINGS.filter(([v]) => v === null || typeof v !== 'object'),
@@ -92,7 +92,7 @@ describe('shapes', () => {
     isUntouched()
   })
 
-  it('trees, agent states and context must be Maps or objects', async () => {
+  it('trees, agent states and contexts must be Maps or objects', async () => {
     const { store, isUntouched } = await emptyStore()
     const cases = [
       ['taskTree', (value) => store.saveTaskTree('s', value)],
@@ -114,7 +114,7 @@ describe('shapes', () => {
 
 describe('values that JSON cannot hold', () => {
   for (const [kind, value] of Object.entries(UNSTORABLE)) {
-    it(`${kind} is reported the same way by every method, and nothing is written`, async () => {
+    it(`every method reports ${kind} the same way and writes nothing`, async () => {
       const { store, isUntouched } = await emptyStore()
       const results = [
         await store.saveTaskResult('s', 't', value),
@@ -135,7 +135,7 @@ describe('values that JSON cannot hold', () => {
     })
   }
 
-  it('a Map that calls itself an object is still a Map, and a proxied session still a session', async () => {
+  it('a Map with another toStringTag is a Map, and a proxied session a session', async () => {
     class Odd extends Map {
       get [Symbol.toStringTag]() {
         return 'Object'
@@ -157,7 +157,7 @@ describe('values that JSON cannot hold', () => {
     assert.equal(proxiedMap.code, 'WAYMARK_NOT_SERIALIZABLE', 'refused aloud, not stored as {}')
   })
 
-  it('what no engine could read back is refused, and the old stays', async () => {
+  it('a value too deep to read back is rejected and the old value stays', async () => {
     const { store } = await emptyStore()
     let deep = Array.from({ length: 100_000 }, () => 0)
     for (let depth = 0; depth < 3000; depth += 1) deep = [deep]

@@ -51,8 +51,8 @@ async function treeTasks(store) {
   return tasks
 }
 
-onEveryBackend('earlier versions', (open) => {
-  it('stay as many as are wanted, and those before are gone', async () => {
+onEveryBackend('keepPrevious', (open) => {
+  it('keeps that many earlier versions', async () => {
     const store = await open({ keepPrevious: 2 })
     assert.deepEqual(await sessionNames(store), [null, null, null, null, null])
     await saved(store, 'one')
@@ -68,7 +68,7 @@ onEveryBackend('earlier versions', (open) => {
     assert.deepEqual(await treeTasks(store), ['e', 'd', 'c', null, null])
   })
 
-  it('are whole: what was saved is what is loaded', async () => {
+  it('returns each version as it was saved', async () => {
     const store = await open({ keepPrevious: 1 })
     const { taskTree: _, ...expected } = makeSession('s', { metadata: { odd: '"\\\n→' } })
     await store.saveSession({ ...expected, taskTree: {} })
@@ -80,7 +80,7 @@ onEveryBackend('earlier versions', (open) => {
     assert.deepEqual(await store.loadTaskTree('s', { version: -1 }), tree)
   })
 
-  it('are made by a restore too, of session and tree both', async () => {
+  it('keeps a version when a restore replaces session and tree', async () => {
     const store = await open({ keepPrevious: 2 })
     const taskTree = { restored: makeTask('restored', { status: 'failed' }) }
     const { checkpointId } = await checkpointOf(store, makeSession('s', { name: 'restored', taskTree }))
@@ -95,7 +95,7 @@ onEveryBackend('earlier versions', (open) => {
     assert.equal((await store.loadTaskTree('s')).restored.status, 'failed')
   })
 
-  it('are made when a session is archived', async () => {
+  it('keeps a version when a session is archived', async () => {
     const store = await open({ keepPrevious: 1 })
     await store.saveSession(makeSession('s', { status: 'completed', expiresAt: 1 }))
     await store.expireSessions(2)
@@ -106,7 +106,7 @@ onEveryBackend('earlier versions', (open) => {
     )
   })
 
-  it('are not made by what fails', async () => {
+  it('keeps no version for a failed save', async () => {
     const store = await open({ keepPrevious: 2 })
     const { checkpointId } = await checkpointOf(store, makeSession('s'))
     await saved(store, 'one', 'two')
@@ -119,7 +119,7 @@ onEveryBackend('earlier versions', (open) => {
     assert.deepEqual(await treeTasks(store), ['a', null, null, null, null])
   })
 
-  it('are none unless they are asked for', async () => {
+  it('is 0 by default', async () => {
     for (const options of [undefined, 100, {}, { keepPrevious: 0 }, { keepPrevious: undefined }]) {
       const store = await open(options)
       await saved(store, 'one', 'two', 'three')
@@ -129,7 +129,7 @@ onEveryBackend('earlier versions', (open) => {
     }
   })
 
-  it('may be a thousand, one for each save', async () => {
+  it('may be 1000, one version for each save', async () => {
     const store = await open({ keepPrevious: 1000, durability: 'relaxed' })
     for (let count = 0; count < 30; count += 1) await saved(store, `${count}`)
     assert.equal((await store.loadSession('s', { version: -29 })).name, '0')
@@ -137,7 +137,7 @@ onEveryBackend('earlier versions', (open) => {
     assert.equal(await store.loadSession('s', { version: -1000 }), null)
   })
 
-  it('belong to their session, and go with it', async () => {
+  it('keeps versions per session and deletes them with it', async () => {
     const store = await open({ keepPrevious: 2 })
     await saved(store, 'one', 'two')
     await store.saveSession(makeSession('other'))
@@ -149,7 +149,7 @@ onEveryBackend('earlier versions', (open) => {
     assert.deepEqual(await sessionNames(store), ['anew', null, null, null, null])
   })
 
-  it('are counted backwards, in whole numbers', async () => {
+  it('version must be a whole number of at most 0', async () => {
     const store = await open({ keepPrevious: 1 })
     await saved(store, 'one', 'two')
     for (const version of [1, 0.5, -1.5, '-1', '−1', '0', '', NaN, Infinity, -Infinity, true, {}, () => {}]) {
@@ -172,8 +172,8 @@ onEveryBackend('earlier versions', (open) => {
   })
 })
 
-describe('keepPrevious', () => {
-  it('is a whole number from 0 to 1000', () => {
+describe('the keepPrevious option', () => {
+  it('must be a whole number from 0 to 1000', () => {
     for (const keepPrevious of [-1, 1.5, 1001, 'x', '1', NaN, Infinity, true, {}, [1], 1n]) {
       assert.throws(() => new CheckpointStore('memory:', { keepPrevious }), {
         code: 'WAYMARK_INVALID_ARGUMENT',
@@ -184,8 +184,8 @@ describe('keepPrevious', () => {
   })
 })
 
-describe('the files of earlier versions', () => {
-  it('lie beside the current one, under numbers, and hold what it held', async () => {
+describe('earlier versions (files)', () => {
+  it('are numbered files beside the current one with its old content', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, { keepPrevious: 2 })
     const contents = []
@@ -210,7 +210,7 @@ describe('the files of earlier versions', () => {
     }
   })
 
-  it('outlive the process, and are there for a store that keeps none itself', async () => {
+  it('outlive the process and are readable by a store that keeps none', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, { keepPrevious: 3 })
     await saved(store, 'one', 'two', 'three')
@@ -227,7 +227,7 @@ describe('the files of earlier versions', () => {
     assert.deepEqual(await sessionNames(store), ['five', 'of another process', 'three', 'two', null])
   })
 
-  it('become more when more are wanted, and the newest are right when fewer are', async () => {
+  it('follow a changed keepPrevious, newest first', async () => {
     const base = scratchDirectory()
     await saved(await openStore(base, { keepPrevious: 1 }), 'one', 'two')
     const more = await openStore(base, { keepPrevious: 3 })
@@ -238,7 +238,7 @@ describe('the files of earlier versions', () => {
     assert.deepEqual((await sessionNames(fewer)).slice(0, 2), ['five', 'four'])
   })
 
-  it('are checked when they are read, and leave the current one alone', async () => {
+  it('are checked when they are read; the current version stays readable', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, { keepPrevious: 2 })
     await saved(store, 'one', 'two', 'three')
@@ -255,7 +255,7 @@ describe('the files of earlier versions', () => {
     assert.equal((await store.loadSession('s', { version: -1 })).name, 'three')
   })
 
-  it('never take the place of the current one: whoever reads it beside a writer gets it', async () => {
+  it('never replace the current version for a concurrent reader', async () => {
     const base = scratchDirectory()
     const options = { keepPrevious: 2, durability: 'relaxed' }
     const writer = await openStore(base, options)
@@ -278,7 +278,7 @@ describe('the files of earlier versions', () => {
     assert.ok(reads > 0)
   })
 
-  it('stay whole and in number when many save at once', async () => {
+  it('stay complete under concurrent saves', async () => {
     const base = scratchDirectory()
     const stores = [await openStore(base, { keepPrevious: 3 }), await openStore(base, { keepPrevious: 3 })]
     const names = Array.from({ length: 30 }, (_, index) => `${index}`)
@@ -295,7 +295,7 @@ describe('the files of earlier versions', () => {
     ])
   })
 
-  it('are made by both documents of one step, or by neither, when the checkpoint is not whole', async () => {
+  it('are created for both documents of a restore or for neither', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, { keepPrevious: 2 })
     const { checkpointId, path } = await checkpointOf(store, makeSession('s'), OPTIONS)
@@ -310,8 +310,8 @@ describe('the files of earlier versions', () => {
   })
 })
 
-describe('earlier versions', () => {
-  it('are the ones before, or none, after fewer were wanted', async () => {
+describe('earlier versions after keepPrevious was lowered', () => {
+  it('are the most recent ones or none', async () => {
     const base = scratchDirectory()
     const save = async (keepPrevious, ...names) => {
       const store = await openStore(base, { keepPrevious })
@@ -326,7 +326,7 @@ describe('earlier versions', () => {
     assert.deepEqual(await save(2, 'six'), ['six', 'five', null, null])
   })
 
-  it('that are kept are there at every moment, too', async () => {
+  it('are all readable at every moment', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, { keepPrevious: 2, durability: 'relaxed' })
     for (let count = 0; count < 3; count += 1) await store.saveSession(makeSession('s'))
@@ -340,7 +340,7 @@ describe('earlier versions', () => {
     assert.deepEqual(missing, [0, 0, 0])
   })
 
-  it('leave no temporary behind where the one before is the current one under a second name', async () => {
+  it('leave no temporary file if the previous version is a hard link to the current one', async () => {
     // As it is after a process died between making room for a new version and writing it.
     const base = scratchDirectory()
     const store = await openStore(base, { keepPrevious: 1 })
@@ -352,14 +352,14 @@ describe('earlier versions', () => {
   })
 })
 
-describe('a version', () => {
+describe('the version option', () => {
   const throwing = {
     valueOf() {
       throw new Error('not today')
     },
   }
   for (const [kind, newPlace] of Object.entries(places)) {
-    it(`is a number, and not what can be made into one (${kind})`, async () => {
+    it(`must be a number, not a value that converts to one (${kind})`, async () => {
       const store = await openStore(newPlace(), { keepPrevious: 1 })
       for (const name of ['one', 'two']) await store.saveSession(makeSession('s', { name }))
       for (const version of [null, false, [], [-1], new Date(0), 1n, Symbol('s'), throwing, new Number(-1)]) {
@@ -369,7 +369,7 @@ describe('a version', () => {
     })
   }
 
-  it('is not kept null times: the other limits refuse null too', () => {
+  it('null is rejected for keepPrevious', () => {
     assert.throws(() => new CheckpointStore('memory:', { keepPrevious: null }), { code: 'WAYMARK_INVALID_ARGUMENT' })
   })
 })

@@ -55,9 +55,9 @@ async function idsWith(store, label) {
   return ids
 }
 
-onEveryBackend('labels', (open) => {
+onEveryBackend('labelCheckpoint', (open) => {
   for (const compress of [false, true]) {
-    it(`of a ${compress ? 'compressed' : 'plain'} checkpoint are given, changed and taken away, and all methods agree`, async () => {
+    it(`sets, changes and removes the label of a ${compress ? 'compressed' : 'plain'} checkpoint for all methods`, async () => {
       const store = await open()
       const born = await newCheckpointId(store, { compress, label: 'born with it' })
       const bare = await newCheckpointId(store, { compress })
@@ -76,7 +76,7 @@ onEveryBackend('labels', (open) => {
     })
   }
 
-  it('may be shared: the newest is found, then the one before', async () => {
+  it('allows equal labels; the newest checkpoint is found first', async () => {
     const store = await open()
     const ids = [
       await newCheckpointId(store, { label: 'green' }),
@@ -95,7 +95,7 @@ onEveryBackend('labels', (open) => {
     assert.equal(await store.getCheckpointByLabel('s', 'green'), null)
   })
 
-  it('may be any text of 1 to 200 bytes', async () => {
+  it('accepts any text of 1 to 200 bytes', async () => {
     const store = await open()
     const id = await newCheckpointId(store)
     const other = await newCheckpointId(store)
@@ -123,7 +123,7 @@ onEveryBackend('labels', (open) => {
     assert.deepEqual(await labelsOf(store), [labels.at(-1), labels.at(-2)])
   })
 
-  it('that are no label, or for what is no id, are refused, and nothing changes', async () => {
+  it('rejects invalid labels and ids and changes nothing', async () => {
     const store = await open()
     const id = await newCheckpointId(store, { label: 'old' })
     const refused = async (code, ...args) => {
@@ -150,7 +150,7 @@ onEveryBackend('labels', (open) => {
     assert.deepEqual(await labelsOf(store), ['old'])
   })
 
-  it('cannot be given to what does not exist', async () => {
+  it('rejects a checkpoint that does not exist', async () => {
     const store = await open()
     const id = await newCheckpointId(store)
     const doomed = await newCheckpointId(store)
@@ -175,7 +175,7 @@ onEveryBackend('labels', (open) => {
     )
   })
 
-  it('that must be unique are refused to a second checkpoint until the first has lost them', async () => {
+  it('with unique rejects a label that another checkpoint has', async () => {
     const store = await open()
     const [first, second] = [await newCheckpointId(store, { label: 'born' }), await newCheckpointId(store)]
     const unique = { unique: true }
@@ -194,7 +194,7 @@ onEveryBackend('labels', (open) => {
     assert.deepEqual(await labelsOf(store), ['later'])
   })
 
-  it('of other sessions and of agents are no obstacle', async () => {
+  it('with unique ignores labels of other sessions and of agents', async () => {
     const store = await open()
     await checkpointOf(store, makeSession('other'), { ...OPTIONS, label: 'green' })
     await store.agent('s', 'a').save({ label: 'green' })
@@ -205,7 +205,7 @@ onEveryBackend('labels', (open) => {
     assert.equal((await store.agent('s', 'a').latest()).label, 'green')
   })
 
-  it('of new checkpoints may have to be unique too, and then nothing is made in vain', async () => {
+  it('createCheckpoint with uniqueLabel creates nothing if the label is taken', async () => {
     const store = await open()
     const first = await newCheckpointId(store, { label: 'green', uniqueLabel: true })
     const again = () =>
@@ -224,7 +224,7 @@ onEveryBackend('labels', (open) => {
     assert.equal((await idsWith(store, 'green')).length, 2)
   })
 
-  it('have to be there to be unique', async () => {
+  it('uniqueLabel needs a label', async () => {
     const store = await open()
     for (const options of [
       { uniqueLabel: true },
@@ -238,7 +238,7 @@ onEveryBackend('labels', (open) => {
     assert.equal((await store.listCheckpointInfo('s')).total, 0)
   })
 
-  it('given all at once are all there', async () => {
+  it('concurrent calls all take effect', async () => {
     const store = await open()
     const ids = await Promise.all(Array.from({ length: 20 }, () => newCheckpointId(store)))
     await Promise.all(ids.map((id, index) => labelled(store, id, `label ${index}`)))
@@ -246,10 +246,10 @@ onEveryBackend('labels', (open) => {
   })
 })
 
-describe('the file of labels', () => {
+describe('the labels file', () => {
   const labelsIn = (base) => JSON.parse(readFileSync(join(base, 's/labels.json'), 'utf8'))
 
-  it('is JSON by the ids of checkpoints, and outlives the process', async () => {
+  it('is JSON by checkpoint id and outlives the process', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const [one, two, three] = [
@@ -267,7 +267,7 @@ describe('the file of labels', () => {
     assert.deepEqual(await labelsOf(reopened), ['third', 'a "label"', undefined])
   })
 
-  it('is all that changes: the checkpoints keep their bytes, and are whole', async () => {
+  it('is the only file that a label changes', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     for (const compress of [false, true]) await newCheckpointId(store, { compress, label: 'born' })
@@ -286,7 +286,7 @@ describe('the file of labels', () => {
     }
   })
 
-  it('loses the labels of checkpoints that are gone with the next change', async () => {
+  it('drops labels of deleted checkpoints with the next change', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, 3)
     const ids = [await newCheckpointId(store), await newCheckpointId(store), await newCheckpointId(store)]
@@ -300,7 +300,7 @@ describe('the file of labels', () => {
     assert.deepEqual(labelsIn(base), { [ids[2]]: `of ${ids[2]}`, [last]: 'last' })
   })
 
-  it('is not made for what is refused', async () => {
+  it('is not created for a rejected call', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const id = await newCheckpointId(store, { label: 'taken' })
@@ -323,7 +323,7 @@ describe('the file of labels', () => {
     },
   }
   for (const [kind, damage] of Object.entries(DAMAGE)) {
-    it(`that is ${kind} keeps nobody from the checkpoints, is reported, and is not overwritten`, async () => {
+    it(`is reported and not overwritten when it is ${kind}; checkpoints stay readable`, async () => {
       const base = scratchDirectory()
       const store = await openStore(base)
       const id = await newCheckpointId(store, { label: 'born' })
@@ -353,7 +353,7 @@ describe('the file of labels', () => {
     })
   }
 
-  it('with values of another kind keeps the labels among them', async () => {
+  it('keeps its valid labels if other values are invalid', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const [one, two] = [await newCheckpointId(store, { label: 'born' }), await newCheckpointId(store)]
@@ -363,7 +363,7 @@ describe('the file of labels', () => {
     assert.deepEqual(labelsIn(base), { [one]: 'again', [two]: 'by hand' })
   })
 
-  it('loses nothing when two processes write it at once', async () => {
+  it('loses no label when two processes write it at once', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const ids = []
@@ -387,9 +387,9 @@ describe('the file of labels', () => {
   })
 })
 
-describe('a label that is given later', () => {
+describe('labelCheckpoint in memory', () => {
   // The change runs under the lock of the memory, and asks the memory for the checkpoints of the session.
-  it('settles in a store in memory too', async () => {
+  it('is found by listAllCheckpoints', async () => {
     const { stdout } = await runNode(
       `const store = new CheckpointStore('memory:')
       await store.initialize()
@@ -402,8 +402,8 @@ describe('a label that is given later', () => {
   })
 })
 
-describe('labels', () => {
-  it('can be given in a store in memory', async () => {
+describe('labels of a single store', () => {
+  it('do not deadlock in memory', async () => {
     // In a process of its own: a lock that is waited for by its own holder would keep this one from ending.
     const { stdout } = await runNode(
       `
@@ -417,7 +417,7 @@ describe('labels', () => {
     assert.equal(stdout, 'true\n')
   })
 
-  it('that must be unique go to one of several that ask at once', async () => {
+  it('that are unique go to one of several concurrent calls', async () => {
     const store = await openStore()
     const ids = [await newCheckpointId(store), await newCheckpointId(store)]
     for (let round = 0; round < 10; round += 1) {
@@ -428,7 +428,7 @@ describe('labels', () => {
     }
   })
 
-  it('in a file that holds no object are reported by a verification, as they are by who changes them', async () => {
+  it('in a file without an object are reported by verifySession and labelCheckpoint', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const id = await newCheckpointId(store)
@@ -439,7 +439,7 @@ describe('labels', () => {
     }
   })
 
-  it('that are no text are refused, as ids are', async () => {
+  it('that are not valid text are rejected', async () => {
     const store = await openStore()
     const id = await newCheckpointId(store)
     assert.equal((await store.labelCheckpoint('s', id, '\ud800')).code, 'WAYMARK_INVALID_ARGUMENT')
@@ -447,8 +447,8 @@ describe('labels', () => {
   })
 })
 
-onEveryBackend('unique labels of new checkpoints', (open) => {
-  it('go to one of several that are made at once', async () => {
+onEveryBackend('createCheckpoint with uniqueLabel', (open) => {
+  it('succeeds once for concurrent calls', async () => {
     const store = await open()
     for (let round = 0; round < 10; round += 1) {
       const options = { ...OPTIONS, label: `label ${round}`, uniqueLabel: true }
@@ -459,7 +459,7 @@ onEveryBackend('unique labels of new checkpoints', (open) => {
 })
 
 onEveryBackend('a label', (open) => {
-  it('goes with its checkpoint', async () => {
+  it('is removed with its checkpoint', async () => {
     const store = await open()
     const [made, other] = await madeInTurn(store, 2, { options: OPTIONS })
     await store.labelCheckpoint('s', made.checkpointId, 'gone')

@@ -33,8 +33,8 @@ const NO_PRLIMIT =
   spawnSync('prlimit', ['--version']).error !== undefined &&
   'there is no `prlimit` to let no file grow, like a full disk'
 
-onEveryBackend('a session with an owner', (open) => {
-  it('can be written to by its owner, who has a number and a time', async () => {
+onEveryBackend('acquireSession', (open) => {
+  it('returns a lease with a number and an expiry under which the owner writes', async () => {
     const store = await open()
     const before = Date.now()
     const lease = await store.acquireSession('s', { owner: 'me', ttlMs: 5000 })
@@ -48,7 +48,7 @@ onEveryBackend('a session with an owner', (open) => {
     assert.equal(lease.isReleased, true)
   })
 
-  it('is refused to a second who asks, who is told by whom', async () => {
+  it('rejects a second owner and names the first', async () => {
     const store = await open()
     const lease = await store.acquireSession('s', { owner: 'the "first"\\é', ...LONG })
     await assert.rejects(store.acquireSession('s', { owner: 'second' }), (error) => {
@@ -64,7 +64,7 @@ onEveryBackend('a session with an owner', (open) => {
     await second.release()
   })
 
-  it('shows its owner in the list of sessions, until it is given back', async () => {
+  it('shows the owner in sessionsInfo until the lease is released', async () => {
     const store = await open()
     await store.saveSession(makeSession('s'))
     await store.saveSession(makeSession('t'))
@@ -76,7 +76,7 @@ onEveryBackend('a session with an owner', (open) => {
     assert.equal((await store.sessionsInfo())[0].lease, undefined)
   })
 
-  it('stays owned for longer than its time while its owner lives', async () => {
+  it('keeps the session past its ttl while the owner is alive', async () => {
     const store = await open()
     const lease = await store.acquireSession('s', { ttlMs: 150 })
     const first = lease.expiresAt
@@ -87,7 +87,7 @@ onEveryBackend('a session with an owner', (open) => {
     await lease.release()
   })
 
-  it('can be taken by force, and the one who had it is told', async () => {
+  it('with force takes the session and notifies the former owner', async () => {
     const store = await open()
     const lease = await store.acquireSession('s', { owner: 'first', ttlMs: 200 })
     const second = await store.acquireSession('s', { owner: 'second', force: true, ...LONG })
@@ -103,7 +103,7 @@ onEveryBackend('a session with an owner', (open) => {
     await assert.rejects(second.renew(), isLost)
   })
 
-  it('is waited for, and taken when it is given back', async () => {
+  it('with waitMs acquires the session when it is released', async () => {
     const store = await open()
     const lease = await store.acquireSession('s', LONG)
     const waiting = store.acquireSession('s', { owner: 'patient', waitMs: 20_000 })
@@ -114,7 +114,7 @@ onEveryBackend('a session with an owner', (open) => {
     await second.release()
   })
 
-  it('is waited for until a signal, or the end of the patience', async () => {
+  it('with waitMs ends at a signal or after the time', async () => {
     const store = await open()
     const lease = await store.acquireSession('s', LONG)
     const controller = new AbortController()
@@ -126,7 +126,7 @@ onEveryBackend('a session with an owner', (open) => {
     await lease.release()
   })
 
-  it('ends with the scope of its lease', async () => {
+  it('releases at the end of an await using block', async () => {
     const store = await open()
     const lease = await store.acquireSession('s', LONG)
     await lease[Symbol.asyncDispose]()
@@ -134,7 +134,7 @@ onEveryBackend('a session with an owner', (open) => {
     await (await store.acquireSession('s')).release()
   })
 
-  it('is deleted by its owner, and may be made again', async () => {
+  it('lets the owner delete the session and create it again', async () => {
     const store = await open()
     const lease = await store.acquireSession('s', LONG)
     await store.saveSession(makeSession('s'))
@@ -149,7 +149,7 @@ onEveryBackend('a session with an owner', (open) => {
     await next.release()
   })
 
-  it('refuses what is no id, no owner, no time and no signal, and never throws', async () => {
+  it('rejects invalid ids, owners, times and signals, and never throws', async () => {
     const store = await open()
     const wrong = [
       [['s', { owner: '' }], 'WAYMARK_INVALID_ARGUMENT', /options\.owner/],
@@ -177,7 +177,7 @@ onEveryBackend('a session with an owner', (open) => {
 })
 
 onEveryBackend('acquireNext', (open) => {
-  it('takes each session that nobody owns once, and only those that somebody was at work on', async () => {
+  it('takes each session without an owner once, if its status is an active one', async () => {
     const store = await open()
     const statuses = { a: 'active', b: 'paused', c: 'completed', d: 'initializing', e: 'archived', f: 'active' }
     for (const [id, status] of Object.entries(statuses)) await store.saveSession(makeSession(id, { status }))
@@ -190,7 +190,7 @@ onEveryBackend('acquireNext', (open) => {
     for (const lease of [...taken, owned]) await lease.release()
   })
 
-  it('takes the status that is asked for, or one of several', async () => {
+  it('takes sessions of the given status or of one of several', async () => {
     const store = await open()
     for (const status of ['active', 'paused', 'failed', 'completed'])
       await store.saveSession(makeSession(status, { status }))
@@ -200,7 +200,7 @@ onEveryBackend('acquireNext', (open) => {
     assert.equal(await store.acquireNext({ status: ['nothing'] }), null)
   })
 
-  it('waits for one', async () => {
+  it('waits for a session', async () => {
     const store = await open()
     const waiting = store.acquireNext({ status: 'paused', waitMs: 20_000 })
     await sleep(50)
@@ -212,7 +212,7 @@ onEveryBackend('acquireNext', (open) => {
 for (const name of durablePlaces) {
   const newPlace = places[name]
 
-  describe(`two stores on one place (${name})`, () => {
+  describe(`two stores on one location (${name})`, () => {
     /** Two stores, and a session that the first one owns. */
     async function two(options = LONG) {
       const place = newPlace()
@@ -223,7 +223,7 @@ for (const name of durablePlaces) {
       return { place, first, second, lease, checkpointId }
     }
 
-    it('do not write to the same session: every method that changes it is refused to the other', async () => {
+    it('every method that changes an owned session is rejected to the other store', async () => {
       const { first, second, lease, checkpointId } = await two()
       const session = makeSession('s', { name: 'overwritten' })
       assertRefused(await second.saveSession(session))
@@ -259,7 +259,7 @@ for (const name of durablePlaces) {
       assert.equal((await second.saveSession(session)).success, true)
     })
 
-    it('leave a session that is past its time to its owner', async () => {
+    it('an expired session stays with its owner until another store takes it', async () => {
       const { first, second, lease } = await two()
       await first.saveSession(makeSession('s', { status: 'completed', expiresAt: 1 }))
       assert.deepEqual(await second.expireSessions(Date.now(), { action: 'delete' }), [])
@@ -267,7 +267,7 @@ for (const name of durablePlaces) {
       assert.equal((await second.expireSessions(Date.now(), { action: 'delete' })).length, 1)
     })
 
-    it('take over from one another, and a former owner is refused for good', async () => {
+    it('a former owner is rejected for good after a takeover', async () => {
       const { first, second, lease } = await two()
       const next = await second.acquireSession('s', { force: true, ...LONG })
       assertRefused(await first.saveSession(makeSession('s')))
@@ -283,7 +283,7 @@ for (const name of durablePlaces) {
       await again.release()
     })
 
-    it('find the sessions of a process that was killed', async () => {
+    it('acquireNext finds the sessions of a killed process', async () => {
       const place = newPlace()
       const program = `
         const store = new CheckpointStore(${JSON.stringify(place)})
@@ -309,7 +309,7 @@ for (const name of durablePlaces) {
       },
     }
     for (const [who, takeOver] of Object.entries(successors)) {
-      it(`of one that was stopped past its time are safe from it: ${who}`, { skip: NO_SIGNALS }, async () => {
+      it(`a takeover is safe from a process stopped past its ttl: ${who}`, { skip: NO_SIGNALS }, async () => {
         const place = newPlace()
         const stopped = startNode(`
           const store = new CheckpointStore(${JSON.stringify(place)})
@@ -368,7 +368,7 @@ describe('leases', () => {
     assert.equal((await runNode(program, { timeout: 20_000 })).code, 0)
   })
 
-  it('in a directory are no session, and go with one that is deleted', async () => {
+  it('are not sessions in a directory, and are deleted with their session', async () => {
     const place = places.files()
     const store = await openStore(place)
     const lease = await store.acquireSession('secret', LONG)
@@ -382,7 +382,7 @@ describe('leases', () => {
     )
   })
 
-  it('in a directory that cannot be read are named, and nothing is written past them', async () => {
+  it('that cannot be read are reported and block writes', async () => {
     const place = places.files()
     const store = await openStore(place)
     const lease = await store.acquireSession('s', LONG)
@@ -394,15 +394,15 @@ describe('leases', () => {
     await assert.rejects(lease.release(), { code: 'WAYMARK_CORRUPT' })
   })
 
-  it('are refused by a store that is not open', async () => {
+  it('are rejected by a store that is not open', async () => {
     const store = new CheckpointStore('memory:')
     await assert.rejects(store.acquireSession('s'), { code: 'WAYMARK_NOT_INITIALIZED' })
     await assert.rejects(store.acquireNext(), { code: 'WAYMARK_NOT_INITIALIZED' })
   })
 })
 
-describe('a lease that is past its time, on a full disk', { skip: NO_PRLIMIT }, () => {
-  it('keeps nobody from making room, and its owner is refused all the same', async () => {
+describe('an expired lease on a full disk', { skip: NO_PRLIMIT }, () => {
+  it('lets other stores delete checkpoints and rejects its owner', async () => {
     const place = places.files()
     const owner = await openStore(place)
     const lease = await owner.acquireSession('s', { ttlMs: 50 })
@@ -424,8 +424,8 @@ describe('a lease that is past its time, on a full disk', { skip: NO_PRLIMIT }, 
   })
 })
 
-describe('a record of a lease that cannot be read', () => {
-  it('of one session hides from nobody that another was lost', async () => {
+describe('an unreadable lease record', () => {
+  it('of one session does not hide that another lease was lost', async () => {
     const { place, owner, other, lease } = await ownerAndOther()
     await owner.saveSession(makeSession('t'))
     writeFileSync(join(place, '.leases', 't.json'), 'nonsense')
@@ -434,7 +434,7 @@ describe('a record of a lease that cannot be read', () => {
     assert.deepEqual([lease.isLost, lease.signal.aborted], [true, true])
   })
 
-  it('of one session keeps nobody from the others', async () => {
+  it('of one session does not block acquireNext for others', async () => {
     const place = places.files()
     const store = await openStore(place)
     for (const id of ['a', 'b', 'c']) await store.saveSession(makeSession(id, { status: 'active' }))
@@ -455,7 +455,7 @@ describe('a record of a lease that cannot be read', () => {
 })
 
 onEveryBackend('a lease', (open) => {
-  it('never claims to last for longer than it does', async () => {
+  it('never claims a longer time than it has', async () => {
     const store = await open()
     const before = Date.now()
     const acquiring = store.acquireSession('s', { ttlMs: 5000 })
@@ -470,7 +470,7 @@ onEveryBackend('a lease', (open) => {
     await lease.release()
   })
 
-  it('can be given back when the first attempt failed', async () => {
+  it('can be released after a first attempt failed', async () => {
     const store = await open()
     const lease = await store.acquireSession('s', LONG)
     await store.close()
@@ -480,7 +480,7 @@ onEveryBackend('a lease', (open) => {
     await (await store.acquireSession('s')).release()
   })
 
-  it('past its time stays with its owner, who deletes the session and makes it again', async () => {
+  it('past its ttl stays with an owner who deletes and recreates the session', async () => {
     const store = await open()
     const lease = await store.acquireSession('s', { ttlMs: 50 })
     await store.saveSession(makeSession('s'))
@@ -495,7 +495,7 @@ onEveryBackend('a lease', (open) => {
     await lease.release()
   })
 
-  it('is renewed before all that its owner has asked for is done', async () => {
+  it('is renewed before queued calls of its owner are done', async () => {
     const store = await open()
     const lease = await store.acquireSession('s', LONG)
     await checkpointOf(store, makeSession('s'), { ...OPTIONS, encoding: 'zstd' }, {}, { text: 'x'.repeat(4_000_000) })
@@ -513,7 +513,7 @@ onEveryBackend('a lease', (open) => {
 })
 
 for (const name of durablePlaces) {
-  it(`who has lost a lease is not told that the session was deleted when it was not (${name})`, async () => {
+  it(`a lost lease is not reported as deleted when the session was not deleted (${name})`, async () => {
     const place = places[name]()
     const [first, second] = [await openStore(place), await openStore(place)]
     await first.saveSession(makeSession('s'))

@@ -9,7 +9,7 @@ import { runNode } from '../support/processes.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { CheckpointStore, OPTIONS, openStore, scratchDirectory } from '../support/stores.mjs'
 
-describe('opening', () => {
+describe('initialize', () => {
   it('the constructor touches nothing and knows its base directory', () => {
     const base = join(scratchDirectory(), 'a', 'b')
     const store = new CheckpointStore(base)
@@ -17,14 +17,14 @@ describe('opening', () => {
     assert.equal(existsSync(base), false)
   })
 
-  it('the default is the directory of the original, and ~ and relative paths are resolved at once', () => {
+  it('the default is the directory of the original store; ~ and relative paths are resolved at once', () => {
     assert.equal(new CheckpointStore().getBaseDir(), join(homedir(), '.meshseeks', 'sessions'))
     assert.equal(new CheckpointStore('~/x/../y').getBaseDir(), join(homedir(), 'y'))
     assert.equal(new CheckpointStore('some/where').getBaseDir(), resolve('some/where'))
     assert.equal(new CheckpointStore('memory:').getBaseDir(), 'memory:')
   })
 
-  it('initialize makes the base directory, and may be called again', async () => {
+  it('creates the base directory and may be called again', async () => {
     const base = join(scratchDirectory(), 'a', 'b')
     const store = new CheckpointStore(base)
     assert.equal(await store.initialize(), undefined)
@@ -33,7 +33,7 @@ describe('opening', () => {
     assert.deepEqual(await store.listSessions(), [])
   })
 
-  it('every method but getBaseDir and initialize rejects before initialize', async () => {
+  it('every method but getBaseDir rejects before it', async () => {
     const store = new CheckpointStore(scratchDirectory())
     for (const [name, args] of Object.entries(ALL_METHODS)) {
       await assert.rejects(store[name](...args), {
@@ -44,7 +44,7 @@ describe('opening', () => {
     }
   })
 
-  it('a place that must exist is not made', async () => {
+  it('creates no location that must exist', async () => {
     const base = join(scratchDirectory(), 'a')
     const isMissing = (place) => ({ code: 'WAYMARK_NOT_FOUND', message: `There is no store at ${place}` })
     const files = { [base]: base, [`sqlite:${base}.db`]: `${base}.db` }
@@ -64,7 +64,7 @@ describe('opening', () => {
     })
   })
 
-  it('a base directory that cannot be made is named', async () => {
+  it('names a base directory that cannot be created', async () => {
     const base = join(scratchDirectory(), 'file')
     const blocked = join(base, 'below')
     writeFileSync(base, '')
@@ -77,8 +77,8 @@ describe('opening', () => {
   })
 })
 
-describe('closing', () => {
-  it('calls under way end, later ones are refused, initialize opens again', async () => {
+describe('close', () => {
+  it('waits for pending calls, rejects later ones, and initialize opens again', async () => {
     const store = await openStore()
     const underWay = Array.from({ length: 20 }, () => store.createCheckpoint(makeSession('s'), {}, {}, OPTIONS))
     let settled = 0
@@ -93,13 +93,13 @@ describe('closing', () => {
     assert.equal((await store.listCheckpoints('s')).total, 20)
   })
 
-  it('a close that comes while the store opens has the last word', async () => {
+  it('takes effect even if it is called while the store opens', async () => {
     const store = new CheckpointStore(scratchDirectory())
     await Promise.allSettled([store.initialize(), store.close()])
     await assert.rejects(store.listSessions(), { code: 'WAYMARK_CLOSED' })
   })
 
-  it('the end of `await using` closes', async () => {
+  it('runs at the end of an await using block', async () => {
     const store = await openStore()
     const saved = store.saveSession(makeSession('s'))
     await store[Symbol.asyncDispose]()
@@ -108,8 +108,8 @@ describe('closing', () => {
   })
 })
 
-describe('the process', () => {
-  it('ends by itself when the work is done, with the store open', async () => {
+describe('a process with a store', () => {
+  it('ends by itself with the store open', async () => {
     const { code, stdout } = await runNode(`
       const store = new CheckpointStore(${JSON.stringify(scratchDirectory())})
       await store.initialize()
@@ -119,7 +119,7 @@ describe('the process', () => {
     assert.deepEqual({ code, stdout }, { code: 0, stdout: 'done\n' })
   })
 
-  it('waits for calls that nobody awaits', async () => {
+  it('waits for calls that are not awaited', async () => {
     const base = scratchDirectory()
     await runNode(`
       const store = new CheckpointStore(${JSON.stringify(base)})
@@ -129,7 +129,7 @@ describe('the process', () => {
     assert.deepEqual(await (await openStore(base)).loadTaskResult('s', 't'), { kept: true })
   })
 
-  it('may exit in the middle of many writes: what is there is whole', async () => {
+  it('may exit during many writes: what is stored is whole', async () => {
     const base = scratchDirectory()
     const { code } = await runNode(`
       const store = new CheckpointStore(${JSON.stringify(base)})
@@ -149,8 +149,8 @@ describe('the process', () => {
   })
 })
 
-describe('the arguments of the constructor', () => {
-  it('the constructor refuses a location that looks like a mistyped URL, and shows no part of it', () => {
+describe('the constructor', () => {
+  it('rejects a location that looks like a mistyped URL and does not show it', () => {
     const mistyped = [
       '"postgres://me:s3cret@host/db"',
       "'postgres://me:s3cret@host/db'",
@@ -181,7 +181,7 @@ describe('the arguments of the constructor', () => {
     }
   })
 
-  it('the constructor throws, with a code, for what can never work', () => {
+  it('throws an error with a code for invalid options', () => {
     const directory = scratchDirectory()
     const bad = [
       [[5], /^baseDir must be a string; got 5$/],

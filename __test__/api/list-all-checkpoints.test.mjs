@@ -30,8 +30,8 @@ async function walk(store, options, between = () => {}) {
 /** `session/checkpoint` for each line of a page. */
 const names = (page) => page.checkpoints.map(({ sessionId, id }) => `${sessionId}/${id}`)
 
-onEveryBackend('the checkpoints of all sessions', (open) => {
-  it('come newest first, each as in the list of its session, with the id of that', async () => {
+onEveryBackend('listAllCheckpoints', (open) => {
+  it('lists newest first, each checkpoint as in its session, with the session id', async () => {
     const store = await open()
     const made = []
     for (const id of ['b', 'a', '🟦 é', 'a', 'b', 'b', 'a', '🟦 é']) {
@@ -53,7 +53,7 @@ onEveryBackend('the checkpoints of all sessions', (open) => {
     assert.equal(page.checkpoints[3].pinned, true)
   })
 
-  it('are none in a store that has none', async () => {
+  it('returns nothing for an empty store', async () => {
     const store = await open()
     await store.saveSession(makeSession('s'))
     for (const options of [undefined, {}, { limit: 5 }, { trigger: 'auto' }]) {
@@ -61,7 +61,7 @@ onEveryBackend('the checkpoints of all sessions', (open) => {
     }
   })
 
-  it('can be narrowed by trigger, label and time, and total counts all', async () => {
+  it('filters by trigger, label and time; total counts all', async () => {
     const store = await open()
     const auto = await madeIn(store, 'a', { trigger: 'auto' })
     const first = await madeIn(store, 'b', { label: 'green "one"', compress: true })
@@ -89,7 +89,7 @@ onEveryBackend('the checkpoints of all sessions', (open) => {
     assert.deepEqual(await found({ limit: Infinity }), [error, second, first, auto])
   })
 
-  it('lie between two times as their own timestamps say', async () => {
+  it('filters by the timestamps of the checkpoints', async () => {
     const store = await open()
     const day = 86_400_000
     for (const id of ['a', 'b', 'a']) await madeIn(store, id)
@@ -106,7 +106,7 @@ onEveryBackend('the checkpoints of all sessions', (open) => {
     assert.deepEqual(names(await store.listAllCheckpoints({ since: 2, until: 1 })), [])
   })
 
-  it('come in pages of any size, and no further page follows the last', async () => {
+  it('pages at any size, without a further page after the last', async () => {
     const store = await open()
     const made = []
     for (let number = 0; number < 12; number += 1) made.unshift(await madeIn(store, 'abc'[number % 3]))
@@ -118,7 +118,7 @@ onEveryBackend('the checkpoints of all sessions', (open) => {
     }
   })
 
-  it('come in pages that a filter has thinned out, however many it passes over', async () => {
+  it('pages through filtered lists, however many checkpoints are skipped', async () => {
     const store = await open({ ...QUICK, maxCheckpointsPerSession: Infinity })
     const labelled = []
     for (let number = 0; number < 210; number += 1) {
@@ -130,7 +130,7 @@ onEveryBackend('the checkpoints of all sessions', (open) => {
     assert.equal((await store.listAllCheckpoints({ label: 'rare', limit: 1 })).total, 210)
   })
 
-  it('come in pages that neither repeat nor skip one while checkpoints come and go', async () => {
+  it('neither repeats nor skips checkpoints while others are created and deleted', async () => {
     const store = await open({ ...QUICK, maxCheckpointsPerSession: Infinity })
     for (let round = 1; round <= 6; round += 1) {
       const before = []
@@ -160,7 +160,7 @@ onEveryBackend('the checkpoints of all sessions', (open) => {
     }
   })
 
-  it('come in pages that stay right when the whole session of the last one is deleted', async () => {
+  it('pages correctly when the session of the cursor is deleted', async () => {
     const store = await open()
     const made = []
     for (const id of ['a', 'b', 'c', 'b', 'a', 'c', 'b', 'a']) made.unshift(await madeIn(store, id))
@@ -175,7 +175,7 @@ onEveryBackend('the checkpoints of all sessions', (open) => {
     assert.equal(rest.total, 5)
   })
 
-  it('are refused to options that make no sense, and nothing changes', async () => {
+  it('rejects invalid options and changes nothing', async () => {
     const store = await open()
     await madeIn(store, 's')
     await madeIn(store, 's')
@@ -222,8 +222,8 @@ onEveryBackend('the checkpoints of all sessions', (open) => {
   })
 })
 
-describe('the checkpoints of all sessions, from files', () => {
-  it('are found by a label that was given later, and not by one that was taken away', async () => {
+describe('listAllCheckpoints (files)', () => {
+  it('finds labels that were set later and not removed ones', async () => {
     const store = await openStore()
     const [plain, renamed, bare] = [
       await madeIn(store, 'a'),
@@ -242,7 +242,7 @@ describe('the checkpoints of all sessions, from files', () => {
     )
   })
 
-  it('that are damaged are named with their paths, hide no other, and count', async () => {
+  it('names damaged checkpoints with their paths, counts them, and hides no other', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const made = []
@@ -270,7 +270,7 @@ describe('the checkpoints of all sessions, from files', () => {
     assert.deepEqual(damaged, [made[1].split('/')[1], made[3].split('/')[1]])
   })
 
-  it('that two sessions share, as after copying a directory, are shown for both, in pages of one too', async () => {
+  it('lists checkpoint ids that two sessions share for both, at any page size', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     for (let number = 0; number < 4; number += 1) await madeIn(store, 'original', { compress: number % 2 === 1 })

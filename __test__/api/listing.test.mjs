@@ -17,9 +17,9 @@ import {
 
 const ids = (page) => page.checkpoints.map(({ id }) => id)
 
-onEveryBackend('what there is', (open) => {
+onEveryBackend('listCheckpointInfo', (open) => {
   for (const compress of [false, true]) {
-    it(`is shown without payloads, ${compress ? 'compressed' : 'plain'}`, async () => {
+    it(`lists checkpoints without payloads, ${compress ? 'compressed' : 'plain'}`, async () => {
       const store = await open()
       const session = makeSession('s', { taskTree: makeTree(4), lastCheckpointId: 'cp-before' })
       const options = {
@@ -51,7 +51,7 @@ onEveryBackend('what there is', (open) => {
       })
     })
 
-    it(`is shown in full even where descriptions and metadata are long, ${compress ? 'compressed' : 'plain'}`, async () => {
+    it(`lists long descriptions and metadata in full, ${compress ? 'compressed' : 'plain'}`, async () => {
       const store = await open()
       for (const length of [0, 100, 2000, 5000, 70_000]) {
         const description = 'd"é'.repeat(length)
@@ -64,7 +64,7 @@ onEveryBackend('what there is', (open) => {
     })
   }
 
-  it('leaves out what a checkpoint does not have', async () => {
+  it('omits members that a checkpoint does not have', async () => {
     const store = await open()
     await checkpointOf(store, makeSession('s', { taskTree: {} }))
     const [info] = (await store.listCheckpointInfo('s')).checkpoints
@@ -80,12 +80,12 @@ onEveryBackend('what there is', (open) => {
     assert.equal(info.taskCount, 0)
   })
 
-  it('is nothing for a session that is not there', async () => {
+  it('returns nothing for an unknown session', async () => {
     const store = await open()
     assert.deepEqual(await store.listCheckpointInfo('nobody'), { checkpoints: [], total: 0, damaged: [] })
   })
 
-  it('comes in pages that stay right while checkpoints come and go', async () => {
+  it('pages correctly while checkpoints are created and deleted', async () => {
     const store = await open()
     const made = await newCheckpointIds(store, 7)
     const first = await store.listCheckpointInfo('s', { limit: 3 })
@@ -103,7 +103,7 @@ onEveryBackend('what there is', (open) => {
     assert.equal('cursor' in third, false)
   })
 
-  it('has no further page after one that ends exactly with the last', async () => {
+  it('has no cursor after a page that ends with the last checkpoint', async () => {
     const store = await open()
     const made = await newCheckpointIds(store, 4)
     const first = await store.listCheckpointInfo('s', { limit: 2 })
@@ -112,7 +112,7 @@ onEveryBackend('what there is', (open) => {
     assert.equal(second.cursor, undefined)
   })
 
-  it('can be narrowed by trigger, label and time', async () => {
+  it('filters by trigger, label and time', async () => {
     const store = await open()
     const [auto] = await newCheckpointIds(store, 1, { trigger: 'auto' })
     const [labelled] = await newCheckpointIds(store, 1, { trigger: 'manual', label: 'release 1', compress: true })
@@ -131,7 +131,7 @@ onEveryBackend('what there is', (open) => {
     assert.deepEqual(await found({ trigger: 'manual', limit: 1 }), [other])
   })
 
-  it('shows no checkpoint twice that is converted between two pages', async () => {
+  it('lists a checkpoint once that is converted between two pages', async () => {
     const store = await open()
     for (const order of [undefined, 'iteration']) {
       for (const [from, to] of [
@@ -162,7 +162,7 @@ onEveryBackend('what there is', (open) => {
     }
   })
 
-  it('is refused to a cursor, a limit, a time or a label that makes no sense', async () => {
+  it('rejects an invalid cursor, limit, time or label', async () => {
     const store = await open()
     const wrong = [
       { cursor: 'x' },
@@ -194,7 +194,7 @@ onEveryBackend('what there is', (open) => {
   })
 })
 
-describe('damaged files in lists', () => {
+describe('lists with damaged files', () => {
   const damagedStore = async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
@@ -205,7 +205,7 @@ describe('damaged files in lists', () => {
     return { base, store, made, file }
   }
 
-  it('are named, and hide nothing', async () => {
+  it('name the damaged files and hide no other', async () => {
     const { store, made } = await damagedStore()
     const page = await store.listCheckpointInfo('s')
     assert.deepEqual(ids(page), [made[0], made[3]])
@@ -221,7 +221,7 @@ describe('damaged files in lists', () => {
     assert.equal(page.total, 4)
   })
 
-  it('stop a walk, which goes on if it is asked to, or passes over them', async () => {
+  it('checkpoints() rejects at a damaged file, continues if asked to, or skips it with skipDamaged', async () => {
     const { store, made } = await damagedStore()
     const walk = store.checkpoints('s')
     assert.equal((await walk.next()).value.id, made[0])
@@ -235,7 +235,7 @@ describe('damaged files in lists', () => {
     assert.deepEqual(whole, [made[0], made[3]])
   })
 
-  it('are passed over by a walk whether they are cut off or changed', async () => {
+  it('checkpoints() skips files that are cut off and files that were changed', async () => {
     const { store, made, file } = await damagedStore()
     writeFileSync(file(0), readFileSync(file(0), 'utf8').replace('"pending"', '"pendinG"'))
     const whole = []
@@ -243,7 +243,7 @@ describe('damaged files in lists', () => {
     assert.deepEqual(whole, [made[3]])
   })
 
-  it('under the name of another are named, whatever their encoding', async () => {
+  it('name a file stored under the id of another, whatever its encoding', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     for (const compress of [false, true]) {
@@ -259,7 +259,7 @@ describe('damaged files in lists', () => {
     }
   })
 
-  it('that another program wrote are read whole, in any layout', async () => {
+  it('read files of other programs whole, in any layout', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     await checkpointOf(store, makeSession('s', { lastCheckpointId: 'cp-1' }), { ...OPTIONS, label: 'l' })
@@ -279,7 +279,7 @@ describe('damaged files in lists', () => {
     assert.equal('parent' in info, false)
   })
 
-  it('and files that are gone do not stop a list that is under way', async () => {
+  it('skip files that are deleted while the list is read', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const made = await newCheckpointIds(store, 3)
@@ -291,7 +291,7 @@ describe('damaged files in lists', () => {
 })
 
 describe('the event loop', () => {
-  it('gets a turn between every two checkpoints of a list', async () => {
+  it('runs between every two checkpoints of a list', async () => {
     const store = await openStore(scratchDirectory())
     const count = 8
     const taskTree = makeTree(200, { prompt: 'long '.repeat(100) })
@@ -310,8 +310,8 @@ describe('the event loop', () => {
   })
 })
 
-describe('a page of a list', () => {
-  it('is full however many checkpoints on the way are damaged, and the last one has no cursor', async () => {
+describe('a page of listCheckpointInfo', () => {
+  it('is full however many files are damaged, and the last one has no cursor', async () => {
     const store = await openStore()
     const created = []
     for (let number = 0; number < 10; number += 1) {
@@ -335,8 +335,8 @@ describe('a page of a list', () => {
   })
 })
 
-describe('the arguments of listCheckpoints', () => {
-  it('pages are counted in whole numbers', async () => {
+describe('listCheckpoints arguments', () => {
+  it('limit and offset must be whole numbers', async () => {
     const { store } = await emptyStore()
     for (const value of [-1, 1.5, NaN, -Infinity, '1', {}, true]) {
       await assert.rejects(store.listCheckpoints('s', value), {
@@ -353,7 +353,7 @@ describe('the arguments of listCheckpoints', () => {
 })
 
 onEveryBackend('listCheckpoints', (open) => {
-  it('they are listed newest first, exact even within one millisecond, in the order of the calls', async () => {
+  it('lists newest first in call order, even within one millisecond', async () => {
     const store = await open()
     const made = await Promise.all(
       Array.from({ length: 40 }, (_, index) =>
@@ -370,7 +370,7 @@ onEveryBackend('listCheckpoints', (open) => {
     assert.equal((await store.getLatestCheckpoint('s')).description, '39')
   })
 
-  it('lists are paged; total is not', async () => {
+  it('pages its list; total counts all', async () => {
     const store = await open()
     for (let index = 0; index < 5; index += 1) {
       await checkpointOf(store, makeSession('s'), { ...OPTIONS, description: `${index}` })

@@ -8,7 +8,7 @@ import { makeSession } from '../support/sessions.mjs'
 import { checkpointOf, openStore } from '../support/stores.mjs'
 
 describe('the module', () => {
-  it('is one and the same through import and require', () => {
+  it('is the same through import and require', () => {
     const required = createRequire(import.meta.url)('../../index.js')
     assert.equal(imported.default, required)
     for (const name of ['AutoCheckpoint', 'CheckpointIterator', 'CheckpointPolicy', 'CheckpointStore']) {
@@ -20,7 +20,7 @@ describe('the module', () => {
     assert.equal(imported.CheckpointStore.name, 'CheckpointStore')
   })
 
-  it('has a class that can be extended', async () => {
+  it('exports a class that can be extended', async () => {
     class Mine extends imported.CheckpointStore {
       constructor() {
         super('memory:', 1)
@@ -35,7 +35,7 @@ describe('the module', () => {
     for (const result of await store.saveBoth(makeSession('s'))) assert.equal(result.success, true)
   })
 
-  it('takes Maps and objects of another realm, as test runners make them', async () => {
+  it('accepts Maps and objects of another realm, as test runners create them', async () => {
     const store = await openStore('memory:')
     const session = makeSession('s')
     session.taskTree = vm.runInNewContext('new Map([["a", { status: "failed" }], ["b", {}]])')
@@ -46,7 +46,7 @@ describe('the module', () => {
     assert.deepEqual(stored.agentStates, { x: {} })
   })
 
-  it('survives a collection of all garbage while calls are under way', async () => {
+  it('survives garbage collection while calls are pending', async () => {
     const { setFlagsFromString } = await import('node:v8')
     setFlagsFromString('--expose-gc')
     const collect = vm.runInNewContext('gc')

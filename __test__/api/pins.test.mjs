@@ -28,9 +28,9 @@ async function pinnedIds(store) {
   return pinned
 }
 
-onEveryBackend('a pinned checkpoint', (open) => {
+onEveryBackend('pinCheckpoint', (open) => {
   for (const compress of [false, true]) {
-    it(`outlives retention, and does not count towards the limit${compress ? ', compressed' : ''}`, async () => {
+    it(`keeps a checkpoint from retention and out of its count${compress ? ', compressed' : ''}`, async () => {
       const store = await open(2)
       const ids = [await newCheckpointId(store, { compress }), await newCheckpointId(store, { compress })]
       for (const id of ids) assert.deepEqual(await store.pinCheckpoint('s', id), { success: true })
@@ -41,7 +41,7 @@ onEveryBackend('a pinned checkpoint', (open) => {
     })
   }
 
-  it('goes with the next one that is made once it is unpinned', async () => {
+  it('protects a checkpoint until unpinCheckpoint and the next retention', async () => {
     const store = await open(2)
     const pinned = await newCheckpointId(store)
     await store.pinCheckpoint('s', pinned)
@@ -53,7 +53,7 @@ onEveryBackend('a pinned checkpoint', (open) => {
     assert.deepEqual(await checkpointIdsOf(store), [next, ids[2]])
   })
 
-  it('may be the newest, or the only one that a limit of 1 leaves beside it', async () => {
+  it('may pin the newest checkpoint, or the only other one under a limit of 1', async () => {
     const store = await open(1)
     const first = await newCheckpointId(store)
     await store.pinCheckpoint('s', first)
@@ -64,7 +64,7 @@ onEveryBackend('a pinned checkpoint', (open) => {
     assert.deepEqual(await checkpointIdsOf(store), [third, second, first])
   })
 
-  it('may be pinned and unpinned again and again', async () => {
+  it('and unpinCheckpoint are idempotent', async () => {
     const store = await open(1)
     const id = await newCheckpointId(store)
     for (let round = 0; round < 2; round += 1) {
@@ -79,7 +79,7 @@ onEveryBackend('a pinned checkpoint', (open) => {
     }
   })
 
-  it('is deleted by whoever asks for it by name', async () => {
+  it('does not prevent deleteCheckpoint', async () => {
     const store = await open()
     const ids = []
     for (const compress of [false, true]) {
@@ -92,7 +92,7 @@ onEveryBackend('a pinned checkpoint', (open) => {
     assert.deepEqual(await checkpointIdsOf(store), [])
   })
 
-  it('has to exist', async () => {
+  it('rejects a checkpoint that does not exist', async () => {
     const store = await open()
     const id = await newCheckpointId(store)
     for (const method of ['pinCheckpoint', 'unpinCheckpoint']) {
@@ -112,7 +112,7 @@ onEveryBackend('a pinned checkpoint', (open) => {
     assert.deepEqual(await pinnedIds(store), [])
   })
 
-  it('is kept and found like any other', async () => {
+  it('keeps a checkpoint readable like any other', async () => {
     const store = await open(1)
     const id = await newCheckpointId(store, { label: 'base line' })
     await store.pinCheckpoint('s', id)
@@ -122,7 +122,7 @@ onEveryBackend('a pinned checkpoint', (open) => {
     assert.equal((await store.loadSession('s')).lastCheckpointId, id)
   })
 
-  it('is none of another session, even under the same id', async () => {
+  it('does not pin the checkpoint of another session with the same id', async () => {
     const store = await open(1)
     const id = await newCheckpointId(store)
     await store.pinCheckpoint('s', id)
@@ -133,8 +133,8 @@ onEveryBackend('a pinned checkpoint', (open) => {
   })
 })
 
-describe('the pin of a checkpoint', () => {
-  it('is an empty file beside it, which goes when it goes', async () => {
+describe('a pin (files)', () => {
+  it('is an empty file beside the checkpoint and is deleted with it', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, 1)
     const before = snapshotOf(base)
@@ -151,7 +151,7 @@ describe('the pin of a checkpoint', () => {
     assert.deepEqual(readdirSync(join(base, 's', 'checkpoints')), ['.names'])
   })
 
-  it('outlives the process, and another store reckons with it', async () => {
+  it('outlives the process and counts for other stores', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, 2)
     const id = await newCheckpointId(store)
@@ -170,7 +170,7 @@ describe('the pin of a checkpoint', () => {
     assert.equal((await checkpointIdsOf(reopened)).length, 2)
   })
 
-  it('holds against retention in another process: what was pinned with success is there at the end', async () => {
+  it('holds against retention in another process', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, { maxCheckpointsPerSession: 3, durability: 'relaxed' })
     await newCheckpointId(store)
@@ -201,8 +201,8 @@ describe('the pin of a checkpoint', () => {
   })
 })
 
-describe('the pin of a checkpoint', () => {
-  it('does not stay behind when the checkpoint is moved aside', async () => {
+describe('a pin of a quarantined checkpoint', () => {
+  it('is removed', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const { path, checkpointId } = await checkpointOf(store, makeSession('s'))

@@ -17,8 +17,8 @@ import {
 
 const NOBODYS = 'f'.repeat(32)
 
-onEveryBackend('ifRevision', (open) => {
-  it('saves over what was seen, and over nothing else', async () => {
+onEveryBackend('saveSession with ifRevision', (open) => {
+  it('saves over the expected revision only', async () => {
     const store = await open()
     const first = await store.saveSession(makeSession('s', { name: 'first' }))
     assert.match(first.revision, /^[0-9a-f]{32}$/)
@@ -30,7 +30,7 @@ onEveryBackend('ifRevision', (open) => {
     assert.equal((await store.loadSession('s')).name, 'second')
   })
 
-  it('of null saves what is not there yet', async () => {
+  it('null saves only if the session does not exist', async () => {
     const store = await open()
     const missing = await store.saveSession(makeSession('s'), { ifRevision: NOBODYS })
     assert.deepEqual([missing.code, missing.current], ['WAYMARK_CONFLICT', null])
@@ -41,7 +41,7 @@ onEveryBackend('ifRevision', (open) => {
     assert.deepEqual([again.code, again.current], ['WAYMARK_CONFLICT', first.revision])
   })
 
-  it('is what a load gives, and changes with whatever changes the session', async () => {
+  it('takes the revision of a load, which every change replaces', async () => {
     const store = await open()
     const { revision } = await store.saveSession(makeSession('s', { status: 'completed', expiresAt: 1 }))
     const loaded = await store.loadSession('s', { withRevision: true })
@@ -56,7 +56,7 @@ onEveryBackend('ifRevision', (open) => {
     assert.notEqual((await store.loadSession('s', { withRevision: true })).revision, archived.revision)
   })
 
-  it('is the same for the same session, in every place', async () => {
+  it('is equal for equal sessions in every location', async () => {
     const session = makeSession('s', { name: 'Zürich' })
     const [here, there] = [await open(), await openStore()]
     const saved = await here.saveSession(session)
@@ -64,7 +64,7 @@ onEveryBackend('ifRevision', (open) => {
     assert.equal((await here.saveSession(session)).revision, saved.revision)
   })
 
-  it('lets one of many win, who have all seen the same', async () => {
+  it('lets one of many concurrent calls succeed', async () => {
     const store = await open()
     let { revision } = await store.saveSession(makeSession('s', { name: '0' }))
     for (let round = 1; round <= 3; round += 1) {
@@ -79,7 +79,7 @@ onEveryBackend('ifRevision', (open) => {
     }
   })
 
-  it('keeps the version before, and none of what was refused', async () => {
+  it('keeps the previous version, and none of a rejected call', async () => {
     const store = await open({ keepPrevious: 5 })
     const { revision } = await store.saveSession(makeSession('s', { name: 'first' }))
     await store.saveSession(makeSession('s', { name: 'second' }), { ifRevision: revision })
@@ -88,7 +88,7 @@ onEveryBackend('ifRevision', (open) => {
     assert.equal(await store.loadSession('s', { version: -2 }), null)
   })
 
-  it('is a string or null', async () => {
+  it('must be a string or null', async () => {
     const store = await open()
     for (const ifRevision of [1, {}, true]) {
       const { code, error } = await store.saveSession(makeSession('s'), { ifRevision })
@@ -100,9 +100,9 @@ onEveryBackend('ifRevision', (open) => {
   })
 })
 
-onEveryBackend('ifParent', (open) => {
+onEveryBackend('createCheckpoint with ifParent', (open) => {
   for (const encoding of ['json', 'gzip', 'zstd', 'delta']) {
-    it(`stores a checkpoint after the one that was seen, and after no other (${encoding})`, async () => {
+    it(`stores a checkpoint after the expected newest one only (${encoding})`, async () => {
       const store = await open()
       const create = (ifParent) => store.createCheckpoint(makeSession('s'), { ...OPTIONS, encoding, ifParent })
       const wrong = await create('cp-1-000000')
@@ -120,7 +120,7 @@ onEveryBackend('ifParent', (open) => {
     })
   }
 
-  it('lets one of many win, who have all seen the same', async () => {
+  it('lets one of many concurrent calls succeed', async () => {
     const store = await open()
     let parent = null
     for (let round = 0; round < 3; round += 1) {
@@ -135,7 +135,7 @@ onEveryBackend('ifParent', (open) => {
     assert.equal((await store.listCheckpoints('s')).total, 3)
   })
 
-  it('is an id or null', async () => {
+  it('must be an id or null', async () => {
     const store = await open()
     for (const [ifParent, code] of [
       [1, 'WAYMARK_INVALID_ARGUMENT'],
@@ -146,9 +146,9 @@ onEveryBackend('ifParent', (open) => {
   })
 })
 
-describe('two stores on one place', () => {
+describe('preconditions of two stores on one location', () => {
   for (const name of durablePlaces) {
-    it(`see what the other one has done (${name})`, async () => {
+    it(`see changes of the other store (${name})`, async () => {
       const place = places[name]()
       const stores = [await openStore(place), await openStore(place)]
       let { revision } = await stores[0].saveSession(makeSession('s'))
@@ -169,7 +169,7 @@ describe('two stores on one place', () => {
   }
 })
 
-describe('ifParent', () => {
+describe('createCheckpoint with ifParent of a foreign name ahead of the clock', () => {
   /** A store whose newest checkpoint has a name that somebody else gave it, and a time that is ahead by so much. */
   async function withForeign(aheadMs, options) {
     const place = places.files()
@@ -182,7 +182,7 @@ describe('ifParent', () => {
     return store
   }
 
-  it('of a foreign name that is ahead of the clock is followed by the newest', async () => {
+  it('succeeds, and the new checkpoint is the newest', async () => {
     const store = await withForeign(3_600_000)
     let parent = 'zz-foreign'
     for (let step = 0; step < 3; step += 1) {
@@ -196,7 +196,7 @@ describe('ifParent', () => {
     }
   })
 
-  it('of a foreign name that is ahead of the clock is not what stays when one is kept', async () => {
+  it('keeps the new checkpoint when retention keeps one', async () => {
     const store = await withForeign(3_600_000, { retention: { keepLast: 1 } })
     const { checkpointId } = await checkpointOf(store, makeSession('s'), { ...OPTIONS, ifParent: 'zz-foreign' })
     assert.deepEqual(
@@ -206,7 +206,7 @@ describe('ifParent', () => {
   })
 })
 
-onEveryBackend('a write that is refused', (open) => {
+onEveryBackend('a write whose precondition fails', (open) => {
   it('creates no session', async () => {
     const store = await open()
     const options = { ...OPTIONS, ifParent: 'cp-0-000000' }
@@ -220,8 +220,8 @@ onEveryBackend('a write that is refused', (open) => {
   })
 })
 
-onSharedBackends('a checkpoint that is refused', (shared) => {
-  it('removes no other', async () => {
+onSharedBackends('createCheckpoint whose precondition fails', (shared) => {
+  it('removes no other checkpoint', async () => {
     const open = shared()
     const [one, other] = [await open(), await open({ maxCheckpointsPerSession: 2 })]
     const created = await madeInTurn(one, 4, { options: OPTIONS })

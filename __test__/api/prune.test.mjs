@@ -44,7 +44,7 @@ const idsOf = ({ removed }) => removed.map(({ checkpointId }) => checkpointId)
 const reasonsOf = ({ removed }) => removed.map(({ reason }) => reason)
 
 onEveryBackend('prune', (open) => {
-  it('removes what does not stay, oldest first, and says what, how large, when and why', async () => {
+  it('removes the oldest first and reports id, size, time and reason', async () => {
     const store = await open()
     const ids = await forge(store, [{ time: NOON }, { time: NOON + 1 }, { time: NOON + 2 }])
     await store.setRetention('s', { keepLast: 1 })
@@ -67,7 +67,7 @@ onEveryBackend('prune', (open) => {
     assert.deepEqual(await store.prune('s'), { dryRun: false, removed: [], kept: 1, freedBytes: 0, failed: [] })
   })
 
-  it('says with dryRun what it then does, and changes nothing', async () => {
+  it('with dryRun reports what it would remove and changes nothing', async () => {
     const store = await open({ retention: { keepLast: 2 } })
     await forge(store, [{ time: NOON }, { time: NOON + 1, label: 'kept' }, { time: NOON + 2 }, { time: NOON + 3 }])
     const before = await store.listCheckpoints('s')
@@ -79,7 +79,7 @@ onEveryBackend('prune', (open) => {
     assert.deepEqual(await store.prune('s'), { ...planned, dryRun: false })
   })
 
-  it('gives a reason for each', async () => {
+  it('gives a reason for each removed checkpoint', async () => {
     const store = await open(EVERYTHING)
     const now = Date.now()
     const ids = await forge(store, [
@@ -101,7 +101,7 @@ onEveryBackend('prune', (open) => {
     assert.deepEqual(await idsIn(store), ids.toReversed())
   })
 
-  it('applies the number of a store that has nothing else', async () => {
+  it('applies maxCheckpointsPerSession if there is no retention', async () => {
     const store = await open({ maxCheckpointsPerSession: 2 })
     const ids = await forge(store, [{ time: NOON, label: 'old' }, { time: NOON + 1 }, { time: NOON + 2 }])
     const result = await store.prune('s')
@@ -114,7 +114,7 @@ onEveryBackend('prune', (open) => {
     assert.deepEqual([(await plain.prune()).removed.length, (await idsIn(plain)).length], [2, 100])
   })
 
-  it('applies their number to agents, whatever the retention', async () => {
+  it('applies maxCheckpointsPerAgent to agents, whatever the retention', async () => {
     const all = await open(EVERYTHING)
     for (let iteration = 0; iteration < 3; iteration += 1) {
       await all.agent('s', 'a').save({ iteration, label: 'counts for nothing here' })
@@ -149,14 +149,14 @@ onEveryBackend('prune', (open) => {
     assert.deepEqual((await store.prune('d')).kept, 0)
   })
 
-  it('rejects for a session that does not exist, and finds nothing in an empty store', async () => {
+  it('rejects an unknown session and removes nothing in an empty store', async () => {
     const store = await open()
     await assert.rejects(store.prune('nobody'), { code: 'WAYMARK_NOT_FOUND', message: 'Session not found: nobody' })
     assert.deepEqual(await store.prune(), { dryRun: false, removed: [], kept: 0, freedBytes: 0, failed: [] })
     assert.equal(await store.getRetention('nobody'), null)
   })
 
-  it('leaves pinned and labelled ones and the newest, and lets the label of what went go with it', async () => {
+  it('keeps pinned and labelled checkpoints and the newest, and drops labels of removed ones', async () => {
     const store = await open(EVERYTHING)
     const ids = await several(store, 6)
     await store.pinCheckpoint('s', ids[0])
@@ -171,7 +171,7 @@ onEveryBackend('prune', (open) => {
     assert.equal((await store.verifySession('s')).whole, true)
   })
 
-  it('frees as many bytes as the session then takes less', async () => {
+  it('reports the bytes by which the session shrinks', async () => {
     const store = await open(EVERYTHING)
     await several(store, 4, 's', { ...OPTIONS, compress: true })
     await several(store, 4)
@@ -181,7 +181,7 @@ onEveryBackend('prune', (open) => {
     assert.equal((await store.getSessionStorageStats('s')).totalSizeBytes, before - freedBytes)
   })
 
-  it('frees a key with the last delta that stands on it, and says so beforehand', async () => {
+  it('removes a base with its last delta and includes it in dryRun', async () => {
     const store = await open({ ...EVERYTHING, encoding: 'delta' })
     const session = makeSession('s')
     const different = () => ({ text: Array.from({ length: 400 }, () => Math.random().toString(36)).join(' ') })
@@ -207,7 +207,7 @@ onEveryBackend('prune', (open) => {
     assert.ok((await store.listCheckpointInfo('s')).total > 1)
   })
 
-  it('may run beside itself and beside writers: each checkpoint is reported once', async () => {
+  it('may run beside itself and writers: each checkpoint is reported once', async () => {
     const store = await open(EVERYTHING)
     await several(store, 30)
     const retention = { keepLast: 5 }
@@ -224,7 +224,7 @@ onEveryBackend('prune', (open) => {
     assert.equal((await idsIn(store)).length, 5)
   })
 
-  it('makes room that the next checkpoints find: ids and lists go on', async () => {
+  it('leaves ids and lists usable for the next checkpoints', async () => {
     const store = await open(EVERYTHING)
     await several(store, 5)
     await store.prune('s', { retention: { keepLast: 1 } })
@@ -234,8 +234,8 @@ onEveryBackend('prune', (open) => {
   })
 })
 
-describe('prune, in files', () => {
-  it('leaves nothing behind, and a link to the newest that is there', async () => {
+describe('prune (files)', () => {
+  it('leaves no file behind and updates the link to the newest', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, EVERYTHING)
     const ids = await several(store, 5)
@@ -252,7 +252,7 @@ describe('prune, in files', () => {
     }
   })
 
-  it('changes not a byte when it is dry', async () => {
+  it('changes no byte with dryRun', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, EVERYTHING)
     await several(store, 5)
@@ -262,7 +262,7 @@ describe('prune, in files', () => {
     assert.deepEqual(snapshotOf(base), before)
   })
 
-  it('takes what somebody else wrote, by the time of the file', async () => {
+  it('removes foreign files by their file time', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, EVERYTHING)
     const [id] = await several(store, 1)
@@ -281,7 +281,7 @@ describe('prune, in files', () => {
     assert.deepEqual(await idsIn(store), [newest])
   })
 
-  it('spares one that another process pinned', async () => {
+  it('keeps a checkpoint that another process pinned', async () => {
     const base = scratchDirectory()
     const [store, other] = [await openStore(base, EVERYTHING), await openStore(base, EVERYTHING)]
     const ids = await several(store, 3)
@@ -299,7 +299,7 @@ for (const kind of durablePlaces) {
   `
 
   describe(`prune in several processes (${kind})`, () => {
-    it('removes each checkpoint once, when two of them prune the same session', async () => {
+    it('removes each checkpoint once when two prune the same session', async () => {
       const location = place()
       const store = await openStore(location, { ...EVERYTHING, durability: 'relaxed' })
       const ids = await several(store, 100)
@@ -319,7 +319,7 @@ for (const kind of durablePlaces) {
       assert.deepEqual(await idsIn(store), ids.slice(90).toReversed())
     })
 
-    it('is finished by another when it was killed in the middle', async () => {
+    it('is completed by another process after a kill', async () => {
       const location = place()
       const store = await openStore(location, { ...EVERYTHING, durability: 'relaxed' })
       const ids = await several(store, 600)
@@ -351,8 +351,8 @@ for (const kind of durablePlaces) {
   })
 }
 
-describe('prune, in a database', () => {
-  it('gives the space back to the file system', async () => {
+describe('prune (sqlite)', () => {
+  it('returns space to the file system', async () => {
     const file = join(scratchDirectory(), 'store.db')
     const store = await openStore(`sqlite:${file}`, EVERYTHING)
     const session = makeSession('s', { description: 'x'.repeat(200_000) })
@@ -364,7 +364,7 @@ describe('prune, in a database', () => {
     assert.ok(size < 300_000, `${size} bytes are left`)
   })
 
-  it('has checkpoints with the ids that a directory has', async () => {
+  it('keeps the same checkpoints as in files', async () => {
     const store = await openStore(`sqlite:${join(scratchDirectory(), 'store.db')}`)
     await forge(store, [{ time: NOON, number: 35 }])
     assert.deepEqual(await idsIn(store), [idAt(NOON, 35)])

@@ -21,8 +21,8 @@ function respell(path) {
 
 const AT_REST = ['paused', 'completed', 'failed']
 
-onEveryBackend('what a new process goes on with', (open) => {
-  it('is each session whose document says that somebody works on it', async () => {
+onEveryBackend('recoverable', (open) => {
+  it('lists each session whose document has an active status', async () => {
     const store = await open()
     for (const status of [...RUNNING, ...AT_REST, 'archived']) {
       const session = makeSession(status, { status, name: `is ${status}` })
@@ -40,7 +40,7 @@ onEveryBackend('what a new process goes on with', (open) => {
     }
   })
 
-  it('is each that was never saved, if its newest checkpoint says so', async () => {
+  it('lists a session without a document if its newest checkpoint has an active status', async () => {
     const store = await open()
     for (const status of [...RUNNING, ...AT_REST, 'archived']) {
       await checkpointOf(store, makeSession(`was-${status}`, { status: 'paused', name: 'older' }))
@@ -58,7 +58,7 @@ onEveryBackend('what a new process goes on with', (open) => {
     }
   })
 
-  it('is judged by the document, where document and checkpoint differ', async () => {
+  it('prefers the document to the checkpoint for the status', async () => {
     const store = await open()
     await checkpointOf(store, makeSession('done', { status: 'active' }))
     await store.saveSession(makeSession('done', { status: 'completed' }))
@@ -71,7 +71,7 @@ onEveryBackend('what a new process goes on with', (open) => {
     )
   })
 
-  it('may have no checkpoint yet', async () => {
+  it('lists a session without checkpoints', async () => {
     const store = await open()
     await store.saveSession(makeSession('s'))
     await store.agent('s', 'a').save({ iteration: 1 })
@@ -83,7 +83,7 @@ onEveryBackend('what a new process goes on with', (open) => {
     ])
   })
 
-  it('has no name where the session has none', async () => {
+  it('omits the name of a session without one', async () => {
     const store = await open()
     await store.saveSession({ id: 'document', status: 'active', name: 5, taskTree: {}, checkpointIds: [] })
     await checkpointOf(store, { id: 'checkpoint', status: 'active', taskTree: {}, checkpointIds: [] })
@@ -94,7 +94,7 @@ onEveryBackend('what a new process goes on with', (open) => {
     assert.equal(odd.name, 'two\nlines "quoted" 🟦 \\')
   })
 
-  it('is nothing in an empty store, and after all is done', async () => {
+  it('lists nothing in an empty store and for completed sessions', async () => {
     const store = await open()
     assert.deepEqual(await store.recoverable(), [])
     await checkpointOf(store, makeSession('s'))
@@ -106,7 +106,7 @@ onEveryBackend('what a new process goes on with', (open) => {
   })
 })
 
-describe('what a new process goes on with, from files', () => {
+describe('recoverable (files)', () => {
   const DAMAGE = {
     'cut off': [(text) => text.slice(0, text.length / 2), 'WAYMARK_CORRUPT'],
     empty: [() => '', 'WAYMARK_CORRUPT'],
@@ -131,7 +131,7 @@ describe('what a new process goes on with, from files', () => {
 
   for (const compress of [false, true]) {
     for (const [kind, [change, code]] of Object.entries(DAMAGE)) {
-      it(`is the checkpoint before one that is ${kind}${compress ? ', compressed' : ''}`, async () => {
+      it(`goes back to the checkpoint before one that is ${kind}${compress ? ', compressed' : ''}`, async () => {
         const store = await openStore()
         const good = await checkpointOf(store, makeSession('s'))
         const bad = await checkpointOf(store, makeSession('s'), { ...OPTIONS, compress })
@@ -154,7 +154,7 @@ describe('what a new process goes on with, from files', () => {
     }
   }
 
-  it('has no checkpoint if none is whole; without a document, nobody knows that it ran', async () => {
+  it('lists no checkpoint if none is whole, and no session without a document then', async () => {
     const store = await openStore()
     for (const change of [DAMAGE.empty[0], DAMAGE['changed in one value'][0]]) {
       rewrite((await checkpointOf(store, makeSession('saved'))).path, change)
@@ -172,7 +172,7 @@ describe('what a new process goes on with, from files', () => {
     assert.deepEqual([refused.success, refused.passedOver.length], [false, 2])
   })
 
-  it('is a checkpoint that a person has written anew, as long as it means the same', async () => {
+  it('accepts a checkpoint in another spelling', async () => {
     const store = await openStore()
     await checkpointOf(store, makeSession('s'))
     const { checkpointId, path } = await checkpointOf(store, makeSession('s'))
@@ -184,7 +184,7 @@ describe('what a new process goes on with, from files', () => {
     assert.equal(found.checkpoint.taskCount, 3)
   })
 
-  it('is judged by its newest whole checkpoint if the document is damaged', async () => {
+  it('uses the newest whole checkpoint if the document is damaged', async () => {
     const store = await openStore()
     for (const [id, status] of [
       ['ran', 'active'],
@@ -201,7 +201,7 @@ describe('what a new process goes on with, from files', () => {
     )
   })
 
-  it('is found without changing anything', async () => {
+  it('changes nothing', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     await checkpointOf(store, makeSession('s'))
@@ -213,7 +213,7 @@ describe('what a new process goes on with, from files', () => {
     assert.deepEqual(snapshotOf(base), before)
   })
 
-  it('is what a killed process left, up to the last checkpoint that it was told of', async () => {
+  it('lists what a killed process left, up to the last acknowledged checkpoint', async () => {
     const base = scratchDirectory()
     const taskTree = {
       done: makeTask('done', { status: 'completed' }),
@@ -261,9 +261,9 @@ describe('what a new process goes on with, from files', () => {
   })
 })
 
-describe('what a new process goes on with', () => {
+describe('recoverable with damaged checkpoints (files)', () => {
   // The status came from the last checkpoint that was looked at: the first one below the suspect whose bytes fit.
-  it('is judged by the newest whole checkpoint, even if a person has written it anew', async () => {
+  it('uses the status of the newest whole checkpoint, even in another spelling', async () => {
     const store = await openStore()
     await checkpointOf(store, makeSession('over', { status: 'active' }))
     respell((await checkpointOf(store, makeSession('over', { status: 'completed' }))).path)
@@ -278,7 +278,7 @@ describe('what a new process goes on with', () => {
   })
 
   // What a changed checkpoint says of the session is not to be believed.
-  it('is not judged by a checkpoint that is damaged', async () => {
+  it('does not use the status of a damaged checkpoint', async () => {
     const store = await openStore()
     const { path } = await checkpointOf(store, makeSession('s', { status: 'paused' }))
     writeFileSync(path, readFileSync(path, 'utf8').replace('"paused"', '"active"'))
@@ -286,7 +286,7 @@ describe('what a new process goes on with', () => {
   })
 
   // The search went on below a suspect, which then turned out to be whole.
-  it('names only damaged checkpoints that are newer than the one to go on with', async () => {
+  it('names only damaged checkpoints newer than the one it returns', async () => {
     const store = await openStore()
     await checkpointOf(store, makeSession('s'))
     truncateSync((await checkpointOf(store, makeSession('s'))).path, 20)
@@ -315,7 +315,7 @@ describe('what a new process goes on with', () => {
   })
 
   // The damaged document was asked for the name, although the checkpoint had been asked for the status.
-  it('has the name that its newest whole checkpoint gives, if the document is damaged', async () => {
+  it('takes the name from the newest whole checkpoint if the document is damaged', async () => {
     const store = await openStore()
     await checkpointOf(store, makeSession('s'))
     const { path } = await store.saveSession(makeSession('s'))

@@ -49,7 +49,7 @@ function damage(path, change) {
 describe('a damaged checkpoint', () => {
   for (const compress of [false, true]) {
     for (const [kind, [change, code]] of Object.entries(DAMAGE)) {
-      it(`that is ${kind} is noticed by every method that reads it${compress ? ', compressed' : ''}`, async () => {
+      it(`is reported by every method that reads it: ${kind}${compress ? ', compressed' : ''}`, async () => {
         const store = await openStore()
         const good = await checkpointOf(store, makeSession('s', { name: 'good' }))
         const bad = await checkpointOf(store, makeSession('s', { name: 'A session' }), { ...OPTIONS, compress })
@@ -82,7 +82,7 @@ describe('a damaged checkpoint', () => {
     }
   }
 
-  it('may be a directory, a link or a pipe in the place of a file', async () => {
+  it('may be a directory, a link or a pipe instead of a file', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const good = await checkpointOf(store, makeSession('s'))
@@ -95,7 +95,7 @@ describe('a damaged checkpoint', () => {
     assert.equal((await store.getLatestCheckpoint('s')).id, good.checkpointId)
   })
 
-  it('is moved aside on request, one file at a time, and kept', async () => {
+  it('is quarantined on request and kept', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const good = await checkpointOf(store, makeSession('s'))
@@ -127,7 +127,7 @@ describe('a damaged checkpoint', () => {
     assert.equal((await store.recoverSession('s', { quarantine: true })).passedOver.length, 1)
   })
 
-  it('moves aside what is no file, too, and goes on', async () => {
+  it('that is not a file is quarantined too', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const good = await checkpointOf(store, makeSession('s'))
@@ -143,7 +143,7 @@ describe('a damaged checkpoint', () => {
 })
 
 describe('hostile documents', () => {
-  it('nested beyond reason neither crash nor hang', async () => {
+  it('that are deeply nested neither crash nor hang', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const { checkpointId, path } = await checkpointOf(store, makeSession('s'))
@@ -159,7 +159,7 @@ describe('hostile documents', () => {
     await assert.rejects(store.getCheckpoint('s', checkpointId), { code: 'WAYMARK_CORRUPT' })
   })
 
-  it('with a key __proto__ are data', async () => {
+  it('keep a __proto__ key as data', async () => {
     const store = await openStore()
     const context = JSON.parse('{"__proto__": {"polluted": true}}')
     const session = { ...makeSession('s'), metadata: JSON.parse('{"__proto__": 1}') }
@@ -171,8 +171,8 @@ describe('hostile documents', () => {
   })
 })
 
-onEveryBackend('recovering', (open) => {
-  it('restores the newest, with resets and state on request', async () => {
+onEveryBackend('recoverSession', (open) => {
+  it('restores the newest checkpoint, with resets and state on request', async () => {
     const store = await open()
     const taskTree = {
       a: makeTask('a', { status: 'in_progress', startedAt: 1 }),
@@ -193,7 +193,7 @@ onEveryBackend('recovering', (open) => {
     assert.deepEqual(await store.loadTaskTree('s'), recovered.state.taskTree)
   })
 
-  it('without a checkpoint is an answer', async () => {
+  it('without a checkpoint returns a result', async () => {
     const store = await open()
     assert.deepEqual(await store.recoverSession('s'), {
       success: false,
@@ -206,7 +206,7 @@ onEveryBackend('recovering', (open) => {
     })
   })
 
-  it('bad arguments change nothing', async () => {
+  it('with invalid arguments changes nothing', async () => {
     const store = await open()
     await checkpointOf(store, makeSession('s'))
     const refused = await store.recoverSession('../s')

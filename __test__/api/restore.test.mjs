@@ -26,9 +26,9 @@ function sessionWithAccidents() {
   })
 }
 
-onEveryBackend('restoring', (open) => {
+onEveryBackend('restoreCheckpoint', (open) => {
   for (const compress of [false, true]) {
-    it(`a ${compress ? 'compressed' : 'plain'} checkpoint brings session and tree back`, async () => {
+    it(`restores session and task tree from a ${compress ? 'compressed' : 'plain'} checkpoint`, async () => {
       const store = await open()
       const session = makeSession('s')
       const { checkpointId } = await checkpointOf(store, session, { ...OPTIONS, compress }, { a: makeAgent('a') })
@@ -46,7 +46,7 @@ onEveryBackend('restoring', (open) => {
     })
   }
 
-  it('every way to name a checkpoint works', async () => {
+  it('accepts every way to name a checkpoint', async () => {
     const store = await open()
     const { checkpointId } = await checkpointOf(store, makeSession('s'))
     const answers = [
@@ -60,7 +60,7 @@ onEveryBackend('restoring', (open) => {
     for (const answer of answers) assert.equal(answer.success, true, answer.error)
   })
 
-  it('tasks are reset as asked, failed ones named first, in the order of the tree', async () => {
+  it('resets tasks on request and names failed ones first, in tree order', async () => {
     const store = await open()
     const { checkpointId } = await checkpointOf(store, sessionWithAccidents())
     const result = await store.restoreCheckpoint({
@@ -84,7 +84,7 @@ onEveryBackend('restoring', (open) => {
     assert.deepEqual(Object.keys(tree), Object.keys(sessionWithAccidents().taskTree))
   })
 
-  it('only what was asked for is reset', async () => {
+  it('resets only what was asked for', async () => {
     const store = await open()
     const { checkpointId } = await checkpointOf(store, sessionWithAccidents())
     const failed = await store.restoreCheckpoint({ checkpointId, resetFailedTasks: true })
@@ -96,7 +96,7 @@ onEveryBackend('restoring', (open) => {
     assert.deepEqual(await store.loadTaskTree('s'), sessionWithAccidents().taskTree)
   })
 
-  it('agent states and context come back on request', async () => {
+  it('returns agent states and context on request', async () => {
     const store = await open()
     const agents = { a: makeAgent('a'), b: makeAgent('b') }
     const context = { plan: ['x'] }
@@ -114,7 +114,7 @@ onEveryBackend('restoring', (open) => {
     assert.equal(state.taskTree.running.status, 'pending')
   })
 
-  it('a checkpoint that does not exist is an answer, not an exception', async () => {
+  it('returns a result for a checkpoint that does not exist', async () => {
     const store = await open()
     await store.saveSession(makeSession('s'))
     for (const request of [
@@ -134,7 +134,7 @@ onEveryBackend('restoring', (open) => {
     }
   })
 
-  it('an older checkpoint can be restored over a newer one, again and again', async () => {
+  it('restores an older checkpoint over a newer one repeatedly', async () => {
     const store = await open()
     const made = []
     for (const name of ['one', 'two', 'three']) {
@@ -149,8 +149,8 @@ onEveryBackend('restoring', (open) => {
   })
 })
 
-describe('restoreCheckpoint', () => {
-  it('restoreCheckpoint refuses every bad form of naming a checkpoint', async () => {
+describe('restoreCheckpoint arguments', () => {
+  it('every invalid form of naming a checkpoint is rejected', async () => {
     const { store, isUntouched } = await emptyStore()
     const bad = [
       [[{ checkpointId: '../x/y' }], 'WAYMARK_INVALID_ID'],

@@ -38,8 +38,8 @@ const newestFirst = (ids) => ids.toReversed()
 /** The middle of an hour that is long over. */
 const NOON = Date.UTC(2024, 4, 20, 12, 30)
 
-onEveryBackend('a retention', (open) => {
-  it('keeps the last so many', async () => {
+onEveryBackend('retention', (open) => {
+  it('keepLast keeps the newest', async () => {
     const store = await open({ retention: { keepLast: 3 } })
     const ids = await several(store, 7)
     assert.deepEqual(await idsIn(store), newestFirst(ids.slice(-3)))
@@ -47,7 +47,7 @@ onEveryBackend('a retention', (open) => {
     assert.equal((await idsIn(store)).length, 3)
   })
 
-  it('that is empty keeps everything, and more than the hundred of a store without one', async () => {
+  it('that is empty keeps everything, also more than 100', async () => {
     const times = Array.from({ length: 120 }, (_, index) => ({ time: NOON + index }))
     const all = await open({ retention: {}, durability: 'relaxed' })
     const without = await open({ durability: 'relaxed' })
@@ -59,7 +59,7 @@ onEveryBackend('a retention', (open) => {
     assert.equal((await idsIn(without)).length, 100)
   })
 
-  it('never takes a pinned checkpoint, nor counts it', async () => {
+  it('never removes or counts a pinned checkpoint', async () => {
     const store = await open({ retention: { keepLast: 2 } })
     const [pinned] = await several(store, 1)
     await store.pinCheckpoint('s', pinned)
@@ -71,7 +71,7 @@ onEveryBackend('a retention', (open) => {
   })
 
   for (const compress of [false, true]) {
-    it(`leaves labelled checkpoints alone, given or born with, ${compress ? 'compressed' : 'plain'}`, async () => {
+    it(`keeps labelled checkpoints, labelled at creation or later, ${compress ? 'compressed' : 'plain'}`, async () => {
       const store = await open({ retention: { keepLast: 2 } })
       const born = await made(store, { label: 'born', compress })
       const given = await made(store, { compress })
@@ -86,20 +86,20 @@ onEveryBackend('a retention', (open) => {
     })
   }
 
-  it('knows the label of a checkpoint whose description is long', async () => {
+  it('finds the label of a checkpoint with a long description', async () => {
     const store = await open({ retention: { keepLast: 1 } })
     const id = await made(store, { label: 'kept', description: 'long '.repeat(2000) })
     const ids = await several(store, 3)
     assert.deepEqual(await idsIn(store), [ids.at(-1), id])
   })
 
-  it('takes labelled ones too if it says so', async () => {
+  it('removes labelled checkpoints if it says so', async () => {
     const store = await open({ retention: { keepLast: 2, keepLabelled: false } })
     const ids = await several(store, 5, { label: 'release' })
     assert.deepEqual(await idsIn(store), newestFirst(ids.slice(-2)))
   })
 
-  it('keeps the newest of each hour and of each day, and what any of the three keeps', async () => {
+  it('keeps the newest of each hour and day, and what any of the three rules keeps', async () => {
     const store = await open({ retention: { keepLast: 1, keepHourly: 2, keepDaily: 3 } })
     const midnight = Date.UTC(2024, 4, 20)
     const ids = await forge(store, [
@@ -116,7 +116,7 @@ onEveryBackend('a retention', (open) => {
     assert.deepEqual(await idsIn(store), [now, ids[5], ids[3]])
   })
 
-  it('keeps the newer of two within one hour, also of equal times', async () => {
+  it('keeps the newer of two within one hour, also at equal times', async () => {
     const store = await open({ retention: { keepHourly: 5 } })
     const ids = await forge(store, [
       { time: NOON - HOUR, number: 1 },
@@ -128,7 +128,7 @@ onEveryBackend('a retention', (open) => {
     assert.deepEqual(await idsIn(store), [now, ids[3], ids[1]])
   })
 
-  it('takes those that are too old, but not the newest', async () => {
+  it('maxAge removes older checkpoints but not the newest', async () => {
     const store = await open({ retention: { maxAgeMs: HOUR } })
     const now = Date.now()
     const ids = await forge(store, [{ time: now - 3 * HOUR }, { time: now - 2 * HOUR }, { time: now - 30 * MINUTE }])
@@ -140,7 +140,7 @@ onEveryBackend('a retention', (open) => {
     assert.deepEqual(await idsIn(old), [last])
   })
 
-  it('takes the oldest until the rest fits, and counts the bytes of pinned ones', async () => {
+  it('maxBytes removes the oldest first and counts pinned ones', async () => {
     const measure = await open()
     const { sizeBytes } = await checkpointOf(measure, makeSession('s'))
     const store = await open({ retention: { maxBytes: 3 * sizeBytes + 100 } })
@@ -155,7 +155,7 @@ onEveryBackend('a retention', (open) => {
     assert.deepEqual(await idsIn(small), [last])
   })
 
-  it('takes bytes as they are stored, whoever stored them', async () => {
+  it('maxBytes counts stored bytes, whichever program stored them', async () => {
     const store = await open({ retention: { maxBytes: 60_000 } })
     const now = Date.now()
     await forge(store, [
@@ -171,7 +171,7 @@ onEveryBackend('a retention', (open) => {
     assert.equal((await idsIn(store)).length, 4)
   })
 
-  it('is limited further by a number that was given with it', async () => {
+  it('is limited further by a maxCheckpointsPerSession given with it', async () => {
     const store = await open({ retention: { keepLast: 10 }, maxCheckpointsPerSession: 2 })
     const labelled = await made(store, { label: 'kept' })
     const ids = await several(store, 5)
@@ -182,13 +182,13 @@ onEveryBackend('a retention', (open) => {
     assert.equal((await idsIn(byHour)).length, 2)
   })
 
-  it('does not concern agents, who keep their number', async () => {
+  it('does not apply to agents', async () => {
     const store = await open({ retention: { keepLast: 1 }, maxCheckpointsPerAgent: 3 })
     for (let iteration = 0; iteration < 5; iteration += 1) await store.agent('s', 'a').save({ iteration })
     assert.equal((await store.agent('s', 'a').list()).total, 3)
   })
 
-  it('takes a checkpoint from the future for the newest, and spares the one just made', async () => {
+  it('treats a checkpoint from the future as the newest and keeps the one just created', async () => {
     const store = await open({ retention: { keepLast: 1, maxAgeMs: HOUR } })
     const [future] = await forge(store, [{ time: Date.now() + DAY }])
     const first = await made(store)
@@ -196,7 +196,7 @@ onEveryBackend('a retention', (open) => {
     assert.ok(first > future)
   })
 
-  it('of a session replaces that of the store, until it is taken away', async () => {
+  it('of a session replaces that of the store until it is removed', async () => {
     const store = await open({ retention: { keepLast: 1, maxAgeMs: HOUR } })
     assert.equal(await store.getRetention('s'), null)
     assert.equal(await store.setRetention('s', { keepLast: 3 }), undefined)
@@ -216,7 +216,7 @@ onEveryBackend('a retention', (open) => {
     assert.equal(await store.getRetention('nobody'), null)
   })
 
-  it('of a session sets the hundred of a store without one aside, but not a number that was given', async () => {
+  it('of a session replaces the default of 100, but not a given maxCheckpointsPerSession', async () => {
     const times = Array.from({ length: 101 }, (_, index) => ({ time: NOON + index }))
     const store = await open({ durability: 'relaxed' })
     await store.setRetention('s', {})
@@ -230,7 +230,7 @@ onEveryBackend('a retention', (open) => {
     assert.equal((await idsIn(limited)).length, 5)
   })
 
-  it('of a session is given back as it was set, whatever its members', async () => {
+  it('of a session is returned as it was set', async () => {
     const store = await open()
     const all = {
       keepLast: 0,
@@ -248,7 +248,7 @@ onEveryBackend('a retention', (open) => {
     assert.deepEqual(await store.getRetention('s'), { keepDaily: 1 })
   })
 
-  it('of a session is copied and verified with it, goes with it, and is not inherited by a fork', async () => {
+  it('of a session is copied, verified and deleted with it, and not inherited by a fork', async () => {
     const store = await open()
     const other = await open()
     await store.setRetention('s', { keepDaily: 9 })
@@ -265,7 +265,7 @@ onEveryBackend('a retention', (open) => {
     assert.equal(await store.getRetention('s'), null)
   })
 
-  it('of a session makes no session of it that others would list', async () => {
+  it('of a session does not make it a listed session', async () => {
     const store = await open()
     await store.setRetention('s', { keepLast: 1 })
     assert.deepEqual(await store.listSessions(), [])
@@ -274,8 +274,8 @@ onEveryBackend('a retention', (open) => {
   })
 })
 
-describe('a retention, in files', () => {
-  it('is spelt as everything else, for its owner only', async () => {
+describe('retention (files)', () => {
+  it('is stored in the layout of other documents, for the owner only', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     await store.setRetention('s', { maxBytes: 10, keepLast: 3, keepLabelled: false })
@@ -289,7 +289,7 @@ describe('a retention, in files', () => {
     assert.throws(() => statSync(path), { code: 'ENOENT' })
   })
 
-  it('that was set by another process is in force at once', async () => {
+  it('set by another process applies at once', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     await several(store, 4)
@@ -312,7 +312,7 @@ describe('a retention, in files', () => {
     empty: '',
   }
   for (const [what, text] of Object.entries(damages)) {
-    it(`that is damaged (${what}) removes nothing, fails no checkpoint, and is named`, async () => {
+    it(`that is damaged (${what}) removes nothing, fails no checkpoint, and is reported`, async () => {
       const base = scratchDirectory()
       const store = await openStore(base, { maxCheckpointsPerSession: 2 })
       await several(store, 2)
@@ -343,7 +343,7 @@ describe('a retention, in files', () => {
     })
   }
 
-  it('takes nothing that may have a label when the labels cannot be read', async () => {
+  it('keeps checkpoints that may be labelled when the labels cannot be read', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, { retention: { keepLast: 1 } })
     const labelled = await made(store)
@@ -362,7 +362,7 @@ describe('a retention, in files', () => {
     assert.equal((await idsIn(store)).length, 1)
   })
 
-  it('takes damaged checkpoints when their turn comes, and says which it could not take', async () => {
+  it('removes damaged checkpoints in their turn and reports what it could not remove', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, { retention: { keepLast: 1 } })
     const directory = join(base, 's', 'checkpoints')
@@ -404,8 +404,8 @@ const WRONG = [
   [{ keepLast: 5, maxBytes: 0 }, /must keep something: maxBytes has to be at least 1$/],
 ]
 
-describe('a retention that makes no sense', () => {
-  it('is refused by the constructor', () => {
+describe('an invalid retention', () => {
+  it('is rejected by the constructor', () => {
     for (const retention of [...NOT_RETENTIONS.slice(1), null]) {
       assert.throws(() => new CheckpointStore('memory:', { retention }), {
         code: 'WAYMARK_INVALID_ARGUMENT',
@@ -418,7 +418,7 @@ describe('a retention that makes no sense', () => {
     assert.ok(new CheckpointStore('memory:', { retention: undefined }))
   })
 
-  it('is refused for a session, and nothing is written', async () => {
+  it('is rejected for a session and nothing is written', async () => {
     const { store, isUntouched } = await emptyStore()
     for (const retention of NOT_RETENTIONS) {
       await assert.rejects(store.setRetention('s', retention), {
@@ -438,7 +438,7 @@ describe('a retention that makes no sense', () => {
     isUntouched()
   })
 
-  it('is refused by prune, as are options that it does not know', async () => {
+  it('is rejected by prune, as are unknown options', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     await several(store, 3)
@@ -465,7 +465,7 @@ describe('a retention that makes no sense', () => {
 })
 
 onEveryBackend('maxCheckpointsPerSession', (open) => {
-  it('retention keeps the newest, whatever their encoding, and leaves other sessions alone', async () => {
+  it('keeps the newest of each session, whatever their encoding', async () => {
     const store = await open(3)
     await checkpointOf(store, makeSession('other'))
     const created = []
@@ -482,7 +482,7 @@ onEveryBackend('maxCheckpointsPerSession', (open) => {
     assert.equal((await store.listCheckpoints('other')).total, 1)
   })
 
-  it('the limit may be given by name, and may be none', async () => {
+  it('may be given in the options and may be Infinity', async () => {
     const few = await open({ maxCheckpointsPerSession: 1 })
     const all = await open({ maxCheckpointsPerSession: Infinity })
     for (let index = 0; index < 3; index += 1) {
@@ -494,8 +494,8 @@ onEveryBackend('maxCheckpointsPerSession', (open) => {
   })
 })
 
-describe('the limit', () => {
-  it('takes no notice of a file of marks that somebody wrote into or removed', async () => {
+describe('maxCheckpointsPerSession (files)', () => {
+  it('does not depend on the counter file', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, 2)
     for (const spoil of [(path) => appendFileSync(path, 'x'), (path) => rmSync(path), () => {}]) {
@@ -505,7 +505,7 @@ describe('the limit', () => {
     }
   })
 
-  it('holds across stores that write in turns', async () => {
+  it('holds across stores that write in turn', async () => {
     const base = scratchDirectory()
     const stores = [await openStore(base, 3), await openStore(base, 3)]
     for (let round = 0; round < 8; round += 1) await newCheckpointIds(stores[round % 2], 1 + (round % 3))

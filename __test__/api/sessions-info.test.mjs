@@ -24,8 +24,8 @@ const NO_CHECKPOINTS = { checkpointCount: 0, pinnedCount: 0, agentCheckpointCoun
 
 const sizeOf = async (store, id) => (await store.getSessionStorageStats(id)).totalSizeBytes
 
-onEveryBackend('a line for each session', (open) => {
-  it('has all that is known of it without reading a checkpoint', async () => {
+onEveryBackend('sessionsInfo', (open) => {
+  it('returns everything known without reading a checkpoint', async () => {
     const store = await open()
     const session = makeSession('s')
     Object.assign(session.metrics, {
@@ -65,7 +65,7 @@ onEveryBackend('a line for each session', (open) => {
     ])
   })
 
-  it('says where the session was forked from', async () => {
+  it('names the origin of a fork', async () => {
     const store = await open()
     const { checkpointId } = await checkpointOf(store, makeSession('s'))
     const forked = await store.forkSession({ sessionId: 's', checkpointId, newSessionId: 'what-if' })
@@ -77,7 +77,7 @@ onEveryBackend('a line for each session', (open) => {
     assert.equal('forkedFrom' in source, false)
   })
 
-  it('is there for one that has only a document, only checkpoints, or only those of agents', async () => {
+  it('lists sessions with only a document, only checkpoints or only agents', async () => {
     const store = await open()
     await store.saveSession(makeSession('document'))
     await checkpointOf(store, makeSession('checkpoints'))
@@ -103,7 +103,7 @@ onEveryBackend('a line for each session', (open) => {
     assert.ok(checkpoints.newestCheckpoint.id.startsWith('cp-'))
   })
 
-  it('can be had for one session alone', async () => {
+  it('sessionInfo returns a single session', async () => {
     const store = await open()
     for (const id of ['a', 'b', 'c']) await store.saveSession(makeSession(id))
     await checkpointOf(store, makeSession('only-checkpoints'))
@@ -121,7 +121,7 @@ onEveryBackend('a line for each session', (open) => {
     await lease.release()
   })
 
-  it('is no line at all in an empty store, and none for a session that was deleted', async () => {
+  it('returns nothing for an empty store and for deleted sessions', async () => {
     const store = await open()
     assert.deepEqual(await store.sessionsInfo(), [])
     await store.saveSession(makeSession('s'))
@@ -130,7 +130,7 @@ onEveryBackend('a line for each session', (open) => {
     assert.deepEqual(await store.sessionsInfo(), [])
   })
 
-  it('keeps names and numbers as they are, however unusual', async () => {
+  it('keeps names and numbers unchanged, however unusual', async () => {
     const store = await open()
     const named = ['', '"quoted"', "it's", 'two\nlines\r\n\ttabbed', '\\ \u0000 \u2028', '🟦 検査点', '\ud800', '</x>']
     const numbers = [0, -1, 0.1, 1e21, 5e-324, Number.MAX_SAFE_INTEGER, -0, 1.5, 42]
@@ -149,7 +149,7 @@ onEveryBackend('a line for each session', (open) => {
     }
   })
 
-  it('counts tasks by those metrics that are numbers, and by no others', async () => {
+  it('counts tasks by those metrics that are numbers only', async () => {
     const store = await open()
     const metrics = [
       [undefined, undefined],
@@ -175,14 +175,14 @@ onEveryBackend('a line for each session', (open) => {
     )
   })
 
-  it('leaves out what the document does not have', async () => {
+  it('omits members that the document does not have', async () => {
     const store = await open()
     await store.saveSession({ id: 's', taskTree: {}, checkpointIds: [] })
     const sizeBytes = await sizeOf(store, 's')
     assert.deepEqual(await store.sessionsInfo(), [{ id: 's', ...NO_CHECKPOINTS, sizeBytes }])
   })
 
-  it('has the size that the statistics of each session give', async () => {
+  it('returns the size that getSessionStorageStats returns', async () => {
     const store = await open({ keepPrevious: 2 })
     await store.saveSession(makeSession('a'))
     await store.saveSession(makeSession('a', { name: 'again' }))
@@ -218,7 +218,7 @@ onEveryBackend('a line for each session', (open) => {
     assert.deepEqual(await counts(), [1, 0, made[3]])
   })
 
-  it('is sorted by id, with three hundred of them', async () => {
+  it('sorts 300 sessions by id', async () => {
     const store = await open(QUICK)
     const odd = ['Z', 'a b', 'é', '検査点', '🟦', '10', '9', '__proto__', 'constructor']
     const made = [...odd, ...Array.from({ length: 291 }, (_, index) => `session-${(index * 7919) % 1009}`)]
@@ -233,8 +233,8 @@ onEveryBackend('a line for each session', (open) => {
   })
 })
 
-describe('a line for each session, from files', () => {
-  it('says what is wrong with a damaged document, which hides nothing else and no other session', async () => {
+describe('sessionsInfo (files)', () => {
+  it('reports a damaged document and hides nothing else', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const damage = {
@@ -277,7 +277,7 @@ describe('a line for each session, from files', () => {
     assert.equal('damaged' in infos.find(({ id }) => id === 'whole'), false)
   })
 
-  it('is there for a session that may not be looked into, and for all others', { skip: NO_MODES }, async () => {
+  it('lists a session that may not be read, and all others', { skip: NO_MODES }, async () => {
     const base = scratchDirectory()
     chmodSync(base, 0o777)
     const program = `
@@ -303,7 +303,7 @@ describe('a line for each session, from files', () => {
     ])
   })
 
-  it('takes a document beyond the limit for a damaged one', async () => {
+  it('reports a document beyond maxReadBytes as damaged', async () => {
     const store = await openStore(scratchDirectory(), { maxReadBytes: 6000 })
     await store.saveSession(makeSession('large', { metadata: { text: 'x'.repeat(9000) } }))
     await store.saveSession(makeSession('small'))
@@ -312,7 +312,7 @@ describe('a line for each session, from files', () => {
     assert.equal(small.name, 'A session')
   })
 
-  it('is not disturbed by what else lies in the base directory or in a session', async () => {
+  it('ignores foreign files in the base directory and in a session', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     await store.saveSession(makeSession('s'))
@@ -337,7 +337,7 @@ describe('a line for each session, from files', () => {
     assert.deepEqual(info, { ...before[0], sizeBytes: before[0].sizeBytes + 15 })
   })
 
-  it('shows what another process stored in the meantime', async () => {
+  it('includes what another process stored in the meantime', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     await store.saveSession(makeSession('kept', { name: 'before' }))
@@ -364,9 +364,9 @@ describe('a line for each session, from files', () => {
   })
 })
 
-describe('a line for each session, from files', () => {
+describe('sessionsInfo with unusual files', () => {
   // A tree that is too deep to be measured rejected the whole call.
-  it('is not withheld because something else is nested beyond reason', async () => {
+  it('does not fail for a directory that is nested too deeply', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     await store.saveSession(makeSession('s'))
@@ -376,7 +376,7 @@ describe('a line for each session, from files', () => {
   })
 
   // Where a clock was set back, the time in the id is ahead of the one in the checkpoint.
-  it('has the time of the newest checkpoint as every other list gives it', async () => {
+  it('returns the time of the newest checkpoint as other lists do', async () => {
     const base = scratchDirectory()
     const before = await openStore(base)
     const { path, checkpointId } = await checkpointOf(before, makeSession('s'))

@@ -5,8 +5,8 @@ import { emptyStore } from '../support/hostile.mjs'
 import { makeSession, makeTree, throughJson, withoutTree } from '../support/sessions.mjs'
 import { checkpointOf, onEveryBackend } from '../support/stores.mjs'
 
-onEveryBackend('sessions', (open) => {
-  it('a saved session comes back without its task tree', async () => {
+onEveryBackend('saveSession and loadSession', (open) => {
+  it('a session returns without its task tree', async () => {
     const store = await open()
     const session = makeSession('s')
     const result = await store.saveSession(session)
@@ -18,14 +18,14 @@ onEveryBackend('sessions', (open) => {
     assert.ok(session.taskTree, 'the caller keeps its tree')
   })
 
-  it('saving again replaces', async () => {
+  it('saving again replaces the session', async () => {
     const store = await open()
     await store.saveSession(makeSession('s', { name: 'first' }))
     await store.saveSession(makeSession('s', { name: 'second' }))
     assert.equal((await store.loadSession('s')).name, 'second')
   })
 
-  it('a class instance with getters is a session too', async () => {
+  it('accept a class instance with getters', async () => {
     class Session {
       #plain = makeSession('s')
       constructor() {
@@ -50,7 +50,7 @@ onEveryBackend('sessions', (open) => {
     assert.deepEqual(Object.keys(stored), ['id', 'name', 'status', 'lastCheckpointId', 'checkpointIds'])
   })
 
-  it('a task tree comes back as a plain object, from a Map too', async () => {
+  it('loadTaskTree returns a plain object, also for a Map', async () => {
     const store = await open()
     const tree = makeTree(4)
     const result = await store.saveTaskTree('s', new Map(Object.entries(tree)))
@@ -60,14 +60,14 @@ onEveryBackend('sessions', (open) => {
     assert.deepEqual(await store.loadTaskTree('s'), {})
   })
 
-  it('what was never saved is null', async () => {
+  it('return null for what was never saved', async () => {
     const store = await open()
     assert.equal(await store.loadSession('nobody'), null)
     assert.equal(await store.loadTaskTree('nobody'), null)
     assert.equal(await store.loadTaskResult('nobody', 'nothing'), null)
   })
 
-  it('only saved sessions are listed, in the order of their ids', async () => {
+  it('listSessions lists saved sessions only, in the order of their ids', async () => {
     const store = await open()
     assert.deepEqual(await store.listSessions(), [])
     await store.createSessionDirectory('empty')
@@ -76,7 +76,7 @@ onEveryBackend('sessions', (open) => {
     assert.deepEqual(await store.listSessions(), ['a', 'b', 'c'])
   })
 
-  it('deleting takes everything of one session and nothing of another', async () => {
+  it('deleteSession deletes one session completely and no other', async () => {
     const store = await open()
     for (const id of ['gone', 'stays']) {
       await store.saveSession(makeSession(id))
@@ -94,7 +94,7 @@ onEveryBackend('sessions', (open) => {
     assert.equal(await store.loadTaskResult('stays', 't'), 1)
   })
 
-  it('task results are whatever JSON can hold', async () => {
+  it('saveTaskResult accepts whatever JSON can hold', async () => {
     const store = await open()
     for (const value of [null, 0, '', 'text', false, [], {}, [1, { a: [] }], { success: true, output: 'ü \u2028' }]) {
       const result = await store.saveTaskResult('s', 'task.1', value)
@@ -103,7 +103,7 @@ onEveryBackend('sessions', (open) => {
     }
   })
 
-  it('statistics count checkpoints, results and every byte', async () => {
+  it('getSessionStorageStats counts checkpoints, results and bytes', async () => {
     const store = await open()
     assert.deepEqual(await store.getSessionStorageStats('s'), { totalSizeBytes: 0, checkpointCount: 0, resultCount: 0 })
     const sizes = [
@@ -119,8 +119,8 @@ onEveryBackend('sessions', (open) => {
   })
 })
 
-describe('the arguments of saveTaskResult', () => {
-  it('undefined, functions and symbols are no task results', async () => {
+describe('saveTaskResult arguments', () => {
+  it('undefined, functions and symbols are rejected as task results', async () => {
     const { store, isUntouched } = await emptyStore()
     for (const [value, shown] of [
       [undefined, 'undefined'],

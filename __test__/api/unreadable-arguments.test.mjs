@@ -56,7 +56,7 @@ const CALLS = {
 
 onEveryBackend('a revoked proxy', (open) => {
   for (const [name, call] of Object.entries(CALLS)) {
-    it(`is refused by ${name} with WAYMARK_INVALID_ARGUMENT and the TypeError as cause`, async () => {
+    it(`is rejected by ${name} with WAYMARK_INVALID_ARGUMENT and the TypeError as cause`, async () => {
       const store = await open()
       for (const proxy of [revoked(), revoked([])]) {
         const { code, cause, error, message } = await outcome(() => call(store, proxy))
@@ -68,7 +68,7 @@ onEveryBackend('a revoked proxy', (open) => {
     })
   }
 
-  it('is refused by the constructor likewise', () => {
+  it('is rejected by the constructor with WAYMARK_INVALID_ARGUMENT', () => {
     for (const proxy of [revoked(), revoked([])]) {
       assert.throws(
         () => new CheckpointStore('memory:', proxy),
@@ -78,10 +78,10 @@ onEveryBackend('a revoked proxy', (open) => {
   })
 })
 
-onEveryBackend('what a getter or a toJSON throws', (open) => {
+onEveryBackend('a value that a getter or toJSON throws', (open) => {
   const thrownValues = [null, undefined, 0, '', 'text', 10n, Symbol('s'), false, { an: 'object' }, new Error('e')]
 
-  it('is the cause, whatever it is', async () => {
+  it('is the cause of the error, whatever it is', async () => {
     const store = await open()
     for (const thrown of thrownValues) {
       const getter = {
@@ -117,7 +117,7 @@ onEveryBackend('what a getter or a toJSON throws', (open) => {
     assert.deepEqual(await store.listSessions(), [])
   })
 
-  it('may be nothing that becomes an object: a session or a task tree must', async () => {
+  it('or a toJSON that returns no object is rejected for a session and a task tree', async () => {
     const store = await open()
     for (const made of [[1], 'text', 5, null]) {
       const toJSON = () => made
@@ -156,7 +156,7 @@ describe('options with a getter that throws', () => {
     copyTo: (store, options) => store.copyTo(store, options),
   }
   for (const [method, call] of Object.entries(LONG)) {
-    it(`reject with a code: ${method}`, async () => {
+    it(`are rejected with a code: ${method}`, async () => {
       const store = await openStore()
       for (const thrown of Object.values(THROWN)) {
         for (const name of ['onProgress', 'signal']) {
@@ -168,7 +168,7 @@ describe('options with a getter that throws', () => {
     })
   }
 
-  it('reject with a code: AutoCheckpoint', async () => {
+  it('are rejected with a code: AutoCheckpoint', async () => {
     const store = await openStore()
     for (const thrown of Object.values(THROWN)) {
       assert.throws(() => store.autoCheckpoint(throwing('sessionId', thrown)), { code: 'WAYMARK_INVALID_ARGUMENT' })

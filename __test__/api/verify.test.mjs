@@ -14,7 +14,7 @@ import {
 } from '../support/stores.mjs'
 
 if (durablePlaces.includes('files')) {
-  describe('documents of the wrong shape', () => {
+  describe('documents of the wrong type', () => {
     const SHAPES = ['[1]', '"text"', '5', 'null', ' [] ']
 
     async function withFiles() {
@@ -35,7 +35,7 @@ if (durablePlaces.includes('files')) {
       ['labels.json', 'document of labels'],
       ['retention.json', 'document of retention'],
     ]) {
-      it(`verifySession reports a ${name} that is no object`, async () => {
+      it(`verifySession reports a ${name} without an object`, async () => {
         const { store, write } = await withFiles()
         for (const text of SHAPES) {
           write(name, text)
@@ -72,7 +72,7 @@ if (durablePlaces.includes('files')) {
       assert.equal((await store.verifySession('s')).whole, true)
     })
 
-    it('verifySession reports a label that is no text', async () => {
+    it('verifySession reports a label that is not text', async () => {
       const { store, checkpointId, write } = await withFiles()
       write('labels.json', JSON.stringify({ [checkpointId]: 5 }))
       const { whole, files } = await store.verifySession('s')
@@ -84,8 +84,8 @@ if (durablePlaces.includes('files')) {
 
 const session = makeSession('s')
 
-describe('a verification', () => {
-  it('names every file that is damaged', async () => {
+describe('verifySession (files)', () => {
+  it('names every damaged file', async () => {
     const store = await openStore()
     const tree = await store.saveTaskTree('s', {})
     const result = await store.saveTaskResult('s', 't', 1)
@@ -104,7 +104,7 @@ describe('a verification', () => {
     }
   })
 
-  it('takes another spelling for what it means', async () => {
+  it('accepts another spelling', async () => {
     const store = await openStore()
     const { checkpointId, path } = await checkpointOf(store, makeSession('s', { name: 'Zürich' }))
     writeFileSync(path, readFileSync(path, 'utf8').replace('ü', '\\u00fc'))
@@ -117,7 +117,7 @@ describe('a verification', () => {
 })
 
 onEveryBackend('verifySession', (open) => {
-  it('a verification says of everything in a session that it is whole', async () => {
+  it('reports every item of a session as whole', async () => {
     const store = await open()
     await store.saveSession(makeSession('s'))
     await store.saveTaskTree('s', {})

@@ -22,8 +22,8 @@ import { OPTIONS, checkpointOf, openStore, scratchDirectory } from '../support/s
 
 const isWindows = process.platform === 'win32'
 
-describe('the directory', () => {
-  it('has the layout of the original, and nothing else is left in it', async () => {
+describe('the base directory', () => {
+  it('has the layout of the original store and nothing else', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     await store.createSessionDirectory('s')
@@ -42,7 +42,7 @@ describe('the directory', () => {
     assert.deepEqual(tree('s/logs'), [])
   })
 
-  it('is for its owner only', { skip: isWindows && 'Windows has no modes' }, async () => {
+  it('is accessible by its owner only', { skip: isWindows && 'Windows has no modes' }, async () => {
     const base = join(scratchDirectory(), 'base')
     const store = await openStore(base)
     await store.createSessionDirectory('s')
@@ -57,7 +57,7 @@ describe('the directory', () => {
       assert.equal(mode(path), '700')
   })
 
-  it('may be removed under an open store: the next write makes it again', async () => {
+  it('is created again by the next write if it was removed', async () => {
     const base = join(scratchDirectory(), 'base')
     const store = await openStore(base)
     await store.saveSession(makeSession('s'))
@@ -85,7 +85,7 @@ describe('the directory', () => {
     )
   })
 
-  it('that is a copy is restored as a session of its own', async () => {
+  it('that is a copied session directory is restored as its own session', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const { checkpointId } = await checkpointOf(store, makeSession('s'))
@@ -98,34 +98,30 @@ describe('the directory', () => {
     assert.equal(await store.loadSession('s'), null)
   })
 
-  it(
-    'may be left by a session that cannot be removed whole, and still opens',
-    { skip: isWindows && 'no modes' },
-    async () => {
-      const base = scratchDirectory()
-      chmodSync(base, 0o777)
-      const source = (step) => `
+  it('still opens after a session could not be removed completely', { skip: isWindows && 'no modes' }, async () => {
+    const base = scratchDirectory()
+    chmodSync(base, 0o777)
+    const source = (step) => `
       if (process.getuid() === 0) process.setuid(65534)
       const store = new CheckpointStore(${JSON.stringify(base)})
       await store.initialize()
       ${step}
     `
-      const made = await runNode(source(`for (const id of ['s', 'other']) await store.saveTaskResult(id, 't', 1)`))
-      assert.equal(made.code, 0, made.stderr)
-      mkdirSync(join(base, 's', 'logs', 'of another user'), { recursive: true })
-      writeFileSync(join(base, 's', 'logs', 'of another user', 'log'), '')
-      chmodSync(join(base, 's', 'logs', 'of another user'), 0o555)
-      const report = `
+    const made = await runNode(source(`for (const id of ['s', 'other']) await store.saveTaskResult(id, 't', 1)`))
+    assert.equal(made.code, 0, made.stderr)
+    mkdirSync(join(base, 's', 'logs', 'of another user'), { recursive: true })
+    writeFileSync(join(base, 's', 'logs', 'of another user', 'log'), '')
+    chmodSync(join(base, 's', 'logs', 'of another user'), 0o555)
+    const report = `
       const { success, warnings } = await store.deleteSession('s')
       console.log(success, warnings?.length ?? 0, await store.loadTaskResult('s', 't'), await store.loadTaskResult('other', 't'))
     `
-      const first = await runNode(source(report))
-      assert.match(first.stdout, /^true [01] null 1\n$/)
-      assert.match((await runNode(source(report))).stdout, /^true 0 null 1\n$/)
-    },
-  )
+    const first = await runNode(source(report))
+    assert.match(first.stdout, /^true [01] null 1\n$/)
+    assert.match((await runNode(source(report))).stdout, /^true 0 null 1\n$/)
+  })
 
-  it('may hold foreign files: they are neither listed nor touched', async () => {
+  it('may hold foreign files, which are neither listed nor changed', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, 1)
     await checkpointOf(store, makeSession('s'))
@@ -142,7 +138,7 @@ describe('the directory', () => {
   })
 })
 
-describe('damage', () => {
+describe('damaged files', () => {
   async function damagedStore() {
     const base = scratchDirectory()
     const store = await openStore(base)
@@ -162,7 +158,7 @@ describe('damage', () => {
     return { store, directory, good: good.checkpointId, names: [...Object.keys(damage), 'cp-1-000008.json'] }
   }
 
-  it('is left out of the list, reported, counted, and blocks nothing', async () => {
+  it('are left out of lists, reported and counted', async () => {
     const { store, good, names, directory } = await damagedStore()
     const { checkpoints, total, damaged } = await store.listCheckpoints('s')
     assert.deepEqual(
@@ -182,7 +178,7 @@ describe('damage', () => {
     assert.equal((await checkpointOf(store, makeSession('s'))).success, true)
   })
 
-  it('rejects from the methods that read one thing, with the name of the file', async () => {
+  it('reject methods that read one item, with the file name', async () => {
     const { store, names, directory } = await damagedStore()
     for (const name of names) {
       const id = name.replace(/\.json(\.gz)?$/, '')
@@ -197,7 +193,7 @@ describe('damage', () => {
     assert.equal(await store.loadSession('s'), null, 'nothing was restored')
   })
 
-  it('of a session, a tree or a result rejects too, with the parser’s error as the cause', async () => {
+  it('of a session, tree or result reject with the parser error as cause', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const paths = [
@@ -217,7 +213,7 @@ describe('damage', () => {
     }
   })
 
-  it('of the newest checkpoint is not passed over in silence', async () => {
+  it('of the newest checkpoint are reported', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     await checkpointOf(store, makeSession('s'))
@@ -226,7 +222,7 @@ describe('damage', () => {
     await assert.rejects(store.getLatestCheckpoint('s'), { code: 'WAYMARK_CORRUPT' })
   })
 
-  it('a changed byte fails validation, and nothing is written', async () => {
+  it('with a changed byte fail validation and nothing is written', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     for (const [from, to] of [
@@ -254,7 +250,7 @@ describe('damage', () => {
     assert.equal(await store.loadTaskTree('s'), null)
   })
 
-  it('is a matter of meaning: other white space and other escapes are no damage', async () => {
+  it('do not include files with other white space or escapes', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const { checkpointId, path } = await checkpointOf(
@@ -283,7 +279,7 @@ describe('damage', () => {
     }
   })
 
-  it('inflating stops at the limit, with an error that says what to do', async () => {
+  it('that inflate beyond the limit are rejected with advice', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, { maxReadBytes: 100_000 })
     const session = makeSession('s', { metadata: { long: 'x'.repeat(200_000) } })
@@ -296,8 +292,8 @@ describe('damage', () => {
   })
 })
 
-describe('a refusal of the system', () => {
-  it('is reported with the file and the reason, and leaves no temporary behind', async () => {
+describe('a system error', () => {
+  it('is reported with file and reason and leaves no temporary file', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     mkdirSync(join(base, 's', 'session.json', 'in the way'), { recursive: true })
@@ -309,7 +305,7 @@ describe('a refusal of the system', () => {
     assert.deepEqual(readdirSync(join(base, 's')).toSorted(), ['.lock', 'session.json'])
   })
 
-  it('of createSessionDirectory rejects', async () => {
+  it('rejects createSessionDirectory', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     writeFileSync(join(base, 's'), 'a file')
@@ -317,7 +313,7 @@ describe('a refusal of the system', () => {
     assert.equal((await store.saveTaskResult('s', 't', 1)).code, 'WAYMARK_IO')
   })
 
-  it('for want of rights names EACCES', { skip: isWindows && 'Windows has no modes' }, async () => {
+  it('names EACCES without permission', { skip: isWindows && 'Windows has no modes' }, async () => {
     const base = scratchDirectory()
     chmodSync(base, 0o555)
     const { stdout } = await runNode(`
@@ -331,8 +327,8 @@ describe('a refusal of the system', () => {
   })
 })
 
-describe('others', () => {
-  it('can read a compressed checkpoint with nothing but gunzip', async () => {
+describe('other programs', () => {
+  it('can read a compressed checkpoint with gunzip alone', async () => {
     const store = await openStore()
     const { path } = await checkpointOf(store, makeSession('s'), { ...OPTIONS, compress: true })
     assert.equal(JSON.parse(gunzipSync(readFileSync(path))).sessionId, 's')

@@ -49,8 +49,8 @@ async function made(store, options = {}) {
   return result
 }
 
-describe('the link to the newest checkpoint', () => {
-  it('is there from the first on, and moves with each, whatever its encoding', async () => {
+describe('the latest link', () => {
+  it('names each new checkpoint, whatever its encoding', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     await store.saveSession(makeSession('s'))
@@ -62,7 +62,7 @@ describe('the link to the newest checkpoint', () => {
     }
   })
 
-  it('leads any program to it', asLink, async () => {
+  it('can be followed by any program', asLink, async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const { checkpointId } = await made(store)
@@ -70,7 +70,7 @@ describe('the link to the newest checkpoint', () => {
     assert.ok(statSync(join(base, 's', 'latest')).isFile())
   })
 
-  it('is right after the newest, the oldest or any other was deleted, and gone after the last', async () => {
+  it('follows deletions of the newest, the oldest and others, and is removed with the last', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const ids = []
@@ -96,7 +96,7 @@ describe('the link to the newest checkpoint', () => {
     await isRight(store, base)
   })
 
-  it('is gone when all were deleted in one call, and the session is none the worse', async () => {
+  it('is removed by deleteSessionCheckpoints, and the session stays usable', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     for (let count = 0; count < 3; count += 1) await made(store)
@@ -108,7 +108,7 @@ describe('the link to the newest checkpoint', () => {
     assert.deepEqual(readdirSync(base), [])
   })
 
-  it('is right under retention, with pins and without', async () => {
+  it('follows retention, with pins and without', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, 2)
     for (let count = 0; count < 8; count += 1) {
@@ -118,14 +118,14 @@ describe('the link to the newest checkpoint', () => {
     }
   })
 
-  it('is right in a burst, once all are made', async () => {
+  it('names the newest checkpoint after concurrent calls', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, 5)
     await Promise.all(Array.from({ length: 40 }, () => made(store)))
     await isRight(store, base)
   })
 
-  it('moves with the checkpoints of other stores and other processes', async () => {
+  it('follows checkpoints of other stores and processes', async () => {
     const base = scratchDirectory()
     const stores = [await openStore(base, 3), await openStore(base, 3)]
     for (let count = 0; count < 8; count += 1) {
@@ -146,7 +146,7 @@ describe('the link to the newest checkpoint', () => {
     await isRight(stores[0], base)
   })
 
-  it('is right after many processes have written at once', async () => {
+  it('names the newest checkpoint after many processes wrote at once', async () => {
     const base = scratchDirectory()
     const script = `
       const store = new CheckpointStore(${JSON.stringify(base)}, 4)
@@ -165,7 +165,7 @@ describe('the link to the newest checkpoint', () => {
     )
   })
 
-  it('names none that was moved aside for its damage', async () => {
+  it('does not name a quarantined checkpoint', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     await made(store)
@@ -178,7 +178,7 @@ describe('the link to the newest checkpoint', () => {
     assert.equal(targetIn(base), null)
   })
 
-  it('takes no notice of the checkpoints of agents', async () => {
+  it('ignores checkpoints of agents', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     await store.agent('s', 'a').save({ iteration: 1 })
@@ -190,7 +190,7 @@ describe('the link to the newest checkpoint', () => {
     assert.equal(targetIn(base), before)
   })
 
-  it('is each session’s own, that of a fork and that of a copy included', async () => {
+  it('belongs to one session, also of a fork and a copy', async () => {
     const [base, other] = [scratchDirectory(), scratchDirectory()]
     const store = await openStore(base)
     await made(store)
@@ -203,7 +203,7 @@ describe('the link to the newest checkpoint', () => {
     for (const session of ['s', 'fork']) await isRight(copy, other, session)
   })
 
-  it('comes to a directory that had none with the next checkpoint', async () => {
+  it('is created with the next checkpoint in a directory without one', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const ids = [(await made(store)).checkpointId, (await made(store)).checkpointId]
@@ -215,7 +215,7 @@ describe('the link to the newest checkpoint', () => {
     await isRight(reopened, base)
   })
 
-  it('never names one that is gone, for whoever follows it beside a writer', async () => {
+  it('never names a deleted checkpoint for a concurrent reader', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, { maxCheckpointsPerSession: 3, durability: 'relaxed' })
     await made(store)
@@ -236,8 +236,8 @@ describe('the link to the newest checkpoint', () => {
   })
 })
 
-describe('something else of that name', () => {
-  it('does not keep a checkpoint from being made', async () => {
+describe('a foreign file named latest', () => {
+  it('does not prevent new checkpoints', async () => {
     for (const put of [
       (path) => writeFileSync(path, 'mine'),
       (path) => mkdirSync(join(path, 'inside'), { recursive: true }),
@@ -255,7 +255,7 @@ describe('something else of that name', () => {
     }
   })
 
-  it('that is a link to elsewhere is replaced, and what it leads to is not touched', asLink, async () => {
+  it('is replaced if it is a link to elsewhere, and its target is not changed', asLink, async () => {
     const [base, elsewhere] = [scratchDirectory(), scratchDirectory()]
     const store = await openStore(base)
     await store.saveSession(makeSession('s'))
@@ -273,10 +273,10 @@ describe('something else of that name', () => {
   })
 })
 
-describe('the link to the newest checkpoint', asLink, () => {
+describe('the latest link of several stores', asLink, () => {
   const target = (base) => readlinkSync(join(base, 's', 'latest'))
 
-  it('names none that is gone after several stores have deleted in turns', async () => {
+  it('names an existing checkpoint after they deleted in turn', async () => {
     const base = scratchDirectory()
     const [mine, theirs] = [await openStore(base), await openStore(base)]
     const ids = [await newCheckpointId(mine), await newCheckpointId(mine), await newCheckpointId(mine)]
@@ -286,7 +286,7 @@ describe('the link to the newest checkpoint', asLink, () => {
     assert.equal(target(base), `checkpoints/${ids[0]}.json`)
   })
 
-  it('goes with the last of them, whoever deleted those before', async () => {
+  it('is removed with the last checkpoint, whichever store deleted the others', async () => {
     const base = scratchDirectory()
     const [mine, theirs] = [await openStore(base, 2), await openStore(base, 2)]
     const ids = []
@@ -297,7 +297,7 @@ describe('the link to the newest checkpoint', asLink, () => {
     assert.equal(readdirSync(join(base, 's')).includes('latest'), false)
   })
 
-  it('comes with a copy whose newest checkpoint is pinned', async () => {
+  it('is copied with a pinned newest checkpoint', async () => {
     const [base, other] = [scratchDirectory(), scratchDirectory()]
     const store = await openStore(base)
     const id = await newCheckpointId(store)
@@ -307,7 +307,7 @@ describe('the link to the newest checkpoint', asLink, () => {
     assert.equal(target(other), `checkpoints/${id}.json`)
   })
 
-  it('that cannot be made keeps nobody from removing checkpoints', async () => {
+  it('that cannot be created does not prevent deletions', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, 2)
     mkdirSync(join(base, 's', 'latest', 'inside'), { recursive: true })
@@ -322,7 +322,7 @@ describe('the link to the newest checkpoint', asLink, () => {
     assert.deepEqual(snapshotOf(join(base, 's', 'latest')), { 'inside/': {} })
   })
 
-  it('does not take the place of a file of somebody else', async () => {
+  it('does not replace a foreign file', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     await store.saveSession(makeSession('s'))

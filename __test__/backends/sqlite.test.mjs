@@ -23,8 +23,8 @@ const isWindows = process.platform === 'win32'
 
 const newFile = () => join(scratchDirectory(), 'below', 'store.db')
 
-describe('a database', () => {
-  it('is named by its file, which is resolved at once and not touched by the constructor', () => {
+describe('a database file', () => {
+  it('is resolved but not touched by the constructor', () => {
     const file = newFile()
     const store = new CheckpointStore(`sqlite:${file}`)
     assert.equal(store.getBaseDir(), `sqlite:${file}`)
@@ -33,7 +33,7 @@ describe('a database', () => {
     assert.equal(new CheckpointStore('sqlite:~/b.db').getBaseDir(), `sqlite:${join(homedir(), 'b.db')}`)
   })
 
-  it('gives everything in it a name', async () => {
+  it('gives every item a name', async () => {
     const file = newFile()
     const store = await openStore(`sqlite:${file}`)
     assert.equal((await store.saveSession(makeSession('s'))).path, `sqlite:${file}#s/session.json`)
@@ -42,7 +42,7 @@ describe('a database', () => {
     assert.equal(path, `sqlite:${file}#s/checkpoints/${checkpointId}.json`)
   })
 
-  it('is for its owner only', { skip: isWindows && 'Windows has no modes' }, async () => {
+  it('is accessible by its owner only', { skip: isWindows && 'Windows has no modes' }, async () => {
     const file = newFile()
     const store = await openStore(`sqlite:${file}`)
     await checkpointOf(store, makeSession('s'))
@@ -51,7 +51,7 @@ describe('a database', () => {
     assert.equal(mode(join(file, '..')), '700')
   })
 
-  it('that is none, or not ours, is refused', async () => {
+  it('that is not a database, or of another program, is rejected', async () => {
     const file = newFile()
     mkdirSync(join(file, '..'))
     writeFileSync(file, 'a text that is longer than the header of a database would be\n'.repeat(10))
@@ -66,7 +66,7 @@ describe('a database', () => {
     assert.deepEqual(readdirSync(join(file, '..')), ['store.db'])
   })
 
-  it('that is removed under an open store is not written to', { skip: isWindows && 'it is locked' }, async () => {
+  it('is not written to after it was removed under an open store', { skip: isWindows && 'it is locked' }, async () => {
     const file = newFile()
     const store = await openStore(`sqlite:${file}`)
     await store.saveSession(makeSession('s'))
@@ -92,7 +92,7 @@ describe('a database', () => {
     assert.deepEqual(await store.listSessions(), ['small'])
   })
 
-  it('with a damaged checkpoint reports it, and recovers from the one before', async () => {
+  it('with a damaged checkpoint reports it and recovers from the one before', async () => {
     const file = newFile()
     const made = await runNode(`
       const store = new CheckpointStore(${JSON.stringify(`sqlite:${file}`)})
@@ -126,7 +126,7 @@ describe('a database', () => {
   })
 })
 
-describe('close() of a database', () => {
+describe('close (sqlite)', () => {
   const totalIn = async (file, options) => {
     const copy = newFile()
     mkdirSync(join(copy, '..'))
@@ -138,7 +138,7 @@ describe('close() of a database', () => {
   }
 
   for (const durability of ['full', 'relaxed']) {
-    it(`leaves everything in the file, which can be copied alone (${durability})`, async () => {
+    it(`leaves everything in one file that can be copied alone (${durability})`, async () => {
       const file = newFile()
       const store = await openStore(`sqlite:${file}`, { durability })
       for (let n = 0; n < 20; n += 1) await checkpointOf(store, makeSession('s'))
@@ -148,34 +148,38 @@ describe('close() of a database', () => {
     })
   }
 
-  it('frees every descriptor', { skip: !existsSync('/proc/self/fd') && 'the system does not list them' }, async () => {
-    const file = newFile()
-    const store = new CheckpointStore(`sqlite:${file}`)
-    const open = () => readdirSync('/proc/self/fd').filter(isOfFile)
-    const isOfFile = (descriptor) => {
-      try {
-        return readlinkSync(`/proc/self/fd/${descriptor}`).startsWith(file)
-      } catch {
-        return false // The one that lists the directory is closed by now.
+  it(
+    'releases every file descriptor',
+    { skip: !existsSync('/proc/self/fd') && 'the system does not list them' },
+    async () => {
+      const file = newFile()
+      const store = new CheckpointStore(`sqlite:${file}`)
+      const open = () => readdirSync('/proc/self/fd').filter(isOfFile)
+      const isOfFile = (descriptor) => {
+        try {
+          return readlinkSync(`/proc/self/fd/${descriptor}`).startsWith(file)
+        } catch {
+          return false // The one that lists the directory is closed by now.
+        }
       }
-    }
-    const cycle = async () => {
+      const cycle = async () => {
+        await store.initialize()
+        await checkpointOf(store, makeSession('s'))
+        await Promise.all(Array.from({ length: 8 }, () => store.listCheckpoints('s')))
+        await store.close()
+      }
+      for (let n = 0; n < 3; n += 1) {
+        await cycle()
+        assert.deepEqual(open(), [])
+      }
       await store.initialize()
-      await checkpointOf(store, makeSession('s'))
-      await Promise.all(Array.from({ length: 8 }, () => store.listCheckpoints('s')))
+      assert.notDeepEqual(open(), [])
+      assert.equal((await store.listCheckpoints('s')).total, 3)
       await store.close()
-    }
-    for (let n = 0; n < 3; n += 1) {
-      await cycle()
-      assert.deepEqual(open(), [])
-    }
-    await store.initialize()
-    assert.notDeepEqual(open(), [])
-    assert.equal((await store.listCheckpoints('s')).total, 3)
-    await store.close()
-  })
+    },
+  )
 
-  it('is followed by an initialize() that opens it again, even without waiting for it', async () => {
+  it('may be followed by initialize, awaited or not', async () => {
     const store = new CheckpointStore(`sqlite:${newFile()}`)
     await store.initialize()
     for (let n = 1; n <= 20; n += 1) {
@@ -189,7 +193,7 @@ describe('close() of a database', () => {
   })
 
   it(
-    'rejects if the log cannot be moved, and loses nothing',
+    'rejects if the log cannot be moved into the database, and loses nothing',
     { skip: isWindows && 'it has no such limit' },
     async () => {
       const file = newFile()
@@ -220,7 +224,7 @@ describe('close() of a database', () => {
     },
   )
 
-  it('disturbs neither another store of the process nor another process', async () => {
+  it('affects no other store of the process and no other process', async () => {
     const file = newFile()
     const one = await openStore(`sqlite:${file}`)
     const two = await openStore(`sqlite:${file}`)
@@ -252,8 +256,8 @@ describe('close() of a database', () => {
   })
 })
 
-describe('processes on one database', () => {
-  it('may be killed in the middle of their writes: what was acknowledged is there, whole', async () => {
+describe('several processes on one database', () => {
+  it('may be killed during writes: everything acknowledged is stored whole', async () => {
     const filler = 'x'.repeat(20_000)
     const script = (file) => `
       import { writeSync } from 'node:fs'
@@ -292,7 +296,7 @@ describe('processes on one database', () => {
     }
   })
 
-  it('write one session at once: every call succeeds, and the limit holds', async () => {
+  it('write one session at once within the limit', async () => {
     const file = newFile()
     const script = `
       const store = new CheckpointStore(${JSON.stringify(`sqlite:${file}`)}, 10)
@@ -319,7 +323,7 @@ describe('processes on one database', () => {
   })
 })
 
-describe('a database whose locks this process has lost', { skip: isWindows && 'Windows keeps its locks' }, () => {
+describe('a database whose locks the process has lost', { skip: isWindows && 'Windows keeps its locks' }, () => {
   /** Runs something in another process, with `store` on the same database, which it closes. */
   const childOn = async (file, body) => {
     const { code, stdout, stderr } = await runNode(`
@@ -332,7 +336,7 @@ describe('a database whose locks this process has lost', { skip: isWindows && 'W
     return stdout
   }
 
-  it('keeps its log, and everything in it, when another process closes it', async () => {
+  it('keeps its log and content when another process closes it', async () => {
     const file = newFile()
     const store = await openStore(`sqlite:${file}`, { maxCheckpointsPerSession: Infinity })
     const made = [await checkpointOf(store, makeSession('s'))]
@@ -347,7 +351,7 @@ describe('a database whose locks this process has lost', { skip: isWindows && 'W
     assert.equal((await again.listCheckpointInfo('s')).total, made.length)
   })
 
-  it('acknowledges nothing any more when its log was removed', async () => {
+  it('acknowledges nothing after its log was removed', async () => {
     const file = newFile()
     const store = await openStore(`sqlite:${file}`)
     await checkpointOf(store, makeSession('s'))

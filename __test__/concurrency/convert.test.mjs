@@ -5,7 +5,7 @@ import { assertAllWhole, madeInTurn } from '../support/deltas.mjs'
 import { OPTIONS, checkpointIdsOf, onSharedBackends } from '../support/stores.mjs'
 
 onSharedBackends('convert in several stores at once', (shared) => {
-  it('to delta, leaves every checkpoint readable', async () => {
+  it('to delta keeps every checkpoint readable', async () => {
     const open = shared()
     const stores = [await open(), await open()]
     for (let round = 0; round < 5; round += 1) {
@@ -16,7 +16,7 @@ onSharedBackends('convert in several stores at once', (shared) => {
     }
   })
 
-  it('to three encodings, stores every checkpoint once', async () => {
+  it('to three encodings stores every checkpoint once', async () => {
     const open = shared()
     const stores = [await open(), await open(), await open()]
     const created = await madeInTurn(stores[0], 12, { options: OPTIONS })
@@ -30,7 +30,7 @@ onSharedBackends('convert in several stores at once', (shared) => {
     assert.equal((await checkpointIdsOf(stores[1])).length, 10)
   })
 
-  it('does not bring back a checkpoint that is deleted meanwhile', async () => {
+  it('does not restore a checkpoint that is deleted meanwhile', async () => {
     const open = shared()
     const [one, other] = [await open(), await open()]
     const created = await madeInTurn(one, 20, { options: OPTIONS })

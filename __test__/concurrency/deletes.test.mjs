@@ -7,7 +7,7 @@ import { OPTIONS, durablePlaces, openStore, places } from '../support/stores.mjs
 const ROUNDS = 120
 
 for (const name of durablePlaces) {
-  describe(`a session that another store deletes meanwhile (${name})`, () => {
+  describe(`a session deleted by another store (${name})`, () => {
     /** Calls `work` again and again beside a store that deletes the session, and gives what failed. */
     async function besideDeletion(work, options = {}) {
       const location = places[name]()
@@ -32,7 +32,7 @@ for (const name of durablePlaces) {
       return failed
     }
 
-    it('deleteSessionCheckpoints takes what is gone as deleted', async () => {
+    it('deleteSessionCheckpoints counts missing checkpoints as deleted', async () => {
       const failed = await besideDeletion(async (store, failures) => {
         for (let count = 0; count < 3; count += 1) {
           const { success, error } = await store.createCheckpoint(makeSession('s'), {}, {}, OPTIONS)
@@ -58,7 +58,7 @@ for (const name of durablePlaces) {
       })
     }
 
-    it('readers find what there is, or nothing', async () => {
+    it('readers return what exists, or nothing', async () => {
       const failed = await besideDeletion(async (store) => {
         await store.listCheckpoints('s')
         await store.getSessionStorageStats('s')

@@ -39,7 +39,7 @@ async function assertTidy(place, folder) {
 
 describe('deltas of one session by several processes', () => {
   for (const kind of durablePlaces) {
-    it(`that write, prune and delete at once are whole in the end (${kind})`, { timeout: 120_000 }, async () => {
+    it(`are whole after concurrent writes, prunes and deletions (${kind})`, { timeout: 120_000 }, async () => {
       const place = places[kind]()
       const writer = (first) =>
         withStore(
@@ -65,7 +65,7 @@ describe('deltas of one session by several processes', () => {
     })
 
     it(
-      `of which one is killed again and again are what was acknowledged (${kind})`,
+      `are what was acknowledged after repeated kills (${kind})`,
       { skip: lacksSignals, timeout: 120_000 },
       async () => {
         const place = places[kind]()
@@ -104,8 +104,8 @@ describe('deltas of one session by several processes', () => {
   }
 })
 
-describe('deltas while a stopped process holds the lock of the names', () => {
-  it('are stored whole instead, and nothing that anybody needs goes', { skip: lacksFlock }, async () => {
+describe('deltas while a stopped process holds the name lock', () => {
+  it('are stored as whole checkpoints, and no base in use is removed', { skip: lacksFlock }, async () => {
     const base = scratchDirectory()
     const store = await openStore(base, { durability: 'relaxed', maxCheckpointsPerSession: 4 })
     await madeInTurn(store, 3)
@@ -139,48 +139,44 @@ describe('deltas while a stopped process holds the lock of the names', () => {
     assert.deepEqual(keysIn(folderOf(base)), [])
   })
 
-  it(
-    'and those of the stopped process are whole when it goes on',
-    { skip: lacksSignals, timeout: 60_000 },
-    async () => {
-      const base = scratchDirectory()
-      const source = withStore(
-        base,
-        { durability: 'relaxed', maxCheckpointsPerSession: 5 },
-        `
+  it('of the stopped process are whole when it continues', { skip: lacksSignals, timeout: 60_000 }, async () => {
+    const base = scratchDirectory()
+    const source = withStore(
+      base,
+      { durability: 'relaxed', maxCheckpointsPerSession: 5 },
+      `
       process.stdin.on('data', () => process.exit())
       console.log('ready')
       for (let number = 1000; ; number += 1) await make(number, number % 9 ? grown(number) : { ...grown(number), description: noise(9000, number) })
     `,
-      )
-      const addon = new URL('../../index.js', import.meta.url).href
-      const program = `import { CheckpointStore } from ${JSON.stringify(addon)}\n${source}`
-      const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
-        stdio: ['pipe', 'pipe', 'inherit'],
-      })
-      const ended = new Promise((resolve) => child.once('exit', (code, signal) => resolve([code, signal])))
-      try {
-        await new Promise((resolve) => child.stdout.once('data', resolve))
-        const options = { durability: 'relaxed', maxCheckpointsPerSession: 5, timeoutMs: 300 }
-        const store = await openStore(base, options)
-        // The process may have been stopped while it held the lock.
-        const isBusy = ({ code }) => assert.equal(code, 'WAYMARK_BUSY')
-        for (let round = 0; round < 12; round += 1) {
-          await sleep(20 + round * 7)
-          child.kill('SIGSTOP')
-          await madeInTurn(store, 4, { first: round * 10 })
-          if (round % 3 === 0) await store.deleteSessionCheckpoints('s').catch(isBusy)
-          const { damaged } = await (await openStore(base)).listCheckpoints('s')
-          assert.deepEqual(damaged, [])
-          child.kill('SIGCONT')
-        }
-        child.stdin.write('enough\n')
-        assert.deepEqual(await ended, [0, null])
-      } finally {
-        child.kill('SIGKILL')
-        await ended
+    )
+    const addon = new URL('../../index.js', import.meta.url).href
+    const program = `import { CheckpointStore } from ${JSON.stringify(addon)}\n${source}`
+    const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
+    const ended = new Promise((resolve) => child.once('exit', (code, signal) => resolve([code, signal])))
+    try {
+      await new Promise((resolve) => child.stdout.once('data', resolve))
+      const options = { durability: 'relaxed', maxCheckpointsPerSession: 5, timeoutMs: 300 }
+      const store = await openStore(base, options)
+      // The process may have been stopped while it held the lock.
+      const isBusy = ({ code }) => assert.equal(code, 'WAYMARK_BUSY')
+      for (let round = 0; round < 12; round += 1) {
+        await sleep(20 + round * 7)
+        child.kill('SIGSTOP')
+        await madeInTurn(store, 4, { first: round * 10 })
+        if (round % 3 === 0) await store.deleteSessionCheckpoints('s').catch(isBusy)
+        const { damaged } = await (await openStore(base)).listCheckpoints('s')
+        assert.deepEqual(damaged, [])
+        child.kill('SIGCONT')
       }
-      assert.ok((await assertTidy(base, folderOf(base))).length > 0)
-    },
-  )
+      child.stdin.write('enough\n')
+      assert.deepEqual(await ended, [0, null])
+    } finally {
+      child.kill('SIGKILL')
+      await ended
+    }
+    assert.ok((await assertTidy(base, folderOf(base))).length > 0)
+  })
 })

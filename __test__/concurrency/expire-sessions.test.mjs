@@ -30,9 +30,9 @@ const pairs = {
 }
 
 for (const [name, openPair] of Object.entries(pairs)) {
-  describe(`expireSessions beside a store that takes the session up again (${name})`, () => {
+  describe(`expireSessions beside a store that resumes the session (${name})`, () => {
     for (const durability of ['full', 'relaxed']) {
-      it(`deletes nothing that was acknowledged after the session became active, durability ${durability}`, async () => {
+      it(`deletes nothing acknowledged after the session became active, durability ${durability}`, async () => {
         const [worker, cleaner] = await openPair({ durability })
         const race = { isDone: false }
         const clean = (async () => {
@@ -63,7 +63,7 @@ for (const [name, openPair] of Object.entries(pairs)) {
       })
     }
 
-    it('leaves a session alone whose lease another store holds', async () => {
+    it('skips a session whose lease another store holds', async () => {
       const [worker, cleaner] = await openPair()
       if (worker === cleaner) return
       await worker.saveSession(over('s'))
@@ -78,12 +78,12 @@ for (const [name, openPair] of Object.entries(pairs)) {
 }
 
 if (durablePlaces.includes('files')) {
-  describe('expireSessions where the system refuses one session', () => {
+  describe('expireSessions with a system error for one session', () => {
     for (const [action, done] of [
       ['archive', 'archived'],
       ['delete', 'deleted'],
     ]) {
-      it(`rejects with what it did and what failed, action ${action}`, async () => {
+      it(`rejects with its results and the failure, action ${action}`, async () => {
         const base = scratchDirectory()
         const store = await openStore(base)
         for (const id of ['a', 'b', 'c']) await store.saveSession(over(id))

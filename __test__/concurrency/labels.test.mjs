@@ -22,7 +22,7 @@ onSharedBackends('labels from several stores', (shared) => {
     assert.deepEqual(Object.fromEntries(checkpoints.map(({ id, label }) => [id, label])), Object.fromEntries(labels))
   })
 
-  it('are given once if they must be unique, to checkpoints that exist and to new ones', async () => {
+  it('that are unique are set once, on existing and on new checkpoints', async () => {
     const open = shared()
     const stores = [await open(), await open()]
     const made = await madeInTurn(stores[0], 2, { options: OPTIONS })
@@ -43,7 +43,7 @@ onSharedBackends('labels from several stores', (shared) => {
   })
 
   for (const limit of [1, 3]) {
-    it(`that are refused cost no other checkpoint, with a limit of ${limit}`, async () => {
+    it(`that are rejected remove no other checkpoint, with a limit of ${limit}`, async () => {
       const open = shared()
       const options = { maxCheckpointsPerSession: limit }
       const stores = [await open(options), await open(options), await open(options)]
@@ -63,7 +63,7 @@ onSharedBackends('labels from several stores', (shared) => {
     })
   }
 
-  it('keep checkpoints from retention from the moment they are acknowledged', async () => {
+  it('protect checkpoints from retention once they are acknowledged', async () => {
     const open = shared()
     const [writer, labeller] = [await open({ retention: { keepLast: 2 } }), await open()]
     const labelled = []

@@ -37,7 +37,7 @@ const WRITES = {
 }
 
 for (const name of durablePlaces) {
-  describe(`a write that is refused because its lease is lost (${name})`, () => {
+  describe(`a write rejected for a lost lease (${name})`, () => {
     /** A store whose lease of `s` another store has taken without a word; the timer would notice in an hour. */
     async function withLostLease() {
       const location = places[name]()
@@ -53,7 +53,7 @@ for (const name of durablePlaces) {
     }
 
     for (const [method, write] of Object.entries(WRITES)) {
-      it(`aborts the signal of that lease, and of no other: ${method}`, async () => {
+      it(`aborts the signal of that lease and of no other: ${method}`, async () => {
         const { store, lease, otherLease, taken, checkpointId } = await withLostLease()
         assert.equal(lease.signal.aborted, false)
         const result = await write(store, checkpointId).catch((error) => error)
@@ -68,7 +68,7 @@ for (const name of durablePlaces) {
       })
     }
 
-    it('aborts before the caller of the write is answered', async () => {
+    it('aborts the signal before its caller gets the result', async () => {
       const { store, lease } = await withLostLease()
       const order = []
       lease.signal.addEventListener('abort', () => order.push('aborted'))
@@ -76,21 +76,21 @@ for (const name of durablePlaces) {
       assert.deepEqual(order, ['aborted', 'answered'])
     })
 
-    it('aborts nothing if the refused store has no lease', async () => {
+    it('aborts nothing if the rejected store has no lease', async () => {
       const { other, otherLease, lease, taken } = await withLostLease()
       assert.equal((await other.saveTaskResult('other', 't', 1)).code, 'WAYMARK_LEASE_LOST')
       const signals = [otherLease, lease, taken].map(({ signal }) => signal.aborted)
       assert.deepEqual(signals, [false, false, false])
     })
 
-    it('does not abort a lease that was released', async () => {
+    it('does not abort a released lease', async () => {
       const { store, lease } = await withLostLease()
       await lease.release()
       assert.equal((await store.saveSession(session)).code, 'WAYMARK_LEASE_LOST')
       assert.deepEqual([lease.signal.aborted, lease.isLost], [false, false])
     })
 
-    it('aborts the lease of a store that something is copied to', async () => {
+    it('aborts the lease of a store that is the target of copyTo', async () => {
       const { store, lease } = await withLostLease()
       const source = await openStore(`sqlite:${join(scratchDirectory(), 'source.db')}`)
       await source.saveSession(makeSession('s', { name: 'from elsewhere' }))
@@ -100,7 +100,7 @@ for (const name of durablePlaces) {
   })
 }
 
-describe('a write that is refused for want of a lease', () => {
+describe('a write rejected for a missing lease', () => {
   const writes = {
     saveSession: ({ other }) => other.saveSession(makeSession('s')),
     'saveSession with ifRevision': ({ other }) => other.saveSession(makeSession('s'), { ifRevision: null }),
@@ -116,7 +116,7 @@ describe('a write that is refused for want of a lease', () => {
     copyTo: ({ other, from }) => from.copyTo(other),
   }
   for (const [name, write] of Object.entries(writes)) {
-    it(`leaves nothing of a session that its owner has not made yet: ${name}`, async () => {
+    it(`leaves nothing of a session that its owner has not created yet: ${name}`, async () => {
       const world = await ownerAndOther()
       world.from = await openStore()
       await checkpointOf(world.from, makeSession('s'))
@@ -126,7 +126,7 @@ describe('a write that is refused for want of a lease', () => {
     })
   }
 
-  it('does not keep the owner from making the session in one step', async () => {
+  it('does not keep the owner from creating the session', async () => {
     const { owner, other } = await ownerAndOther()
     const { checkpointId } = await checkpointOf(owner, makeSession('source'))
     assert.equal((await other.saveSession(makeSession('s'))).code, 'WAYMARK_LEASE_LOST')
@@ -134,7 +134,7 @@ describe('a write that is refused for want of a lease', () => {
     assert.equal(forked.success, true, forked.error)
   })
 
-  it('does not bring back what the next owner has deleted', async () => {
+  it('does not restore what the next owner deleted', async () => {
     const { place, owner, other } = await ownerAndOther()
     await owner.saveSession(makeSession('s'))
     const next = await other.acquireSession('s', { force: true, ...LONG })
@@ -157,7 +157,7 @@ describe('a write that is refused for want of a lease', () => {
     importSession: ({ other, archive }) => other.importSession(archive, { as: 's' }),
   }
   for (const [name, change] of Object.entries(changes)) {
-    it(`leaves a session as it is: ${name}`, async () => {
+    it(`leaves the session unchanged: ${name}`, async () => {
       const world = await ownerAndOther({ keepPrevious: 2 })
       const { place, owner } = world
       for (const version of ['first', 'second']) await owner.saveSession(makeSession('s', { name: version }))
@@ -177,7 +177,7 @@ describe('a write that is refused for want of a lease', () => {
     })
   }
 
-  it('adds nothing to a key that its former owner made', async () => {
+  it('adds nothing to the base of a former owner', async () => {
     const { place, owner, other } = await ownerAndOther()
     const context = (step) =>
       Object.fromEntries(
@@ -194,7 +194,7 @@ describe('a write that is refused for want of a lease', () => {
   })
 
   for (const name of durablePlaces) {
-    it(`says so, whatever else is in the way (${name})`, async () => {
+    it(`fails with WAYMARK_LEASE_LOST before any other reason (${name})`, async () => {
       const place = places[name]()
       const [owner, other] = [await openStore(place), await openStore(place)]
       await owner.saveSession(makeSession('s'))

@@ -12,10 +12,10 @@ const STORM_SECONDS = 8
 
 const backends = durablePlaces.includes('postgres') ? durablePlaces : [...durablePlaces, 'memory']
 
-describe('several stores on one location, doing everything at once', () => {
+describe('several stores with mixed operations on one location', () => {
   for (const backend of backends) {
     const seed = Number(process.env.WAYMARK_SEED ?? 1)
-    it(`lose nothing that was acknowledged (${backend}, seed ${seed})`, { timeout: 600_000 }, async () => {
+    it(`lose nothing acknowledged (${backend}, seed ${seed})`, { timeout: 600_000 }, async () => {
       const rows = await runCampaign({
         backend,
         seed,

@@ -7,8 +7,8 @@ import { HOUR, forge } from '../support/forged.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { checkpointOf, onSharedBackends } from '../support/stores.mjs'
 
-onSharedBackends('stores that take turns', (shared) => {
-  it('find the checkpoint that was acknowledged last as the newest', async () => {
+onSharedBackends('stores that write in turn', (shared) => {
+  it('find the last acknowledged checkpoint as the newest', async () => {
     const open = shared()
     const stores = [await open(), await open(), await open()]
     for (let turn = 0; turn < 60; turn += 1) {
@@ -19,7 +19,7 @@ onSharedBackends('stores that take turns', (shared) => {
     }
   })
 
-  it('stay close to a checkpoint from a clock that is ahead, in that session alone', async () => {
+  it('follow a checkpoint from a clock ahead closely, in that session alone', async () => {
     const open = shared()
     const [one, other] = [await open(), await open()]
     const ahead = Date.now() + 2 * HOUR

@@ -11,8 +11,8 @@ import { OPTIONS, checkpointOf, onEveryBackend, openStore, scratchDirectory } fr
 
 const lacksFlock = spawnSync('flock', ['--version']).error && 'there is no flock(1) here'
 
-onEveryBackend('simultaneous calls', (open) => {
-  it('a hundred saves of one session all succeed, and the file is one of them, whole', async () => {
+onEveryBackend('concurrent calls', (open) => {
+  it('a hundred saves of one session all succeed and leave one whole document', async () => {
     const store = await open()
     const filler = 'x'.repeat(20_000)
     const sessions = Array.from({ length: 100 }, (_, index) =>
@@ -39,7 +39,7 @@ onEveryBackend('simultaneous calls', (open) => {
     await Promise.all(writes)
   })
 
-  it('restores of two checkpoints never leave a session of one with the tree of the other', async () => {
+  it('concurrent restores never mix the session of one with the tree of another', async () => {
     const store = await open()
     const made = []
     for (const name of ['one', 'two']) {
@@ -53,7 +53,7 @@ onEveryBackend('simultaneous calls', (open) => {
     }
   })
 
-  it('retention holds under a burst, and keeps the newest', async () => {
+  it('retention holds and keeps the newest', async () => {
     const store = await open(5)
     const results = await Promise.all(
       Array.from({ length: 60 }, () => store.createCheckpoint(makeSession('s'), {}, {}, OPTIONS)),
@@ -92,7 +92,7 @@ describe('threads and processes', () => {
     assert.equal((await store.listCheckpoints('s1')).total, 10)
   })
 
-  it('a worker thread may be ended in the middle of its writes', async () => {
+  it('a worker thread may be terminated during its writes', async () => {
     const base = scratchDirectory()
     const source = `
       const { workerData } = require('node:worker_threads')
@@ -114,7 +114,7 @@ describe('threads and processes', () => {
     }
   })
 
-  it('several processes write one session: every call succeeds, and the limit holds', async () => {
+  it('several processes write one session within the limit', async () => {
     const base = scratchDirectory()
     const script = `
       const store = new CheckpointStore(${JSON.stringify(base)}, 10)
@@ -143,7 +143,7 @@ describe('threads and processes', () => {
     )
   })
 
-  it('a session that a stopped process has locked holds up no other', { skip: lacksFlock }, async () => {
+  it('a session locked by a stopped process does not block others', { skip: lacksFlock }, async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     await store.saveSession(makeSession('locked'))

@@ -87,8 +87,8 @@ const WRITES = {
 /** Without a deadline for its locks, the store would wait for ever. */
 const LIMITS = { skip: NO_SIGSTOP, concurrency: true, timeout: 120_000 }
 
-describe('a process that is stopped while it saves a session', LIMITS, () => {
-  it('is named by every write that its lock refuses, and stops no read and no close (files)', async () => {
+describe('a process stopped while it saves a session', LIMITS, () => {
+  it('is named by every rejected write, and blocks no read and no close (files)', async () => {
     const world = await stoppedWriter(places.files())
     const { store, checkpointId, pid, resume } = world
     const names = `by process ${pid} on ${hostname()}`
@@ -124,7 +124,7 @@ describe('a process that is stopped while it saves a session', LIMITS, () => {
     assert.equal((await store.verifyCheckpoint('s', second.checkpointId)).whole, true)
   })
 
-  it('refuses every write and stops no read and no close (sqlite)', async () => {
+  it('blocks every write, but no read and no close (sqlite)', async () => {
     const world = await stoppedWriter(places.sqlite())
     const { store, checkpointId, resume } = world
     const writes = {
@@ -156,7 +156,7 @@ describe('a process that is stopped while it saves a session', LIMITS, () => {
   })
 })
 
-describe('a process that was stopped in the middle of a step', { skip: NO_FLOCK, concurrency: true }, () => {
+describe('a process stopped inside a critical section', { skip: NO_FLOCK, concurrency: true }, () => {
   /** Two stores, a session that the first one owns, and somebody who holds the lock of its lease. */
   async function stopped() {
     const world = await ownerAndOther({ timeoutMs: 300 })
@@ -164,7 +164,7 @@ describe('a process that was stopped in the middle of a step', { skip: NO_FLOCK,
     return { ...world, letGo: await hold(join(world.place, '.leases', LOCK_OF_S)) }
   }
 
-  it('hangs no writer and no close', async () => {
+  it('does not hang writers or close', async () => {
     const { owner, letGo } = await stopped()
     const { success, code, cause } = await owner.saveSession(makeSession('s'))
     assert.deepEqual([success, code, cause.code], [false, 'WAYMARK_BUSY', 'EBUSY'])
@@ -172,7 +172,7 @@ describe('a process that was stopped in the middle of a step', { skip: NO_FLOCK,
     await letGo()
   })
 
-  it('is waited for by those who wait for the session', async () => {
+  it('is waited for by acquireSession with waitMs', async () => {
     const { owner, other, lease, letGo } = await stopped()
     const waiting = other.acquireSession('s', { owner: 'patient', waitMs: 60_000 })
     // Longer than a single attempt takes.
@@ -183,7 +183,7 @@ describe('a process that was stopped in the middle of a step', { skip: NO_FLOCK,
     await owner.close()
   })
 
-  it('keeps nobody from the sessions that come after its own', async () => {
+  it('does not keep acquireNext from later sessions', async () => {
     const { place, owner, other, lease, letGo } = await stopped()
     await owner.saveSession(makeSession('z', { status: 'active' }))
     const record = join(place, '.leases', 's.json')
@@ -197,7 +197,7 @@ describe('a process that was stopped in the middle of a step', { skip: NO_FLOCK,
   })
 })
 
-describe('a session that is taken for the first time', { skip: NO_FLOCK }, () => {
+describe('the first lease of a session', { skip: NO_FLOCK }, () => {
   const methods = {
     saveSession: (store) => store.saveSession(makeSession('s', { name: 'late' })),
     saveTaskResult: (store) => store.saveTaskResult('s', 't', 'late'),
@@ -205,7 +205,7 @@ describe('a session that is taken for the first time', { skip: NO_FLOCK }, () =>
     deleteSession: (store) => store.deleteSession('s'),
   }
   for (const [name, write] of Object.entries(methods)) {
-    it(`is waited for by those who know of no owner: ${name}`, async () => {
+    it(`${name} waits for the lease lock`, async () => {
       const place = places.files()
       const store = await openStore(place)
       await store.saveSession(makeSession('s'))

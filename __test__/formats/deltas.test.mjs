@@ -52,7 +52,7 @@ const { key: FOREIGN } = await filled(9)
 const { key: LONG_FOREIGN } = await filled(60)
 
 onEveryBackend('deltas', (open) => {
-  it('of checkpoints that are nearly the same take up little more than what changed', async () => {
+  it('of similar checkpoints take little more than what changed', async () => {
     const store = await open()
     const made = await madeInTurn(store, 30)
     for (const { sizeBytes } of made) assert.ok(sizeBytes < 1000, `${sizeBytes}`)
@@ -62,7 +62,7 @@ onEveryBackend('deltas', (open) => {
     assert.deepEqual(await assertWhole(store), names(0, 30))
   })
 
-  it('come back whole when they shrink, grow, empty, or have nothing in common', async () => {
+  it('return whole checkpoints that shrink, grow, become empty or have nothing in common', async () => {
     const store = await open()
     const sessions = [
       makeSession('s', { name: '0', taskTree: {} }),
@@ -85,7 +85,7 @@ onEveryBackend('deltas', (open) => {
     await assertWhole(store)
   })
 
-  it('of hundreds of calls at once are all there', async () => {
+  it('of hundreds of concurrent calls are all stored', async () => {
     const store = await open({ ...RELAXED, maxCheckpointsPerSession: 1000 })
     const numbers = Array.from({ length: 300 }, (_, number) => number)
     const results = await Promise.all(numbers.map((number) => store.createCheckpoint(grown(number), {}, {}, DELTA)))
@@ -99,7 +99,7 @@ onEveryBackend('deltas', (open) => {
     assert.ok(checkpoints.filter(({ encoding }) => encoding === 'delta').length > 250)
   })
 
-  it('of hundreds of calls at once that have nothing in common are all there', async () => {
+  it('of hundreds of concurrent calls with nothing in common are all stored', async () => {
     const store = await open({ ...RELAXED, maxCheckpointsPerSession: 1000 })
     const sessions = Array.from({ length: 200 }, (_, number) =>
       makeSession('s', { name: `${number}`, description: noise(3000, number) }),
@@ -109,7 +109,7 @@ onEveryBackend('deltas', (open) => {
     assert.deepEqual(await assertWhole(store), names(0, 200))
   })
 
-  it('are pruned under a burst, and the ones that stay are whole', async () => {
+  it('are pruned during concurrent calls, and the kept ones are whole', async () => {
     const store = await open({ ...RELAXED, maxCheckpointsPerSession: 5 })
     for (let round = 0; round < 5; round += 1) {
       const numbers = Array.from({ length: 40 }, (_, index) => round * 40 + index)
@@ -119,7 +119,7 @@ onEveryBackend('deltas', (open) => {
   })
 
   for (const deltaCacheBytes of [0, 1000, 30_000]) {
-    it(`are as good with ${deltaCacheBytes} bytes to remember texts in`, async () => {
+    it(`work with a deltaCacheBytes of ${deltaCacheBytes}`, async () => {
       const store = await open({ ...RELAXED, deltaCacheBytes })
       for (let number = 0; number < 12; number += 1) {
         for (const id of ['a', 'b', 'c']) {
@@ -131,7 +131,7 @@ onEveryBackend('deltas', (open) => {
     })
   }
 
-  it('of many sessions at once, more than are remembered, are all there', async () => {
+  it('of more concurrent sessions than are cached are all stored', async () => {
     const store = await open({ ...RELAXED, deltaCacheBytes: 100_000 })
     const ids = Array.from({ length: 20 }, (_, index) => `s${index}`)
     for (let round = 0; round < 4; round += 1) {
@@ -142,7 +142,7 @@ onEveryBackend('deltas', (open) => {
     for (const id of ids) assert.equal((await assertWhole(store, id)).length, 12)
   })
 
-  it('of a session that was deleted and made anew are as good', async () => {
+  it('of a session that was deleted and created again are whole', async () => {
     const store = await open(RELAXED)
     await madeInTurn(store, 5)
     await store.deleteSession('s')
@@ -158,7 +158,7 @@ onEveryBackend('deltas', (open) => {
     await assertWhole(store)
   })
 
-  it('leave nothing behind when all of them are deleted, one by one in any order', async () => {
+  it('leave no file when they are deleted one by one in any order', async () => {
     const store = await open(RELAXED)
     const made = [
       ...(await madeInTurn(store, 6)),
@@ -174,7 +174,7 @@ onEveryBackend('deltas', (open) => {
     assert.equal((await store.getSessionStorageStats('s')).totalSizeBytes, 0)
   })
 
-  it('of an agent stand on keys of its own, and go with them', async () => {
+  it('of an agent have their own bases, which are deleted with them', async () => {
     const store = await open({ ...RELAXED, maxCheckpointsPerAgent: 4 })
     const [one, two] = [store.agent('s', 'one'), store.agent('s', 'two')]
     const state = (iteration) =>
@@ -198,7 +198,7 @@ onEveryBackend('deltas', (open) => {
     assert.equal((await store.getSessionStorageStats('s')).totalSizeBytes, 0)
   })
 
-  it('that are pinned keep their keys', async () => {
+  it('that are pinned keep their bases', async () => {
     const store = await open({ ...RELAXED, maxCheckpointsPerSession: 2 })
     const [first] = await madeInTurn(store, 1)
     await store.pinCheckpoint('s', first.checkpointId)
@@ -210,7 +210,7 @@ onEveryBackend('deltas', (open) => {
     assert.deepEqual(await assertWhole(store), ['7', '6'])
   })
 
-  it('are readable within maxReadBytes however long their key has become', async () => {
+  it('are readable within maxReadBytes, however long their base is', async () => {
     const store = await open({ ...RELAXED, maxReadBytes: 60_000 })
     const copy = await open({ ...RELAXED, maxReadBytes: 60_000 })
     let text = noise(50_000)
@@ -226,7 +226,7 @@ onEveryBackend('deltas', (open) => {
     assert.deepEqual(await assertWhole(copy), names(0, 30))
   })
 
-  it('are copied with their keys, whichever are there already', async () => {
+  it('are copied with their bases, whichever exist in the target', async () => {
     const [store, other] = [await open(RELAXED), await openStore('memory:')]
     await madeInTurn(store, 3)
     for (let first = 3; first < 30; first += 9) {
@@ -241,8 +241,8 @@ onEveryBackend('deltas', (open) => {
   })
 })
 
-describe('the key of deltas', () => {
-  it('is one file beside them, however many they are, and another when they have nothing in common', async () => {
+describe('the base of deltas', () => {
+  it('is one file for similar deltas, and another for those with nothing in common', async () => {
     const { store, folder } = await filled(20)
     assert.deepEqual([keysIn(folder).length, deltasIn(folder).length], [1, 20])
     const sessionOf = (number) => makeSession('s', { name: `${number}`, description: noise(20_000, 99) })
@@ -250,7 +250,7 @@ describe('the key of deltas', () => {
     assert.deepEqual([keysIn(folder).length, deltasIn(folder).length], [2, 25])
   })
 
-  it('goes with the last delta that needs it, and not before', async () => {
+  it('is deleted with the last delta that needs it and not before', async () => {
     const { store, made, folder } = await filled(4)
     const order = [0, 3, 1, 2].map((index) => made[index])
     for (const [index, { checkpointId }] of order.entries()) {
@@ -261,14 +261,14 @@ describe('the key of deltas', () => {
     assert.deepEqual([keysIn(folder).length, deltasIn(folder).length], [0, 0])
   })
 
-  it('does not stay behind retention', async () => {
+  it('is deleted by retention', async () => {
     const { store, folder } = await filled(3, { ...RELAXED, maxCheckpointsPerSession: 3 })
     const sessionOf = (number) => makeSession('s', { name: `${number}`, description: noise(9000, number) })
     await madeInTurn(store, 12, { first: 3, sessionOf })
     assert.deepEqual([keysIn(folder).length, deltasIn(folder).length], [3, 3])
   })
 
-  it('is gone on with by a store that finds it', async () => {
+  it('is used by another store that finds it', async () => {
     const { base, folder } = await filled(5)
     const again = await openStore(base, RELAXED)
     const made = await madeInTurn(again, 5, { first: 5 })
@@ -277,7 +277,7 @@ describe('the key of deltas', () => {
     assert.deepEqual(await assertWhole(await openStore(base)), names(0, 10))
   })
 
-  it('that an interruption left without deltas goes when somebody writes the first one', async () => {
+  it('that has no deltas after an interruption is deleted with the next delta', async () => {
     const { base, folder, key } = await filled(3)
     copyFileSync(key, join(folder, 'cp-1-000001.key.zst'))
     // Others of their own.
@@ -289,7 +289,7 @@ describe('the key of deltas', () => {
     assert.deepEqual(await assertWhole(again), names(0, 4))
   })
 
-  it('that lost its deltas to a quarantine goes with deleteSessionCheckpoints', async () => {
+  it('that has no deltas after a quarantine is deleted by deleteSessionCheckpoints', async () => {
     const { base, made, folder } = await filled(2)
     for (const { path } of made) truncateSync(path, 150)
     const other = await openStore(base)
@@ -319,9 +319,9 @@ const DAMAGE = {
   ],
 }
 
-describe('a damaged key', () => {
+describe('a damaged base', () => {
   for (const [kind, [damage, why]] of Object.entries(DAMAGE)) {
-    it(`that is ${kind} is named as the cause by every method that reads a delta`, async () => {
+    it(`is named as the cause by every method that reads a delta: ${kind}`, async () => {
       const { base, made, key } = await filled()
       damage(key)
       const { checkpointId, path } = made.at(-1)
@@ -356,7 +356,7 @@ describe('a damaged key', () => {
       assert.deepEqual(await assertWhole(await openStore(base)), names(5, 7))
     })
 
-    it(`that is ${kind} is noticed by the store that has its text in memory, before anything is stored on it`, async () => {
+    it(`is detected by a store that has its text in memory before the next write: ${kind}`, async () => {
       const { base, store, key } = await filled()
       damage(key)
       await madeInTurn(store, 4, { first: 5 })
@@ -368,7 +368,7 @@ describe('a damaged key', () => {
       assert.equal(damaged.length, 5)
     })
 
-    it(`that is ${kind} is found by a verification, whatever is in memory`, async () => {
+    it(`is detected by verifySession, whatever is in memory: ${kind}`, async () => {
       const { store, made, key } = await filled()
       await store.getLatestCheckpoint('s')
       damage(key)
@@ -378,7 +378,7 @@ describe('a damaged key', () => {
     })
   }
 
-  it('costs nothing that stands on what comes before the damage', async () => {
+  it('does not affect deltas based on what precedes the damage', async () => {
     for (const damage of [(key) => changedAt(key, -1), (key) => truncateSync(key, statSync(key).size - 1)]) {
       const { base, store, key } = await filled(5)
       damage(key)
@@ -390,7 +390,7 @@ describe('a damaged key', () => {
     }
   })
 
-  it('costs nothing that stands on another', async () => {
+  it('does not affect deltas of another base', async () => {
     const { base, store, key } = await filled(3)
     const sessionOf = (number) => makeSession('s', { name: `${number}`, description: noise(9000, number) })
     await madeInTurn(store, 2, { first: 3, sessionOf })
@@ -402,7 +402,7 @@ describe('a damaged key', () => {
     assert.deepEqual([checkpoints.length, damaged.length], [2, 3])
   })
 
-  it('with something after its end is as good as before', async () => {
+  it('with trailing bytes is read as before', async () => {
     const { base, store, key } = await filled(3)
     appendFileSync(key, 'what a writer left that died in the middle of it')
     assert.deepEqual(await assertWhole(await openStore(base)), names(0, 3))
@@ -411,7 +411,7 @@ describe('a damaged key', () => {
     assert.deepEqual(await assertWhole(await openStore(base)), names(0, 9))
   })
 
-  it('that is put back makes everything readable again', async () => {
+  it('that is put back makes all deltas readable again', async () => {
     const { base, store, key } = await filled(3)
     renameSync(key, `${key}.bak`)
     await madeInTurn(store, 2, { first: 3 })
@@ -430,7 +430,7 @@ describe('a damaged delta', () => {
     'that of another checkpoint': (path, other) => copyFileSync(other, path),
     'a key': (path, _, key) => copyFileSync(key, path),
   })) {
-    it(`that is ${kind} is noticed, and costs no other`, async () => {
+    it(`is reported and affects no other: ${kind}`, async () => {
       const { base, made, key } = await filled(4)
       damage(made[2].path, made[1].path, key)
       for (const store of [await openStore(base)]) {
@@ -443,7 +443,7 @@ describe('a damaged delta', () => {
     })
   }
 
-  it('may say that it stands on anything', async () => {
+  it('may name any base', async () => {
     const { base, made, folder, key } = await filled(3)
     const original = readFileSync(made[1].path)
     const length = original.readUInt32LE(4)
@@ -480,7 +480,7 @@ describe('a damaged delta', () => {
     assert.deepEqual(keysIn(folder), [key.slice(folder.length + 1)])
   })
 
-  it('and a key that unfold to more than maxReadBytes are not unfolded', async () => {
+  it('is not inflated beyond maxReadBytes', async () => {
     const { base, store, made } = await filled(1)
     const sessionOf = (number) => makeSession('big', { name: `${number}`, description: 'x'.repeat(3_000_000) })
     const [big] = await madeInTurn(store, 1, { sessionOf })
@@ -495,14 +495,14 @@ describe('a damaged delta', () => {
   })
 })
 
-describe('a copy of deltas', () => {
+describe('copyTo of deltas', () => {
   const damages = {
     missing: (key) => rmSync(key),
     changed: (key) => changedAt(key, 30),
     'cut off': (key) => truncateSync(key, 30),
   }
   for (const [kind, damage] of Object.entries(damages)) {
-    it(`is mended by another copy when its key is ${kind}`, async () => {
+    it(`is repaired by another copy when its base is ${kind}`, async () => {
       const { store, made } = await filled(4)
       const base = scratchDirectory()
       await store.copyTo(await openStore(base))
@@ -513,7 +513,7 @@ describe('a copy of deltas', () => {
       assert.equal((await store.copyTo(await openStore(base))).unchanged >= made.length, true)
     })
 
-    it(`keeps its key when the one that it was copied from is ${kind}`, async () => {
+    it(`keeps its base when the base of the source is ${kind}`, async () => {
       const { base: from, store, key } = await filled(4)
       const base = scratchDirectory()
       await store.copyTo(await openStore(base))
@@ -522,7 +522,7 @@ describe('a copy of deltas', () => {
       assert.deepEqual(await assertWhole(await openStore(base)), names(0, 4))
     })
 
-    it(`is made of what there is when the key is ${kind}`, async () => {
+    it(`copies what can be read when the base is ${kind}`, async () => {
       const { base, store, key } = await filled(4)
       const sessionOf = (number) => makeSession('s', { name: `${number}`, description: noise(9000, number) })
       await madeInTurn(store, 1, { first: 4, sessionOf })
@@ -536,7 +536,7 @@ describe('a copy of deltas', () => {
     })
   }
 
-  it('that several make at once has all that each of them brought', async () => {
+  it('by several stores at once has everything that each brought', async () => {
     for (const newPlace of Object.values(places)) {
       const store = await openStore(scratchDirectory(), RELAXED)
       await madeInTurn(store, 2)
@@ -551,7 +551,7 @@ describe('a copy of deltas', () => {
     }
   })
 
-  it('that is made while others write and prune holds nothing that is not whole', async () => {
+  it('during writes and prunes holds whole checkpoints only', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, { ...RELAXED, maxCheckpointsPerSession: 2 })
     const sessionOf = (number) => makeSession('s', { name: `${number}`, description: noise(9000, number) })
@@ -573,8 +573,8 @@ describe('a copy of deltas', () => {
   })
 })
 
-describe('names', () => {
-  it('that look like those of keys and deltas are only names', async () => {
+describe('foreign names', () => {
+  it('that look like those of bases and deltas are plain names', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, RELAXED)
     for (const id of ['cp-1-000001.key', 's.delta', 'x.key.zst', 'checkpoints.delta.zst']) {

@@ -44,7 +44,7 @@ const idsOf = (values) => values.map(({ id, checkpointId }) => id ?? checkpointI
 
 for (const encoding of ENCODINGS) {
   onEveryBackend(`a checkpoint stored as ${encoding}`, (open) => {
-    it('comes back from every method that reads it', async () => {
+    it('is returned by every method that reads it', async () => {
       const store = await open()
       const made = await twoOf(store, encoding)
       const [one, two] = idsOf(made)
@@ -84,7 +84,7 @@ for (const encoding of ENCODINGS) {
       assert.deepEqual([identical, session, context.changed], [false, ['name'], []])
     })
 
-    it('has the same checksums as any other', async () => {
+    it('has the same checksums in every encoding', async () => {
       const store = await open()
       await twoOf(store, encoding)
       for (const checkpoint of (await store.listCheckpoints('s')).checkpoints) {
@@ -112,7 +112,7 @@ for (const encoding of ENCODINGS) {
       assert.equal((await store.recoverable()).length, 2)
     })
 
-    it('is labelled, pinned, retired, copied, deleted and expired', async () => {
+    it('is labelled, pinned, removed by retention, copied, deleted and expired', async () => {
       const store = await open({ maxCheckpointsPerSession: 2 })
       const [one, two] = idsOf(await twoOf(store, encoding))
       await store.pinCheckpoint('s', one)
@@ -137,7 +137,7 @@ for (const encoding of ENCODINGS) {
       assert.equal((await copy.getSessionStorageStats('s')).totalSizeBytes, 0)
     })
 
-    it("holds an agent's state as well", async () => {
+    it('may hold an agent state', async () => {
       const store = await open({ encoding, maxCheckpointsPerAgent: 3 })
       const agent = store.agent('s', 'a')
       for (let iteration = 1; iteration < 6; iteration += 1) {
@@ -165,7 +165,7 @@ for (const encoding of ENCODINGS) {
       assert.equal((await agent.latest()).iteration, 4)
     })
 
-    it('is what the store makes by default, and what autoCheckpoint makes on request', async () => {
+    it('may be the default of the store and of autoCheckpoint', async () => {
       const store = await open({ encoding })
       await checkpointOf(store, makeSession('s'), { trigger: 'manual' })
       await checkpointOf(store, makeSession('s'), OPTIONS)
@@ -186,8 +186,8 @@ for (const encoding of ENCODINGS) {
   })
 }
 
-describe('checkpoints in files', () => {
-  it('of every encoding lie side by side, in one order, and the link names the newest', async () => {
+describe('checkpoint files', () => {
+  it('of all encodings are in one order, and the link names the newest', async () => {
     const base = scratchDirectory()
     const store = await openStore(base, { maxCheckpointsPerSession: 6 })
     const ids = []
@@ -208,7 +208,7 @@ describe('checkpoints in files', () => {
   })
 
   it(
-    'as zstd are read by Node.js itself, after the note in front',
+    'as zstd can be read by Node.js after their header',
     { skip: !zlib.zstdDecompressSync && 'this Node.js knows no zstd' },
     async () => {
       const store = await openStore()
@@ -221,7 +221,7 @@ describe('checkpoints in files', () => {
     },
   )
 
-  it('as zstd, and the text that deltas begin with, are read by zstd(1)', { skip: lacksZstd }, async () => {
+  it('as zstd, and the bases of deltas, can be read by zstd(1)', { skip: lacksZstd }, async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const unpacked = (...args) => execFileSync('zstd', ['-dc', ...args])
@@ -238,7 +238,7 @@ describe('checkpoints in files', () => {
 
 const WRONG = ['', 'GZIP', 'brotli', 'delta ', 5, true, null, {}, ['zstd'], Symbol('zstd'), () => 'zstd']
 
-describe('an encoding that does not exist', () => {
+describe('an unknown encoding', () => {
   const refusal = (error) => {
     assert.equal(error.code, 'WAYMARK_INVALID_ARGUMENT')
     assert.match(error.message, /^options\.encoding must be one of "json", "gzip", "zstd" and "delta"; got /)
@@ -246,7 +246,7 @@ describe('an encoding that does not exist', () => {
   }
 
   for (const encoding of WRONG) {
-    it(`is refused everywhere: ${String(encoding)} of type ${typeof encoding}`, async () => {
+    it(`is rejected everywhere: ${String(encoding)} of type ${typeof encoding}`, async () => {
       assert.throws(() => new CheckpointStore('memory:', { encoding }), refusal)
       const { store, isUntouched } = await emptyStore()
       const result = await store.createCheckpoint(makeSession('s'), {}, {}, { ...OPTIONS, encoding })
@@ -260,7 +260,7 @@ describe('an encoding that does not exist', () => {
     })
   }
 
-  it('is refused beside compress, unless both say the same', async () => {
+  it('is rejected beside a compress that contradicts it', async () => {
     const { store, isUntouched } = await emptyStore()
     for (const encoding of ['json', 'zstd', 'delta']) {
       const result = await store.createCheckpoint(makeSession('s'), {}, {}, { ...OPTIONS, compress: true, encoding })

@@ -97,8 +97,8 @@ function* randomValues(count, seed = 12345) {
   for (let index = 0; index < count; index += 1) yield value(0)
 }
 
-describe('bytes on disk', () => {
-  it('are those of JSON.stringify(value, null, 2), for odd values too', async () => {
+describe('stored bytes', () => {
+  it('equal JSON.stringify(value, null, 2) for unusual values', async () => {
     const store = await openStore()
     const session = makeSession('s', { metadata: ODD_VALUES })
     const tree = { ...session.taskTree, odd: ODD_VALUES }
@@ -115,7 +115,7 @@ describe('bytes on disk', () => {
     }
   })
 
-  it('are those of JSON.stringify for any value', async () => {
+  it('equal JSON.stringify for random values', async () => {
     const store = await openStore(scratchDirectory(), { durability: 'relaxed' })
     for (const value of randomValues(2000)) {
       const { path, sizeBytes } = await store.saveTaskResult('s', 't', value)
@@ -126,7 +126,7 @@ describe('bytes on disk', () => {
     }
   })
 
-  it('a checkpoint is the engine’s own text around the two checksums, indented or gzipped', async () => {
+  it('of a checkpoint are the text of JSON.stringify around two checksums, indented or gzipped', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     const session = makeSession('s', { metadata: ODD_VALUES })
@@ -145,7 +145,7 @@ describe('bytes on disk', () => {
     }
   })
 
-  it('the gzip header is the one that Node.js writes, with an extra field for lists', async () => {
+  it('begin with the gzip header of Node.js and an extra field for lists', async () => {
     const store = await openStore()
     const { path } = await checkpointOf(store, makeSession('s'), { ...OPTIONS, compress: true })
     const bytes = readFileSync(path)
@@ -156,7 +156,7 @@ describe('bytes on disk', () => {
     assert.deepEqual(JSON.parse(extra), { id, timestamp, trigger, taskCount, agentCount: 0 })
   })
 
-  it('long texts keep every character, whichever kind came before', async () => {
+  it('keep every character of long texts in any sequence', async () => {
     const store = await openStore()
     const kinds = ['plain ASCII ', 'Latin: é ü ß ', 'beyond: 検査 → ✓ ', 'pairs: 🟦🟩 ', 'lone: \ud800 ']
     for (const first of kinds) {
@@ -169,7 +169,7 @@ describe('bytes on disk', () => {
     }
   })
 
-  it('a state of many megabytes comes back whole', async () => {
+  it('of a state of many megabytes return it whole', async () => {
     const store = await openStore()
     const prompt = 'Refactor the parser — 検査 '.repeat(40)
     const tasks = Array.from({ length: 5000 }, (_, index) => [`task-${index}`, { id: `task-${index}`, prompt }])

@@ -19,13 +19,13 @@ async function openCopy() {
 
 const withoutSize = ({ sizeBytes: _, ...checkpoint }) => checkpoint
 
-describe('a directory of the original', () => {
-  it('lists the sessions that it lists', async () => {
+describe('a directory of the original store', () => {
+  it('has the same sessions', async () => {
     const { store } = await openCopy()
     assert.deepEqual(await store.listSessions(), expected.sessions)
   })
 
-  it('gives the same sessions, trees, results and statistics', async () => {
+  it('has the same sessions, trees, results and statistics', async () => {
     const { store } = await openCopy()
     for (const id of expected.sessions) {
       assert.deepEqual(await store.loadSession(id), expected.loadSession[id])
@@ -37,7 +37,7 @@ describe('a directory of the original', () => {
     }
   })
 
-  it('gives the same checkpoints in the same order, with their stored size', async () => {
+  it('has the same checkpoints in the same order with their stored size', async () => {
     const { base, store } = await openCopy()
     for (const id of expected.sessions) {
       const { checkpoints, total, damaged } = await store.listCheckpoints(id)
@@ -58,7 +58,7 @@ describe('a directory of the original', () => {
     }
   })
 
-  it('restores every checkpoint, its checksum validated', async () => {
+  it('restores every checkpoint with its checksum validated', async () => {
     const { store } = await openCopy()
     for (const id of expected.sessions) {
       for (const checkpoint of expected.checkpoints[id].newestFirst) {
@@ -76,7 +76,7 @@ describe('a directory of the original', () => {
     }
   })
 
-  it('gets its session, tree and result files back byte for byte when they are saved again', async () => {
+  it('keeps session, tree and result files byte for byte when they are saved again', async () => {
     const { base, store } = await openCopy()
     const saveAgain = async (path, save) => {
       const before = readFileSync(join(base, path))
@@ -95,7 +95,7 @@ describe('a directory of the original', () => {
     }
   })
 
-  it('gets its checkpoint files again, byte for byte, when they are made again', async () => {
+  it('keeps checkpoint files byte for byte when they are created again', async () => {
     const { base, store } = await openCopy()
     for (const id of expected.sessions) {
       for (const path of checkpointFiles(base, id)) {

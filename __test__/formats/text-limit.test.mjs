@@ -23,7 +23,7 @@ describe('states longer than a JavaScript string', { skip: tooLittle || otherLim
   /** Three of these fit into no string, and two do. Longer ones end Node 26 inside its own `JSON.stringify`. */
   const third = () => 'x'.repeat(190_000_000)
 
-  it('createCheckpoint refuses them with WAYMARK_TOO_LARGE', async () => {
+  it('createCheckpoint rejects them with WAYMARK_TOO_LARGE', async () => {
     const store = await openStore('memory:')
     const part = third()
     const session = makeSession('s', { taskTree: { part } })
@@ -40,7 +40,7 @@ describe('states longer than a JavaScript string', { skip: tooLittle || otherLim
     assert.equal((await store.listCheckpointInfo('s')).total, 0)
   })
 
-  it('recoverSession and recoverable name a stored one, and go on with the one before', async () => {
+  it('recoverSession and recoverable report a stored one and use the one before', async () => {
     const store = await openStore(undefined, { durability: 'relaxed' })
     const older = await checkpointOf(store, makeSession('s'))
     const newer = await checkpointOf(store, makeSession('s'), { ...OPTIONS, compress: true }, {}, { part: 'HERE' })
@@ -65,7 +65,7 @@ describe('documents longer than a JavaScript string', { skip: tooLittle || other
   /** Nested so deeply that white space alone makes the stored text longer than a string. */
   const deep = () => JSON.parse('['.repeat(3000) + ']'.repeat(3000))
 
-  it('saveSession, saveTaskTree and saveTaskResult refuse them with WAYMARK_TOO_LARGE', async () => {
+  it('saveSession, saveTaskTree and saveTaskResult reject them with WAYMARK_TOO_LARGE', async () => {
     const store = await openStore('memory:')
     // Each of these is 18 MB when it is laid out, and 6 KB as it is passed.
     const parts = Array.from({ length: 31 }, deep)

@@ -16,7 +16,7 @@ describe('random sequences of all public methods', () => {
       ['chosen', CHOSEN_SEED],
     ]) {
       const count = COUNT / 2
-      it(`answer as the model does on ${backend}, ${kind} seeds ${seed} to ${seed + count - 1}`, async () => {
+      it(`return what the model returns on ${backend}, ${kind} seeds ${seed} to ${seed + count - 1}`, async () => {
         await runSequences({ backends: [backend], count, seed, isComplete: kind === 'fixed' })
       })
     }
@@ -97,7 +97,7 @@ const DEFECTS = {
 
 describe('the model', () => {
   for (const [kind, { wrap, most }] of Object.entries(DEFECTS)) {
-    it(`notices a store ${kind}, and shrinks the sequence`, async () => {
+    it(`detects a store ${kind} and shrinks the sequence`, async () => {
       const run = runSequences({
         backends: ['memory'],
         count: 40,
@@ -116,7 +116,7 @@ describe('the model', () => {
     })
   }
 
-  it('needs an operation for every public method', async () => {
+  it('requires an operation for every public method', async () => {
     Object.defineProperty(CheckpointStore.prototype, 'newMethod', { value() {}, configurable: true })
     try {
       await assert.rejects(

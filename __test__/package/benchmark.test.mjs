@@ -10,7 +10,7 @@ const read = (name) => readFileSync(new URL(`../../${name}`, import.meta.url), '
 
 const { DATABASE_URL, PG_BIN } = process.env
 
-describe('the figures', () => {
+describe('benchmark figures', () => {
   afterEach(() => {
     for (const [name, value] of Object.entries({ DATABASE_URL, PG_BIN })) {
       if (value === undefined) delete process.env[name]
@@ -18,7 +18,7 @@ describe('the figures', () => {
     }
   })
 
-  it('in the documents are those of the run that is on record', () => {
+  it('in the documents are those of the recorded run', () => {
     const results = JSON.parse(read('benchmark/results.json'))
     const documents = { 'README.md': read('README.md'), 'ARCHITECTURE.md': read('ARCHITECTURE.md') }
     assert.deepEqual(withTables(documents, results), documents)
@@ -26,7 +26,7 @@ describe('the figures', () => {
     assert.ok(results.lines.length > 20)
   })
 
-  it('say of every goal whether it is reached, and why a line is missing', () => {
+  it('state for every goal whether it is met, and why a line is missing', () => {
     const side = { median: 2, low: 1, high: 3 }
     const figures = { unit: 'ms', ours: side, theirs: side, ratio: 1 }
     const table = linesTable([
@@ -39,7 +39,7 @@ describe('the figures', () => {
     assert.match(table, /\| absent \|.*not measured: it needs a newer Node\.js \|/)
   })
 
-  it('of a server that cannot be had are missing, each with the reason', async () => {
+  it('are missing with a reason if a server is not available', async () => {
     for (const [url, binaries, reason] of [
       ['', '/nowhere', /PG_BIN is \/nowhere/],
       ['postgres://nobody@127.0.0.1:1/nothing', '', /ECONNREFUSED/],
@@ -52,7 +52,7 @@ describe('the figures', () => {
     }
   })
 
-  it('become a picture', () => {
+  it('are drawn as a chart', () => {
     const series = [
       {
         name: 'a < b',

@@ -5,8 +5,8 @@ import { fileURLToPath } from 'node:url'
 
 import { openScreen } from '../../demo/screen.mjs'
 
-describe('the demonstration', () => {
-  it('is killed, restores, finishes, and prints plain lines in a pipe', () => {
+describe('the demo', () => {
+  it('is killed, restores, finishes, and prints plain lines into a pipe', () => {
     const demo = fileURLToPath(new URL('../../demo/main.mjs', import.meta.url))
     const printed = execFileSync(process.execPath, [demo], { encoding: 'utf8' })
     assert.equal(printed.includes('\u001b'), false)

@@ -12,7 +12,7 @@ describe('the examples', () => {
     entry.isDirectory() ? join(entry.name, 'main.mjs') : entry.name,
   )
   for (const name of names) {
-    it(`${name} runs to its end and prints what its comments promise`, () => {
+    it(`${name} runs to its end and prints what its comments say`, () => {
       const path = join(EXAMPLES, name)
       const promised = [...readFileSync(path, 'utf8').matchAll(/\/\/ prints: (.*)$/gm)].map((match) => match[1])
       assert.ok(promised.length > 0, 'it promises nothing')

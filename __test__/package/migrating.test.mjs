@@ -54,14 +54,14 @@ const tables = new Map(
     }),
 )
 
-describe('the guide for people who come from other systems', () => {
-  it('has a table for each of four', () => {
+describe('the migration guide', () => {
+  it('has a table for each of four systems', () => {
     assert.equal(tables.size, 4)
     for (const [heading, rows] of tables) assert.ok(rows.length >= 20, `${heading}: ${rows.length} rows`)
   })
 
   for (const [heading, rows] of tables) {
-    it(`names nothing of ours that does not exist: ${heading}`, () => {
+    it(`names only existing methods: ${heading}`, () => {
       for (const cells of rows) {
         assert.equal(cells.length, 2, cells.join(' | '))
         const [theirs, ours] = cells
@@ -71,7 +71,7 @@ describe('the guide for people who come from other systems', () => {
     })
   }
 
-  it('would be caught naming what does not exist', () => {
+  it('the check detects names that do not exist', () => {
     const known = ['store.copyTo(other)', 'agent.latest()', "new CheckpointStore('memory:')", 'keepPrevious', "'gzip'"]
     for (const code of known) assert.deepEqual(unknownIn(code), [])
     const unknown = ['store.latest()', 'agent.copyTo(other)', 'saveAll()', 'keepNothing', "'brotli'", 'AgentThing']

@@ -47,7 +47,7 @@ describe('the package', () => {
     packed = pack(scratchDirectory())
   })
 
-  it('holds only what users need', () => {
+  it('contains only what users need', () => {
     const folders = ['cli', 'demo'].flatMap((folder) =>
       readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true })
         .filter((entry) => entry.isFile())
@@ -80,7 +80,7 @@ describe('the package', () => {
     assert.deepEqual(packed.platform.files.toSorted(), ['README.md', 'package.json', packed.binary])
   })
 
-  it('brings the command along, which runs from where it is installed', async () => {
+  it('installs the command, which runs there', async () => {
     const project = scratchDirectory()
     writeFileSync(join(project, 'package.json'), JSON.stringify({ name: 'scratch', version: '1.0.0' }))
     run('npm', ['install', '--offline', '--silent', packed.main.tarball, packed.platform.tarball], project)

@@ -22,7 +22,7 @@ describe('the README', () => {
   })
 
   for (const [index, code] of examples.entries()) {
-    it(`has an example ${index + 1} that compiles, and runs to its end`, () => {
+    it(`example ${index + 1} compiles and runs to its end`, () => {
       const project = scratchDirectory()
       mkdirSync(join(project, 'node_modules/@types'), { recursive: true })
       symlinkSync(ROOT, join(project, 'node_modules/waymark'))
@@ -56,7 +56,7 @@ describe('the README', () => {
     for (const code of new Set(codes)) assert.ok(readme.includes(`| \`${code}\` |`), `${code} is missing`)
   })
 
-  it('names only codes that the store can give', () => {
+  it('names only error codes that exist', () => {
     const source = readFileSync(join(ROOT, 'src/types/error.rs'), 'utf8')
     for (const [, code] of readme.matchAll(/\| `(WAYMARK_\w+)` \|/g)) assert.ok(source.includes(`"${code}"`), code)
     for (const [code] of source.matchAll(/WAYMARK_\w+/g)) assert.ok(types.includes(`'${code}'`), code)

@@ -7,7 +7,7 @@ const node = (source, options) => openTerminal([process.execPath, '-e', source],
 
 /** The other tests look through this: it must see what is there. */
 describe('the terminal of the tests', { skip: noTerminal }, () => {
-  it('has the size that it was asked for, for both streams', async () => {
+  it('has the requested size for both streams', async () => {
     const terminal = node(`console.log(process.stdout.columns, process.stdout.rows, process.stderr.columns)`, {
       columns: 97,
       rows: 31,
@@ -16,18 +16,18 @@ describe('the terminal of the tests', { skip: noTerminal }, () => {
     assert.deepEqual(terminal.lines, ['97 31 97'])
   })
 
-  it('hands on the exit code', async () => {
+  it('returns the exit code', async () => {
     assert.equal(await node('process.exit(7)').ended, 7)
   })
 
-  it('shows colours as nothing, and what was overwritten not at all', async () => {
+  it('shows no colour codes and no overwritten text', async () => {
     const terminal = node(String.raw`process.stdout.write('\x1b[31mred\x1b[0m\n50 %\r\x1b[2K100 %\n')`)
     await terminal.ended
     assert.deepEqual(terminal.lines, ['red', '100 %'])
     assert.ok(terminal.raw.includes('\u001b[31m'))
   })
 
-  it('tells which line was too wide, and knows how wide other letters are', async () => {
+  it('reports wrapped lines and knows the width of wide characters', async () => {
     const fits = node(`console.log('あ'.repeat(39) + '🚀')`)
     await fits.ended
     assert.deepEqual(fits.wrapped, [])
@@ -48,7 +48,7 @@ describe('the terminal of the tests', { skip: noTerminal }, () => {
     assert.equal(await terminal.ended, 130)
   })
 
-  it('says what was to be seen when something never comes', async () => {
+  it('reports what was visible when an expected text never appears', async () => {
     const terminal = node(`console.log('something else')`)
     await assert.rejects(terminal.shows(/what is waited for/), /ended without showing.*\nsomething else/)
   })

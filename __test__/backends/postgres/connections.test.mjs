@@ -73,9 +73,9 @@ async function atEveryRequest(proxy, fault, call) {
 }
 
 for (const fault of FAULTS) {
-  describe(`with the fault: ${fault}`, { concurrency }, () => {
+  describe(`a connection fault: ${fault}`, { concurrency }, () => {
     for (const [what, kind] of Object.entries(WRITES)) {
-      it(`${what} is there if it was acknowledged, and not if it failed`, async (t) => {
+      it(`${what} is stored if it was acknowledged and not if it failed`, async (t) => {
         const { direct, proxy, store } = await storesFor(t)
         await checkpointOf(direct, makeSession('s'))
         await atEveryRequest(proxy, fault, async (name, troubled) => {
@@ -89,7 +89,7 @@ for (const fault of FAULTS) {
     }
 
     for (const [what, read] of Object.entries(READS)) {
-      it(`${what} is read, or known not to be`, async (t) => {
+      it(`${what} is read or reported as failed`, async (t) => {
         const { direct, proxy, store } = await storesFor(t)
         await direct.saveSession(makeSession('s'))
         for (let number = 0; number < 3; number += 1) await checkpointOf(direct, makeSession('s'))
@@ -105,7 +105,7 @@ for (const fault of FAULTS) {
 
 describe('a slow network', { concurrency }, () => {
   for (const [what, kind] of Object.entries(WRITES)) {
-    it(`is no failure where there is time: ${what}`, async (t) => {
+    it(`is tolerated within the time limit: ${what}`, async (t) => {
       const { direct, proxy, store } = await storesFor(t, 60_000)
       await checkpointOf(direct, makeSession('s'))
       const made = await kind.begin?.(direct, 'slow')
@@ -117,7 +117,7 @@ describe('a slow network', { concurrency }, () => {
       assert.equal(await countOf(kind, direct, 'slow', made), 1)
     })
 
-    it(`is a failure where there is none, and known for what it is: ${what}`, async (t) => {
+    it(`is reported as a timeout beyond the limit: ${what}`, async (t) => {
       const { direct, proxy, store } = await storesFor(t)
       await checkpointOf(direct, makeSession('s'))
       await inTrouble({ proxy, fault: 'delay', after: 0, times: Infinity }, async (name, troubled) => {
@@ -133,7 +133,7 @@ describe('a slow network', { concurrency }, () => {
 
 describe('a write whose answer is lost', () => {
   for (const what of ['a session', 'a task tree', 'a checkpoint', 'a checkpoint of an agent']) {
-    it(`is there once, however much others write before it is tried again: ${what}`, async (t) => {
+    it(`is stored once, whatever is written before it is retried: ${what}`, async (t) => {
       const { direct, proxy, store } = await storesFor(t, 20_000)
       const kind = WRITES[what]
       await kind.write(store, 'first')
@@ -152,7 +152,7 @@ describe('a write whose answer is lost', () => {
 
 describe('a checkpoint whose answer is lost', () => {
   for (const encoding of ['zstd', 'delta']) {
-    it(`is there once if it is converted to ${encoding} before it is tried again`, async (t) => {
+    it(`is stored once if it is converted to ${encoding} before it is retried`, async (t) => {
       const { direct, proxy, store } = await storesFor(t, 20_000)
       const kind = WRITES['a checkpoint']
       await kind.write(store, 'first')
@@ -169,9 +169,9 @@ describe('a checkpoint whose answer is lost', () => {
   }
 })
 
-describe('a store behind a network that broke', () => {
+describe('a store after a network fault', () => {
   for (const fault of FAULTS) {
-    it(`is of use again when it is well, and needs nothing done: ${fault}`, async (t) => {
+    it(`works again without further action: ${fault}`, async (t) => {
       const { proxy, store } = await storesFor(t)
       proxy.fail(fault)
       await Promise.all(Array.from({ length: 20 }, (_, n) => outcomeOf(() => store.saveTaskResult('s', `t${n}`, n))))

@@ -9,8 +9,8 @@ import { CheckpointStore, checkpointOf, newSchema, openStore } from '../../suppo
 
 const schemaOf = (place) => new URL(place).searchParams.get('schema')
 
-describe('a place that many open at once', () => {
-  it('is made once, and all of them have it', async () => {
+describe('a schema opened by many stores at once', () => {
+  it('is created once and used by all', async () => {
     for (let round = 0; round < 5; round += 1) {
       const place = newSchema()
       const source = `
@@ -29,7 +29,7 @@ describe('a place that many open at once', () => {
 })
 
 describe('a schema', () => {
-  it('is not touched by the constructor, and named by it', async () => {
+  it('is named but not touched by the constructor', async () => {
     const place = newSchema()
     const store = new CheckpointStore(place)
     assert.match(store.getBaseDir(), new RegExp(schemaOf(place)))
@@ -37,7 +37,7 @@ describe('a schema', () => {
     assert.deepEqual(rows, [])
   })
 
-  it('that must exist is not made', async () => {
+  it('is not created if it must exist', async () => {
     const place = newSchema()
     const store = new CheckpointStore(place, { mustExist: true })
     const message = `There is no store at ${store.getBaseDir()}`
@@ -49,7 +49,7 @@ describe('a schema', () => {
     await store.close()
   })
 
-  it('may have a name that means something to SQL, and letters of both kinds', async () => {
+  it('may have a name with SQL syntax and upper case', async () => {
     const location = new URL(newSchema())
     const prefix = schemaOf(location.href)
     for (const name of [`${prefix}_select`, `${prefix}_User`, `${prefix}_USER`, prefix.padEnd(63, 'z')]) {
@@ -61,7 +61,7 @@ describe('a schema', () => {
     }
   })
 
-  it('of a newer version is refused, and left as it is', async () => {
+  it('of a newer version is rejected and unchanged', async () => {
     const place = newSchema()
     const store = await openStore(place)
     await store.saveSession(makeSession('s'))
@@ -78,7 +78,7 @@ describe('a schema', () => {
     await store.close()
   })
 
-  it('with tables of somebody else is refused, and left as it is', async () => {
+  it('with foreign tables is rejected and unchanged', async () => {
     const place = newSchema()
     const schema = quoted(schemaOf(place))
     await query(place, `CREATE SCHEMA ${schema}; CREATE TABLE ${schema}.sessions (mine text)`)
@@ -87,7 +87,7 @@ describe('a schema', () => {
     assert.deepEqual((await query(place, named)).rows, [['sessions']])
   })
 
-  it('that is gone under an open store is a failure, until it is opened again', async () => {
+  it('that was dropped under an open store is reported until the store is opened again', async () => {
     const place = newSchema()
     const store = await openStore(place)
     await store.saveSession(makeSession('s'))
@@ -101,8 +101,8 @@ describe('a schema', () => {
   })
 })
 
-describe('a process', () => {
-  it('ends by itself when the work is done, with the store open', async () => {
+describe('a process with an open store', () => {
+  it('ends by itself when its work is done', async () => {
     const begun = performance.now()
     const { code, stdout, stderr } = await runNode(`
       const store = new CheckpointStore(${JSON.stringify(newSchema())})
@@ -114,7 +114,7 @@ describe('a process', () => {
     assert.ok(performance.now() - begun < 5000)
   })
 
-  it('waits for calls that nobody awaits', async () => {
+  it('waits for calls that are not awaited', async () => {
     const place = newSchema()
     await runNode(`
       const store = new CheckpointStore(${JSON.stringify(place)})

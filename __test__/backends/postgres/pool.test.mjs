@@ -23,9 +23,9 @@ const allAtOnce = (store) =>
     ),
   )
 
-describe('connections', () => {
+describe('the connection pool', () => {
   for (const maxConnections of [1, 3, undefined]) {
-    it(`are ${maxConnections ?? 10} at the most, and enough for fifty calls at once`, async (t) => {
+    it(`has at most ${maxConnections ?? 10} connections and serves fifty concurrent calls`, async (t) => {
       const proxy = await startProxy(newSchema())
       t.after(() => proxy.close())
       const store = await openStore(proxy.url, maxConnections && { maxConnections })
@@ -36,7 +36,7 @@ describe('connections', () => {
     })
   }
 
-  it('that are one do for what takes many steps', async () => {
+  it('of one connection serves calls with many steps', async () => {
     const store = await openStore(newSchema(), { maxConnections: 1 })
     const other = await openStore(newSchema(), { maxConnections: 1 })
     await store.saveSession(makeSession('s'))
@@ -55,7 +55,7 @@ describe('connections', () => {
     await Promise.all([store.close(), other.close()])
   })
 
-  it('that all hang let every call fail in time, however many wait', async (t) => {
+  it('of stuck connections fails every call in time, however many wait', async (t) => {
     const proxy = await startProxy(newSchema())
     t.after(() => proxy.close())
     const store = await openStore(proxy.url, { maxConnections: 2, timeoutMs: 1000 })
@@ -69,7 +69,7 @@ describe('connections', () => {
     await store.close()
   })
 
-  it('are given back when the store is closed', async (t) => {
+  it('is closed with the store', async (t) => {
     const proxy = await startProxy(newSchema())
     t.after(() => proxy.close())
     const store = await openStore(proxy.url)

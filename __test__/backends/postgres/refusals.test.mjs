@@ -33,7 +33,7 @@ async function refused(location, expected, password = SECRET) {
   return error
 }
 
-describe('a URL that is wrong', () => {
+describe('an invalid URL', () => {
   const wrong = {
     'no host': 'postgres://',
     'a port that is none': `postgres://user:${SECRET}@localhost:99999/db`,
@@ -48,7 +48,7 @@ describe('a URL that is wrong', () => {
     'a password that was not escaped': `postgres://user:${SECRET}@home/and#more@localhost/db`,
   }
   for (const [what, location] of Object.entries(wrong)) {
-    it(`is refused by the constructor: ${what}`, () => {
+    it(`is rejected by the constructor: ${what}`, () => {
       assert.throws(
         () => new CheckpointStore(location),
         (error) => {
@@ -62,10 +62,10 @@ describe('a URL that is wrong', () => {
   }
 })
 
-describe('limits that are wrong', () => {
+describe('invalid limits', () => {
   for (const name of ['timeoutMs', 'maxConnections']) {
     for (const value of [0, -1, 1.5, NaN, '5', null, {}]) {
-      it(`are refused by the constructor: ${name} ${String(value)}`, () => {
+      it(`are rejected by the constructor: ${name} ${String(value)}`, () => {
         assert.throws(() => new CheckpointStore(newSchema(), { [name]: value }), {
           code: 'WAYMARK_INVALID_ARGUMENT',
           message: new RegExp(name),
@@ -75,17 +75,17 @@ describe('limits that are wrong', () => {
   }
 })
 
-describe('a server that is not there', () => {
-  it('is named: nobody listens', async () => {
+describe('an unreachable server', () => {
+  it('is named if nothing listens', async () => {
     const error = await refused(`postgres://user:${SECRET}@127.0.0.1:1/db`, /127\.0\.0\.1:1\b/)
     assert.match(error.message, /refused/i)
   })
 
-  it('is named: a host that does not exist', async () => {
+  it('is named if the host does not exist', async () => {
     await refused(`postgres://user:${SECRET}@nowhere.invalid/db`, /nowhere\.invalid/)
   })
 
-  it('is named: nobody answers', async (t) => {
+  it('is named if it does not answer', async (t) => {
     const silent = createServer().listen(0, '127.0.0.1')
     t.after(() => silent.close())
     await new Promise((resolve) => silent.once('listening', resolve))
@@ -95,7 +95,7 @@ describe('a server that is not there', () => {
     await refused(`postgres://user:${SECRET}@127.0.0.1:${silent.address().port}/db`, /127\.0\.0\.1/)
   })
 
-  it('is named: somebody else answers', async (t) => {
+  it('is named if another service answers', async (t) => {
     const other = createServer((socket) => socket.on('error', () => {}).end('HTTP/1.1 400 Bad Request\r\n\r\n'))
     t.after(() => other.close())
     await new Promise((resolve) => other.listen(0, '127.0.0.1', resolve))
@@ -103,7 +103,7 @@ describe('a server that is not there', () => {
   })
 })
 
-describe('a server that does not let one in', ownServer, () => {
+describe('a server that denies access', ownServer, () => {
   const files = {
     'pg_hba.conf': 'host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n',
   }
@@ -116,7 +116,7 @@ describe('a server that does not let one in', ownServer, () => {
   }
 
   for (const [number, password] of PASSWORDS.entries()) {
-    it(`says that a password is wrong, and lets in with the right one: ${number}`, async () => {
+    it(`rejects a wrong password and accepts the right one: ${number}`, async () => {
       const role = `role ${number}`
       await newRole(role, password)
       await query(server().url, `GRANT CREATE ON DATABASE postgres TO ${quoted(role)}`)
@@ -137,13 +137,13 @@ describe('a server that does not let one in', ownServer, () => {
     })
   }
 
-  it('says which database is missing', async () => {
+  it('the error names a missing database', async () => {
     const missing = new URL(server().url)
     missing.pathname = '/nothing-of-that-name'
     await refused(missing.href, /nothing-of-that-name/)
   })
 
-  it('says which schema it may not make, and which it may not use', async () => {
+  it('the error names a schema that may not be created or used', async () => {
     await newRole('guest', SECRET)
     const guest = urlFor(server().url, 'guest', SECRET)
     await refused(newSchema(guest), /permission denied/)
@@ -154,7 +154,7 @@ describe('a server that does not let one in', ownServer, () => {
     await refused(urlFor(own, 'guest', SECRET), /permission denied/)
   })
 
-  it('says that it may not be written to, where one may only read', async () => {
+  it('the error says that the server is read-only', async () => {
     const place = newSchema(server().url)
     const store = await openStore(place)
     await store.saveSession(makeSession('s'))
@@ -173,7 +173,7 @@ describe('a server that does not let one in', ownServer, () => {
     await store.close()
   })
 
-  it('says that it has no TLS, where that is asked for', async () => {
+  it('the error says that the server has no TLS', async () => {
     for (const mode of ['require', 'verify-full']) {
       const location = new URL(urlFor(server().url, 'guest', SECRET))
       location.searchParams.set('sslmode', mode)
@@ -182,8 +182,8 @@ describe('a server that does not let one in', ownServer, () => {
   })
 })
 
-describe('a server that has no connection left', ownServer, () => {
-  it('is a failure in time, and none once others have gone', async (t) => {
+describe('a server without free connections', ownServer, () => {
+  it('fails calls in time, and serves them when connections are free', async (t) => {
     const server = await serverFor(t, { settings: { max_connections: 5, superuser_reserved_connections: 0 } })
     const busy = await openStore(newSchema(server.url), { maxConnections: 5 })
     const ids = Array.from({ length: 50 }, (_, number) => `t${number}`)

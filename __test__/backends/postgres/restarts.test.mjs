@@ -58,13 +58,13 @@ async function interrupted(server, interrupt) {
   return calls
 }
 
-describe('eight that write while the server', () => {
-  it('is restarted, again and again, lose nothing that was acknowledged', ownServer, async (t) => {
+describe('eight writers', () => {
+  it('lose nothing acknowledged while the server restarts repeatedly', ownServer, async (t) => {
     const server = await serverFor(t)
     await interrupted(server, () => server.restart())
   })
 
-  it('is killed and started, again and again, lose nothing that was acknowledged', ownServer, async (t) => {
+  it('lose nothing acknowledged while the server is killed repeatedly', ownServer, async (t) => {
     const server = await serverFor(t)
     await interrupted(server, async () => {
       await server.kill()
@@ -73,8 +73,8 @@ describe('eight that write while the server', () => {
   })
 })
 
-describe('a server that is away', () => {
-  it('is a failure that comes in time, and none when it is back in time', ownServer, async (t) => {
+describe('a stopped server', () => {
+  it('fails a call in time, and not if it is back within the limit', ownServer, async (t) => {
     const server = await serverFor(t)
     const place = newSchema(server.url)
     const [patient, hasty] = [await openStore(place), await openStore(place, { timeoutMs: 500 })]

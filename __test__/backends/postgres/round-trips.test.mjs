@@ -29,7 +29,7 @@ async function countedStore(t, options) {
 
 describe('round trips to the server', () => {
   for (const durability of ['full', 'relaxed']) {
-    it(`one for each write of a store with ${durability} durability`, async (t) => {
+    it(`one for each write with ${durability} durability`, async (t) => {
       const { store, tripsOf } = await countedStore(t, { durability })
       const session = makeSession('s')
       const writes = {
@@ -43,7 +43,7 @@ describe('round trips to the server', () => {
     })
   }
 
-  it('listAllCheckpoints takes no more of them for more sessions', async (t) => {
+  it('listAllCheckpoints takes the same number for more sessions', async (t) => {
     const { store, tripsOf } = await countedStore(t)
     const tripsFor = async (from, to) => {
       for (let n = from; n < to; n += 1) await checkpointOf(store, makeSession(`s${n}`))

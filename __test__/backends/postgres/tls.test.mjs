@@ -46,7 +46,7 @@ describe('TLS', { skip: ownServer.skip || lacksOpenssl }, () => {
 
   const good = () => ({ sslmode: 'verify-full', sslrootcert: authority.certificate })
 
-  it('is used where it is asked for', async () => {
+  it('is used on request', async () => {
     for (const options of [{ sslmode: 'require' }, good()]) {
       const store = await openStore(secured(options))
       assert.equal((await store.saveSession(makeSession('s'))).success, true)
@@ -55,30 +55,30 @@ describe('TLS', { skip: ownServer.skip || lacksOpenssl }, () => {
     }
   })
 
-  it('is not needed for a name that is not verified', async () => {
+  it('accepts any host name unless names are verified', async () => {
     const store = await openStore(secured({ sslmode: 'require' }, { host: '127.0.0.1' }))
     assert.deepEqual(await store.listSessions(), [])
     await store.close()
   })
 
-  it('refuses a certificate of another host', async () => {
+  it('rejects a certificate of another host', async () => {
     await refused(secured(good(), { host: '127.0.0.1' }), /certificate/i)
   })
 
-  it('refuses a certificate that somebody else has signed', async () => {
+  it('rejects a certificate of another authority', async () => {
     await refused(secured({ sslmode: 'verify-full', sslrootcert: stranger.certificate }), /certificate/i)
   })
 
-  it('refuses a certificate that nobody vouches for', async () => {
+  it('rejects an untrusted certificate', async () => {
     await refused(secured({ sslmode: 'verify-full' }), /certificate/i)
   })
 
-  it('says which file of certificates is missing', async () => {
+  it('names a missing certificate file', async () => {
     const location = secured({ sslmode: 'verify-full', sslrootcert: '/nowhere/ca.crt' })
     await assert.rejects(async () => openStore(location), { message: /\/nowhere\/ca\.crt/ })
   })
 
-  it('carries a password', async () => {
+  it('protects password authentication', async () => {
     await query(
       server().url,
       `CREATE ROLE guest LOGIN PASSWORD '${PASSWORD}'; GRANT CREATE ON DATABASE postgres TO guest`,
