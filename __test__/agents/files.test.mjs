@@ -16,7 +16,7 @@ const isWindows = process.platform === 'win32'
 const MEMBERS =
   'id sessionId agentId timestamp iteration status statusReason label tokensUsed costEstimate expiresAt messages toolCalls pendingToolCalls partialResults resumeHint metadata mine  ttlMs context version sizeBytes messageCount toolCallCount integrity'
 
-/** Every way in which a checkpoint goes bad: from its text to other bytes, and the code that must come of it. */
+/** Kinds of damage: the change of the text, and the expected error code. */
 const DAMAGE = {
   'cut off': [(text) => text.slice(0, text.length / 2), 'WAYMARK_CORRUPT'],
   'cut off at its last byte': [(text) => text.slice(0, -1), 'WAYMARK_CORRUPT'],
@@ -182,7 +182,7 @@ describe('damaged agent checkpoints', () => {
     for (const iteration of [1, 2, 3, 4, 5, 6]) made.unshift(await saved(agent, makeState({ iteration })))
     const changes = ['with a message changed', 'cut off', 'of a newer version', 'with a message changed']
     for (const [index, kind] of changes.entries()) rewrite(made[index].path, DAMAGE[kind][0])
-    // Older than the one that is found: nobody looks at it.
+    // Older than the returned checkpoint, so never read.
     rewrite(made[5].path, DAMAGE.empty[0])
     const { iteration, passedOver } = await agent.latest()
     assert.equal(iteration, 2)
@@ -271,7 +271,7 @@ describe('agent checkpoint files', () => {
   }
 
   it('are whole after re-indentation, even with members named like array indices', async () => {
-    // Engines put these first whenever they read an object.
+    // Engines list index-like keys first.
     assert.equal((await reindented({ b: 1, 7: 'seven', 0: 'zero' })).whole, true)
   })
 

@@ -6,7 +6,7 @@ import { HOSTILE_IDS, NOT_STRINGS, UNSTORABLE, emptyStore } from '../support/hos
 import { makeSession } from '../support/sessions.mjs'
 import { CheckpointStore, checkpointOf, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
 
-/** Every method of an agent, with arguments that are good. */
+/** Every agent method with valid arguments. */
 const METHODS = {
   save: [{ iteration: 1 }],
   latest: [],
@@ -20,7 +20,7 @@ const METHODS = {
   verify: ['cp-1'],
 }
 
-/** Calls a method that must fail in the way that is its own; gives the error or the result. */
+/** Calls a method that must fail by its own convention; returns the error or the failed result. */
 async function failureOf(agent, name, args = METHODS[name]) {
   let call
   assert.doesNotThrow(() => (call = agent[name](...args)), `${name} must not throw synchronously`)

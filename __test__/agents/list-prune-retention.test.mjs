@@ -13,7 +13,7 @@ const INFO_MEMBERS =
 
 const iterations = (...numbers) => numbers.map((iteration) => (iteration === undefined ? {} : { iteration }))
 
-/** What `info()` should say of a whole checkpoint. */
+/** What `info()` returns for a whole checkpoint. */
 function infoOf(checkpoint, encoding) {
   const shown = INFO_MEMBERS.filter((name) => name in checkpoint).map((name) => [name, checkpoint[name]])
   return { ...Object.fromEntries(shown), encoding }
@@ -100,7 +100,7 @@ onEveryBackend('agent.list and agent.info', (open) => {
         const made = (await savedAll(agent, iterations(7, 6, 5, 4, 3, 2, 1))).toReversed()
         const first = await agent[method]({ order, limit: 3 })
         assert.deepEqual(idsIn(first), made.slice(0, 3))
-        // The one that the cursor stands on goes, one behind it goes, and new ones come at either end.
+        // Delete the checkpoint of the cursor and a later one, and create some at both ends.
         await agent.delete(made[2])
         await agent.delete(made[4])
         const [, last] = await savedAll(agent, iterations(0, 100))

@@ -18,7 +18,7 @@ const ODD_VALUES = {
   boxed: [Object(3), Object('s'), Object(false)],
   look: '{"like": [ "json" ] , "but":"text"}',
   'quote"d \\ key\n': { empty: {}, list: [] },
-  // Names that mean something in the checkpoint of a session, and to the engine.
+  // Names with a meaning in session checkpoints and in JavaScript.
   taskTree: { t: 1 },
   agentStates: {},
   checksum: 'mine',

@@ -333,7 +333,7 @@ describe('the process of an autoCheckpoint', () => {
   })
 })
 
-/** Why this runtime cannot parse it, or `false` if it can. */
+/** Why this runtime cannot parse `await using`, or `false` if it can. */
 function reasonWithoutUsing() {
   const AsyncFunction = (async () => {}).constructor
   try {

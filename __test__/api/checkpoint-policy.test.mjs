@@ -5,7 +5,7 @@ import { CheckpointPolicy } from '../../index.js'
 
 const EVENTS = ['tool_call', 'model_response', 'iteration', 'error', 'timer']
 
-/** The events at which a policy wants a checkpoint. */
+/** The events for which a policy returns true. */
 const wanted = (policy, iteration = 1) => EVENTS.filter((event) => policy.shouldCheckpoint(iteration, event))
 
 const refusal = (message) => ({ name: 'Error', code: 'WAYMARK_INVALID_ARGUMENT', message })

@@ -10,7 +10,7 @@ import { OPTIONS, checkpointOf, onEveryBackend, openStore, scratchDirectory } fr
 
 const ENCODINGS = ['json', 'gzip', 'zstd', 'delta']
 
-/** A session with a few hundred tasks, whose checkpoints differ by a task each, and an agent. */
+/** A session with a few hundred tasks and an agent; consecutive checkpoints differ by one task. */
 async function filled(store, { encodings = ['json'], count = 8 } = {}) {
   const session = makeSession('s')
   session.taskTree = Object.fromEntries(
@@ -31,7 +31,7 @@ async function filled(store, { encodings = ['json'], count = 8 } = {}) {
   return ids
 }
 
-/** Everything that can be read of the session, but not how it is stored. */
+/** Everything readable of the session, without how it is stored. */
 async function everything(store) {
   const { checkpoints } = await store.listCheckpoints('s')
   const agents = await store.agent('s', 'writer').list()
@@ -47,7 +47,7 @@ async function everything(store) {
 const encodingsOf = async (store) =>
   new Set((await store.listCheckpointInfo('s')).checkpoints.map(({ encoding }) => encoding))
 
-/** Stops a conversion after so many checkpoints. */
+/** Aborts a conversion after this many checkpoints. */
 async function abortedConversion(store, encoding, after) {
   const controller = new AbortController()
   const onProgress = ({ done }) => done >= after && controller.abort()

@@ -14,7 +14,7 @@ async function filled(open) {
   return store
 }
 
-/** A signal that is aborted when somebody begins to listen: the work is under way, and has done nothing yet. */
+/** A signal that is aborted when the first listener is added: the call has begun and done nothing yet. */
 function abortedAsWorkBegins() {
   return {
     aborted: false,
@@ -27,7 +27,7 @@ function abortedAsWorkBegins() {
   }
 }
 
-/** What each does, and whether something is left to do. */
+/** For each phase: the call, and whether work remains. */
 const WORK = {
   convert: {
     run: (store, options) => store.convert('s', 'gzip', options),
@@ -92,7 +92,7 @@ onEveryBackend('onProgress and signal', (open) => {
       const controller = new AbortController()
       const running = run(store, { signal: controller.signal }, other)
       controller.abort()
-      // All of it may be done before there is anybody to stop it.
+      // The call may end before it can be aborted.
       const outcome = await running.then(
         () => 'done',
         ({ code }) => code,

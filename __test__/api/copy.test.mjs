@@ -36,7 +36,7 @@ const NOTHING = { sessions: [], checkpoints: 0, documents: 0, unchanged: 0, size
 
 const ALL = ['agents only', 'fork', 'full']
 
-/** How many things there are in that store: checkpoints of sessions and agents; sessions, trees, results and labels. */
+/** Item counts of that store: checkpoints of sessions and agents; sessions, trees, results and labels. */
 const CHECKPOINTS = 4 + 3 + 1 + 1
 const DOCUMENTS = 5 + 2
 
@@ -48,7 +48,7 @@ async function assertCopied(from, to, ids = ALL) {
   }
 }
 
-/** The bytes of all files below a directory, by their names; empty files hold no data. */
+/** The bytes of all files below a directory by name, without empty files. */
 function bytesBelow(base) {
   const entries = readdirSync(base, { recursive: true, withFileTypes: true }).filter(
     (entry) => entry.isFile() && !isLockFile(entry.name),
@@ -58,7 +58,7 @@ function bytesBelow(base) {
   return Object.fromEntries(files.filter(([, bytes]) => bytes !== ''))
 }
 
-/** What a link names; where links need rights, it is a file that holds the name. */
+/** The target of a link; where links need privileges, the content of the file instead. */
 function readLink(path) {
   return process.platform === 'win32' ? readFileSync(path, 'utf8') : readlinkSync(path)
 }
@@ -98,7 +98,7 @@ describe('copyTo from a damaged checkpoint', () => {
 for (const [source, newSource] of Object.entries(places)) {
   for (const [target, newTarget] of Object.entries(targetsFrom(source))) {
     describe(`copyTo from ${source} to ${target}`, () => {
-      /** A store of that kind that was filled by a copy, and another that is empty. */
+      /** A store of that kind filled by a copy, and an empty one. */
       const filledPair = async () => {
         const from = await openStore(newSource())
         await (await filledStore()).copyTo(from)
@@ -171,7 +171,7 @@ for (const [source, newSource] of Object.entries(places)) {
         await to.agent('full', 'writer').clear()
         await to.deleteSession('fork')
         const { checkpoints, documents, unchanged } = await from.copyTo(to)
-        // With the two checkpoints, their labels were deleted.
+        // The labels were deleted with the two checkpoints.
         assert.deepEqual([checkpoints, documents, unchanged], [5, 3, CHECKPOINTS + DOCUMENTS - 8])
         await assertCopied(from, to)
       })
@@ -277,7 +277,7 @@ for (const [source, newSource] of Object.entries(places)) {
         const to = await openStore(newTarget())
         const labelled = await checkpointOf(from, makeSession('s'))
         await from.labelCheckpoint('s', labelled.checkpointId, 'blue')
-        // Retention removes the labelled checkpoint and leaves its label behind.
+        // Retention removes the labelled checkpoint; its label stays in the document.
         const newest = await checkpointOf(from, makeSession('s'))
         await from.deleteCheckpoint('s', newest.checkpointId)
         assert.deepEqual(await from.copyTo(to), NOTHING)
@@ -306,7 +306,7 @@ for (const [source, newSource] of Object.entries(places)) {
   }
 }
 
-/** The same place in other words. */
+/** The same location, spelt differently. */
 function respelled(place) {
   return place.startsWith('postgres:') ? place.replace('postgres:', 'postgresql:') : join(place, 'x', '..')
 }
@@ -469,7 +469,7 @@ describe('copyTo from files to files', () => {
       const some = lost.filter((_, index) => index % round === 0)
       for (const name of some) rmSync(join(base, name))
       const { checkpoints, documents, unchanged } = await from.copyTo(await openStore(base))
-      // With a checkpoint, its label is lost, and the labels come again.
+      // A lost checkpoint loses its label, so the labels are copied again.
       const labels = checkpoints + documents - some.length
       assert.ok(labels === 0 || labels === 1, `${labels}`)
       assert.equal(unchanged, CHECKPOINTS + DOCUMENTS - some.length - labels)
@@ -506,7 +506,7 @@ describe('copyTo from files to files', () => {
     const from = await openStore()
     const { path, checkpointId } = await checkpointOf(from, makeSession('s'))
     const future = `cp-${(Date.now() + 86_400_000).toString(36)}-000001`
-    // A checkpoint of the original store has no checksum over its id.
+    // The original store's checksum does not cover the id.
     const { taskCount: _, agentCount: __, integrity: ___, ...checkpoint } = JSON.parse(readFileSync(path, 'utf8'))
     writeFileSync(path, JSON.stringify({ ...checkpoint, id: future }, null, 2))
     renameSync(path, path.replace(checkpointId, future))
@@ -547,7 +547,7 @@ describe('copyTo from files to files', () => {
 })
 
 describe('copyTo of a whole store', () => {
-  // A directory with any file in it was taken for a session, which then turned out to be none: the copy ended there.
+  // A directory with files is not a session unless it holds items of one.
   it('skips directories that hold no session', async () => {
     const from = await openStore()
     await from.saveSession(makeSession('s'))
@@ -560,7 +560,7 @@ describe('copyTo of a whole store', () => {
     assert.deepEqual(await to.listSessions(), ['s'])
   })
 
-  // Names of another form are ordered by file time, which was that of the copy.
+  // Foreign names are ordered by file time, so the copy must keep it.
   it('keeps the position of checkpoints with foreign names', async () => {
     const from = await openStore()
     const older = await checkpointOf(from, makeSession('s', { name: 'older' }))
@@ -578,7 +578,7 @@ describe('copyTo of a whole store', () => {
     assert.equal((await to.recoverSession('s')).checkpointId, newer.checkpointId)
   })
 
-  // The link follows a checkpoint that was just written; the one that was interrupted had written it already.
+  // The interrupted copy wrote the checkpoint but not the link.
   it('creates the link to the newest checkpoint after an interruption right before it', async () => {
     const from = await openStore()
     await checkpointOf(from, makeSession('s'))
@@ -594,7 +594,7 @@ describe('copyTo of a whole store', () => {
 })
 
 onEveryBackend('copyTo into an earlier copy', (open) => {
-  // A pin in the copy may have been given there: taking it away would let retention remove the checkpoint.
+  // The pin may have been set in the target; removing it would expose the checkpoint to retention.
   it('keeps pins of the target that the source no longer has', async () => {
     const [from, to] = [await open(), await open()]
     const { checkpointId } = await checkpointOf(from, makeSession('s'))

@@ -98,7 +98,7 @@ describe('deleteSessionCheckpoints (files)', () => {
 })
 
 describe('deleteSessionCheckpoints with a directory named like a checkpoint (files)', () => {
-  // What is no file, and so damaged, rejected the call before the newer ones had their turn.
+  // A directory cannot be deleted as a file; the others must be deleted all the same.
   it('removes all checkpoint files', async () => {
     const store = await openStore()
     const { path } = await checkpointOf(store, makeSession('s'))

@@ -8,14 +8,14 @@ import { OPTIONS, checkpointOf, onEveryBackend, openStore } from '../support/sto
 
 const NOTHING = { added: [], removed: [], changed: [] }
 
-/** A checkpoint of session `s`, and the name by which it is compared. */
+/** A checkpoint of session `s`, and the name that diffCheckpoints takes. */
 async function made(store, { id = 's', agents, context, compress = false, ...overrides } = {}) {
   const session = makeSession(id, overrides)
   const { checkpointId, path } = await checkpointOf(store, session, { ...OPTIONS, compress }, agents, context)
   return { name: { sessionId: id, checkpointId }, path }
 }
 
-/** What changed between two states of a session. */
+/** The difference between two states of a session. */
 async function diffOf(store, before, after) {
   const [a, b] = [await made(store, before), await made(store, after)]
   return store.diffCheckpoints(a.name, b.name)

@@ -6,12 +6,12 @@ import { it } from 'node:test'
 import { makeAgent, makeSession, makeTask } from '../support/sessions.mjs'
 import { OPTIONS, checkpointOf, onEveryBackend } from '../support/stores.mjs'
 
-/** What must not be found anywhere once its session is gone. */
+/** Must not be found anywhere after its session was deleted. */
 const SECRET = 'a-secret-that-nobody-else-writes'
 
 const ENCODINGS = ['json', 'gzip', 'zstd', 'delta']
 
-/** A session with one of everything, in which every text that is stored plainly has the secret. */
+/** A session with one item of each kind; every text stored uncompressed contains the secret. */
 async function fill(store, id) {
   const session = makeSession(id, { name: SECRET })
   for (let at = 0; at < 50; at += 1) session.taskTree[`t${at}`] = makeTask(`t${at}`, { prompt: `${SECRET} ${at}` })
@@ -32,10 +32,10 @@ async function fill(store, id) {
   return ids
 }
 
-/** Memory is nobody's to look into, and what a server keeps is its own. */
+/** Neither memory nor the files of a server can be inspected. */
 const hasFiles = (location) => !/^(memory|postgres):/.test(location)
 
-/** All files that a store has, whatever they are called. */
+/** All files of a store. */
 function filesOf(location) {
   if (!hasFiles(location)) return []
   if (location.startsWith('sqlite:')) {

@@ -12,7 +12,7 @@ const AT_REST = ['paused', 'completed', 'failed']
 
 const HOUR = 3_600_000
 
-/** A session that nobody works on, and whose time was over long ago. */
+/** A session at rest whose expiry has passed. */
 const over = (id, overrides = {}) => makeSession(id, { status: 'paused', expiresAt: 1000, ...overrides })
 
 const statusOf = async (store, id) => (await store.loadSession(id)).status
@@ -285,8 +285,7 @@ describe('expireSessions (files)', () => {
 })
 
 onEveryBackend('expireSessions with an unusual status', (open) => {
-  // The status is the user's text, and was written into the answer as if it were an id. The sessions were archived, and
-  // the call rejected with WAYMARK_INTERNAL.
+  // The status is free text: it must be escaped in the result.
   it('returns the status unchanged, whatever characters it has', async () => {
     for (const status of ['two\nlines', 'back\\slash', 'a\\tab', '\u0000', '"quoted"']) {
       const store = await open()
@@ -299,7 +298,7 @@ onEveryBackend('expireSessions with an unusual status', (open) => {
 })
 
 describe('expireSessions with unusual documents (files)', () => {
-  // One document that cannot be read rejected the whole call, and those after it stayed as they were.
+  // One unreadable document must not end the call.
   it('skips a document beyond maxReadBytes and continues', async () => {
     const store = await openStore(scratchDirectory(), { maxReadBytes: 6000 })
     await store.saveSession(over('a-large', { metadata: { text: 'x'.repeat(9000) } }))
@@ -311,7 +310,7 @@ describe('expireSessions with unusual documents (files)', () => {
     )
   })
 
-  // JSON can spell numbers that no double can hold. The session was archived, and the answer said `inf`.
+  // JSON can spell numbers beyond the range of a double.
   it('skips an expiry beyond all numbers', async () => {
     const store = await openStore()
     const { path } = await store.saveSession(over('s'))

@@ -1,4 +1,4 @@
-// Exports and imports while they are under way: watched, stopped, killed, and weighed.
+// Progress, abort, kills and memory use of exports and imports.
 
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync } from 'node:fs'
@@ -10,12 +10,12 @@ import { killNode, runNode } from '../support/processes.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { durablePlaces, onEveryBackend, openStore, places, scratchDirectory } from '../support/stores.mjs'
 
-/** Enough for the work to be seen in its middle. */
+/** Enough items for several progress reports. */
 const ITEMS = 100
 
 const newFile = () => join(scratchDirectory(), 'session.zst')
 
-/** A session that takes a moment to pack, in files, and packed. */
+/** A session that takes some time to export, in files, and its export file. */
 const large = {}
 before(async () => {
   large.base = scratchDirectory()

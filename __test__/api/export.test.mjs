@@ -30,7 +30,7 @@ import {
 
 const newFile = () => join(scratchDirectory(), 'session.zst')
 
-/** What is in the store of `filledStore`, in the session `full`: checkpoints of the session and its agents; documents. */
+/** Item counts of session `full` of `filledStore`: checkpoints of the session and its agents; documents. */
 const CHECKPOINTS = 4 + 3
 const DOCUMENTS = 5
 
@@ -42,7 +42,7 @@ const versionsOf = async (store, id) => [
   await store.loadTaskTree(id, { version: -2 }),
 ]
 
-/** Gives a saved session two earlier versions, and its tree one. */
+/** Gives a saved session two earlier versions and its tree one. */
 async function saveAgain(store, id) {
   const { taskTree: _, ...session } = makeSession(id)
   for (const name of ['first', 'second', 'third']) await store.saveSession({ ...session, name, taskTree: {} })

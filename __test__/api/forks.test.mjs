@@ -38,7 +38,7 @@ function sessionWithAccidents(id = 's') {
   })
 }
 
-/** A checkpoint with agents and context, from which to fork. */
+/** A checkpoint with agents and context as the source of forks. */
 async function sourceOf(store, options = {}) {
   return checkpointOf(store, sessionWithAccidents(), { ...OPTIONS, ...options }, AGENTS, CONTEXT)
 }
@@ -49,7 +49,7 @@ async function forked(store, checkpointId, newSessionId, options = {}) {
   return result
 }
 
-/** Everything that can be read of a session. */
+/** Everything readable of a session. */
 async function readingsOf(store, id) {
   return {
     session: await store.loadSession(id),

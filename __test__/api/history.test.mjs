@@ -21,13 +21,13 @@ async function forked(store, checkpointId, newSessionId, options = {}) {
 
 const asLink = { skip: process.platform === 'win32' && 'there it is a file' }
 
-/** What hangs where, by the ids of the checkpoints. */
+/** Parent, children and forks by checkpoint id. */
 async function treeOf(store, id = 's') {
   const { checkpoints } = await store.history(id)
   return Object.fromEntries(checkpoints.map((node) => [node.id, [node.parent, node.children, node.forks]]))
 }
 
-/** A new checkpoint of session `s` that goes on from another; gives its id. */
+/** Creates a checkpoint of session `s` with the given parent; resolves to its id. */
 async function next(store, parent = null, options = {}) {
   return (await checkpointOf(store, makeSession('s', { lastCheckpointId: parent }), { ...OPTIONS, ...options }))
     .checkpointId

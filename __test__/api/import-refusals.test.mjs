@@ -19,7 +19,7 @@ function fileOf(bytes) {
   return file
 }
 
-/** Imports what must be refused, and proves that nothing of it is there. */
+/** Imports a file that must be rejected, and asserts that nothing was stored. */
 async function assertRefused(store, file, expected, options = undefined) {
   await assert.rejects(store.importSession(file, options), (error) => {
     assert.equal(error.code, expected.code ?? 'WAYMARK_CORRUPT', error.message)
@@ -197,7 +197,7 @@ onEveryBackend('importSession of a crafted export file', (open) => {
       zstdOf(Buffer.concat([Buffer.from(`${JSON.stringify(HEAD)}\n`), Buffer.from([0xff, 0xfe, 10])])),
     ]
     for (const [index, bytes] of lying.entries()) {
-      // A length that nothing could have is refused before it is looked at.
+      // An impossible length is rejected before the content is read.
       const code = index === 2 ? 'WAYMARK_TOO_LARGE' : 'WAYMARK_CORRUPT'
       const file = fileOf(bytes)
       await assert.rejects(store.importSession(file), { code }, `archive ${index}`)

@@ -6,7 +6,7 @@ import { ALL_METHODS, REPORTING } from '../support/methods.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { OPTIONS, openStore } from '../support/stores.mjs'
 
-/** Calls a method that must fail in the way that is its own; gives the error or the result. */
+/** Calls a method that must fail by its own convention; returns the error or the failed result. */
 async function failureOf(store, name, args) {
   let call
   assert.doesNotThrow(() => (call = store[name](...args)), `${name} must not throw synchronously`)

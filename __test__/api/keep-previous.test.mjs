@@ -16,7 +16,7 @@ import {
 } from '../support/stores.mjs'
 import { lookedDuring } from '../support/waiting.mjs'
 
-/** Saves the session `s` once under each of these names. */
+/** Saves session `s` once with each of these names. */
 async function saved(store, ...names) {
   for (const name of names) {
     const result = await store.saveSession(makeSession('s', { name }))
@@ -32,7 +32,7 @@ async function planted(store, ...tasks) {
   }
 }
 
-/** The names of the session `s`, from the current version back to the fourth before it. */
+/** The names of session `s` from the current version back to version -4. */
 async function sessionNames(store) {
   const names = []
   for (const version of [0, -1, -2, -3, -4]) names.push((await store.loadSession('s', { version }))?.name ?? null)
@@ -40,7 +40,7 @@ async function sessionNames(store) {
   return names
 }
 
-/** The only tasks of its trees. */
+/** The single task of each version of the tree. */
 async function treeTasks(store) {
   const tasks = []
   for (const version of [0, -1, -2, -3, -4]) {
@@ -341,7 +341,7 @@ describe('earlier versions after keepPrevious was lowered', () => {
   })
 
   it('leave no temporary file if the previous version is a hard link to the current one', async () => {
-    // As it is after a process died between making room for a new version and writing it.
+    // The state after a process died between linking the previous version and writing the new one.
     const base = scratchDirectory()
     const store = await openStore(base, { keepPrevious: 1 })
     await store.saveSession(makeSession('s', { name: 'one' }))

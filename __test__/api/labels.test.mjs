@@ -21,7 +21,7 @@ async function labelled(store, id, label, options = undefined) {
   assert.deepEqual(await store.labelCheckpoint('s', id, label, options), { success: true })
 }
 
-/** The labels of all checkpoints of `s`, newest first; every method that shows them must show the same. */
+/** The labels of all checkpoints of `s`, newest first; asserts that all methods return the same. */
 async function labelsOf(store) {
   const walked = []
   for await (const checkpoint of store.checkpoints('s')) walked.push(checkpoint)
@@ -43,7 +43,7 @@ async function labelsOf(store) {
   return labels
 }
 
-/** The checkpoints with a label, newest first; every method that finds them must find the same. */
+/** The checkpoints with a label, newest first; asserts that all methods find the same. */
 async function idsWith(store, label) {
   const ids = (await store.listCheckpointInfo('s', { label })).checkpoints.map(({ id }) => id)
   const walked = []
@@ -388,7 +388,7 @@ describe('the labels file', () => {
 })
 
 describe('labelCheckpoint in memory', () => {
-  // The change runs under the lock of the memory, and asks the memory for the checkpoints of the session.
+  // The change runs under the lock of the memory backend and reads checkpoints from it.
   it('is found by listAllCheckpoints', async () => {
     const { stdout } = await runNode(
       `const store = new CheckpointStore('memory:')
@@ -404,7 +404,7 @@ describe('labelCheckpoint in memory', () => {
 
 describe('labels of a single store', () => {
   it('do not deadlock in memory', async () => {
-    // In a process of its own: a lock that is waited for by its own holder would keep this one from ending.
+    // In a separate process: a deadlock would keep this one from ending.
     const { stdout } = await runNode(
       `
       const store = new CheckpointStore('memory:')

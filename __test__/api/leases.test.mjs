@@ -24,7 +24,7 @@ const NO_SIGNALS = process.platform === 'win32' && 'processes cannot be stopped 
 
 const isLost = { code: 'WAYMARK_LEASE_LOST' }
 
-/** A result that says that somebody else owns the session. */
+/** Asserts that a result reports another owner of the session. */
 function assertRefused(result) {
   assert.deepEqual([result.success, result.code], [false, 'WAYMARK_LEASE_LOST'])
 }
@@ -213,7 +213,7 @@ for (const name of durablePlaces) {
   const newPlace = places[name]
 
   describe(`two stores on one location (${name})`, () => {
-    /** Two stores, and a session that the first one owns. */
+    /** Two stores and a session that the first one owns. */
     async function two(options = LONG) {
       const place = newPlace()
       const [first, second] = [await openStore(place), await openStore(place)]
@@ -248,11 +248,11 @@ for (const name of durablePlaces) {
       await assert.rejects(from.copyTo(second), isLost)
       const pruned = await second.prune({ retention: { maxAgeMs: 1 } })
       assert.equal(pruned.removed.length, 0)
-      // Nothing of that has left a trace, and reading is free.
+      // No rejected call left a trace, and reading is allowed.
       assert.equal((await second.loadSession('s')).name, makeSession('s').name)
       assert.equal((await second.listCheckpoints('s')).total, 1)
       assert.equal((await second.verifySession('s')).whole, true)
-      // The owner goes on, and so do others with other sessions.
+      // The owner can write, and the other store to other sessions.
       assert.equal((await first.saveSession(session)).success, true)
       assert.equal((await second.saveSession(makeSession('t'))).success, true)
       await lease.release()
@@ -332,7 +332,7 @@ for (const name of durablePlaces) {
         `)
         try {
           await until(() => stopped.printed().includes('owned'))
-          // Right after it has acquired: it is in the middle of nothing that others would have to wait for.
+          // Right after the acquisition it holds no lock.
           stopped.child.kill('SIGSTOP')
           const store = await openStore(place)
           const lease = await takeOver(store)
@@ -416,7 +416,7 @@ describe('an expired lease on a full disk', { skip: NO_PRLIMIT }, () => {
         .then(() => store.deleteCheckpoint('s', ${JSON.stringify(checkpointId)}))
         .then((deleted) => console.log(JSON.stringify(deleted)))
     `
-    // Nobody renews it meanwhile: this waits without turning the loop.
+    // The event loop is blocked, so the lease is not renewed meanwhile.
     const { stdout, stderr } = spawnSync('prlimit', ['--fsize=0', process.execPath, '--eval', program])
     assert.deepEqual(JSON.parse(String(stdout) || `"${stderr}"`), { success: true })
     assert.equal((await owner.saveSession(makeSession('s'))).code, 'WAYMARK_LEASE_LOST')
@@ -486,7 +486,7 @@ onEveryBackend('a lease', (open) => {
     await store.saveSession(makeSession('s'))
     standStill(120)
     const deleting = store.deleteSession('s')
-    // Nobody renews it before that is done.
+    // The event loop is blocked, so the lease is not renewed before.
     standStill(200)
     assert.equal((await deleting).success, true)
     assert.equal((await store.saveSession(makeSession('s'))).success, true)

@@ -8,13 +8,13 @@ import { OPTIONS, checkpointOf, onEveryBackend, openStore, scratchDirectory } fr
 
 const QUICK = { durability: 'relaxed' }
 
-/** Makes a checkpoint; gives its full name. */
+/** Creates a checkpoint; resolves to its full name. */
 async function madeIn(store, id, options = {}) {
   const { checkpointId } = await checkpointOf(store, makeSession(id), { ...OPTIONS, ...options })
   return `${id}/${checkpointId}`
 }
 
-/** All pages; `between` runs after each, and is given all that were shown so far. */
+/** All pages; `between` runs after each page with everything listed so far. */
 async function walk(store, options, between = () => {}) {
   const seen = []
   let cursor
@@ -27,7 +27,7 @@ async function walk(store, options, between = () => {}) {
   return seen
 }
 
-/** `session/checkpoint` for each line of a page. */
+/** `session/checkpoint` for each entry of a page. */
 const names = (page) => page.checkpoints.map(({ sessionId, id }) => `${sessionId}/${id}`)
 
 onEveryBackend('listAllCheckpoints', (open) => {
@@ -143,7 +143,7 @@ onEveryBackend('listAllCheckpoints', (open) => {
       }
       const seen = await walk(store, { limit: 1 + (round % 5) }, async (shown) => {
         step += 1
-        // The one that the cursor stands on, one that was shown before it, and one of those to come.
+        // The checkpoint of the cursor, a listed one and one still to come.
         if (step % 2 === 0) await remove(shown.at(-1), shown)
         if (step % 3 === 0) await remove(shown[(step * 7) % shown.length], shown)
         const ahead = before.filter((name) => !shown.includes(name) && !deletedUnseen.has(name))
@@ -191,7 +191,7 @@ onEveryBackend('listAllCheckpoints', (open) => {
       { cursor: '12/s/notes.txt' },
       { cursor: '-1/s/cp-1-000001.json' },
       { cursor: 's/12/cp-1-000001.json' },
-      // That of one session's list says too little.
+      // The cursor of listCheckpointInfo names no session.
       { cursor },
       { limit: -1 },
       { limit: 1.5 },

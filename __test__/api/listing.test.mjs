@@ -91,7 +91,7 @@ onEveryBackend('listCheckpointInfo', (open) => {
     const first = await store.listCheckpointInfo('s', { limit: 3 })
     assert.deepEqual(ids(first), made.slice(0, 3))
     assert.equal(first.total, 7)
-    // The one that the cursor stands on goes, one behind it goes, and a new one comes.
+    // Delete the checkpoint of the cursor and a later one, and create a new one.
     await store.deleteCheckpoint('s', made[2])
     await store.deleteCheckpoint('s', made[4])
     await newCheckpointIds(store, 1)

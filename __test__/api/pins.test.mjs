@@ -184,7 +184,7 @@ describe('a pin (files)', () => {
     `)
     const pinned = new Set()
     await lookedDuring(writer, async () => {
-      // The oldest is the one that retention wants too.
+      // Retention would remove the oldest too.
       const id = (await checkpointIdsOf(store)).findLast((candidate) => !pinned.has(candidate))
       if (id === undefined) return
       const result = await store.pinCheckpoint('s', id)

@@ -170,7 +170,7 @@ describe('preconditions of two stores on one location', () => {
 })
 
 describe('createCheckpoint with ifParent of a foreign name ahead of the clock', () => {
-  /** A store whose newest checkpoint has a name that somebody else gave it, and a time that is ahead by so much. */
+  /** A store whose newest checkpoint has a foreign name and a file time this far ahead. */
   async function withForeign(aheadMs, options) {
     const place = places.files()
     const store = await openStore(place, options)

@@ -30,7 +30,7 @@ const NOON = Date.UTC(2024, 4, 20, 12, 30)
 
 const EVERYTHING = { maxCheckpointsPerSession: Infinity, maxCheckpointsPerAgent: Infinity }
 
-/** So many checkpoints of a session, oldest first. */
+/** Creates checkpoints of a session; oldest first. */
 async function several(store, count, sessionId = 's', options = OPTIONS) {
   const ids = []
   while (ids.length < count) {
@@ -86,7 +86,7 @@ onEveryBackend('prune', (open) => {
       { time: now - 3 * DAY },
       { time: now - 2 * DAY },
       { time: now - DAY },
-      // Of another day than the one before, whatever the time is.
+      // Always a different day than the previous one.
       { time: now },
     ])
     const dry = async (retention) => store.prune('s', { dryRun: true, retention })
@@ -325,7 +325,7 @@ for (const kind of durablePlaces) {
       const ids = await several(store, 600)
       await store.labelCheckpoint('s', ids[3], 'kept')
       await store.close()
-      // It looks on while it works, and says when it has begun.
+      // Polls while the prune runs and reports when it has begun.
       const source = program(
         location,
         `const working = store.prune('s', { retention: { keepLast: 2 } })
@@ -340,7 +340,7 @@ for (const kind of durablePlaces) {
       const left = new Set(await idsIn(again))
       const gone = ids.filter((id) => !left.has(id))
       assert.ok(gone.length > 0)
-      // Whatever went, went from the oldest on.
+      // The oldest checkpoints were removed first.
       assert.deepEqual(gone, ids.filter((id) => id !== ids[3]).slice(0, gone.length))
       assert.equal((await again.verifySession('s')).whole, true)
       const { removed, failed, kept } = await again.prune('s', { retention: { keepLast: 2 } })
@@ -364,7 +364,7 @@ describe('prune (sqlite)', () => {
     assert.ok(size < 300_000, `${size} bytes are left`)
   })
 
-  it('keeps the same checkpoints as in files', async () => {
+  it('accepts the checkpoint ids that a directory has', async () => {
     const store = await openStore(`sqlite:${join(scratchDirectory(), 'store.db')}`)
     await forge(store, [{ time: NOON, number: 35 }])
     assert.deepEqual(await idsIn(store), [idAt(NOON, 35)])

@@ -12,7 +12,7 @@ const RUNNING = ['initializing', 'active', 'resuming', 'completing']
 
 const idsOf = (lines) => lines.map(({ sessionId }) => sessionId)
 
-/** Rewrites a checkpoint so that only the engine can tell that it still means the same. */
+/** Rewrites a checkpoint in another spelling of the same JSON value. */
 function respell(path) {
   const text = readFileSync(path, 'utf8')
   assert.match(text, /"A session"/)
@@ -126,7 +126,7 @@ describe('recoverable (files)', () => {
     writeFileSync(path, isGzip ? gzipSync(text) : text)
   }
 
-  /** The same checkpoint, as a person might write it: other white space, other escapes. */
+  /** The same checkpoint with other white space and escapes. */
   const respelt = (text) => JSON.stringify(JSON.parse(text), null, 7).replace('A session', '\\u0041 session')
 
   for (const compress of [false, true]) {
@@ -229,7 +229,7 @@ describe('recoverable (files)', () => {
       for (let step = 1; ; step += 1) {
         session.metadata = { step }
         const made = store.createCheckpoint(session, {}, { step }, { trigger: 'auto', includeContext: true })
-        // In the middle of it.
+        // Kill it during its work.
         if (step === 8) process.kill(process.pid, 'SIGKILL')
         const { checkpointId } = await made
         session.lastCheckpointId = checkpointId
@@ -246,7 +246,7 @@ describe('recoverable (files)', () => {
     assert.deepEqual(idsOf(found), ['killed'])
     const [{ name, status, checkpoint, damaged }] = found
     assert.deepEqual([name, status, damaged], ['A session', 'active', []])
-    // The one that was under way may have come through.
+    // The pending checkpoint may have been stored.
     const isLater = checkpoint.id !== acknowledged
     assert.equal(checkpoint[isLater ? 'parent' : 'id'], acknowledged)
     const recovered = await store.recoverSession('killed', { resetInProgressTasks: true, includeState: true })
@@ -262,7 +262,7 @@ describe('recoverable (files)', () => {
 })
 
 describe('recoverable with damaged checkpoints (files)', () => {
-  // The status came from the last checkpoint that was looked at: the first one below the suspect whose bytes fit.
+  // The status must come from the returned checkpoint, not from an older one that was read too.
   it('uses the status of the newest whole checkpoint, even in another spelling', async () => {
     const store = await openStore()
     await checkpointOf(store, makeSession('over', { status: 'active' }))
@@ -277,7 +277,7 @@ describe('recoverable with damaged checkpoints (files)', () => {
     )
   })
 
-  // What a changed checkpoint says of the session is not to be believed.
+  // The content of a damaged checkpoint must not be used.
   it('does not use the status of a damaged checkpoint', async () => {
     const store = await openStore()
     const { path } = await checkpointOf(store, makeSession('s', { status: 'paused' }))
@@ -285,7 +285,7 @@ describe('recoverable with damaged checkpoints (files)', () => {
     assert.deepEqual(await store.recoverable(), [])
   })
 
-  // The search went on below a suspect, which then turned out to be whole.
+  // A checkpoint in another spelling must end the search.
   it('names only damaged checkpoints newer than the one it returns', async () => {
     const store = await openStore()
     await checkpointOf(store, makeSession('s'))
@@ -297,7 +297,7 @@ describe('recoverable with damaged checkpoints (files)', () => {
     assert.deepEqual(damaged, [])
   })
 
-  // Those whose bytes tell that they are damaged came first, those that the engine had to judge last.
+  // Both kinds of damage, found by different checks, must be in one order.
   it('names damaged checkpoints newest first, as recoverSession does', async () => {
     const store = await openStore()
     await checkpointOf(store, makeSession('s'))
@@ -314,7 +314,7 @@ describe('recoverable with damaged checkpoints (files)', () => {
     assert.deepEqual(damaged, passedOver)
   })
 
-  // The damaged document was asked for the name, although the checkpoint had been asked for the status.
+  // Name and status must come from the same source.
   it('takes the name from the newest whole checkpoint if the document is damaged', async () => {
     const store = await openStore()
     await checkpointOf(store, makeSession('s'))

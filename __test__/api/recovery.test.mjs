@@ -8,7 +8,7 @@ import { makeAgent, makeSession, makeTask } from '../support/sessions.mjs'
 import { snapshotOf } from '../support/snapshot.mjs'
 import { OPTIONS, checkpointOf, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
 
-/** Every way in which a checkpoint goes bad: from its bytes to other bytes, and the code that must come of it. */
+/** Kinds of damage: the change of the bytes, and the expected error code. */
 const DAMAGE = {
   'cut off': [(bytes) => bytes.subarray(0, bytes.length / 2), 'WAYMARK_CORRUPT'],
   empty: [() => Buffer.alloc(0), 'WAYMARK_CORRUPT'],
@@ -20,7 +20,7 @@ const DAMAGE = {
   'with its session changed': [(bytes) => replaced(bytes, 'A session', 'B session'), 'WAYMARK_CHECKSUM_MISMATCH'],
   'of a newer version': [(bytes) => replaced(bytes, '1.0.0', '2.0.0'), 'WAYMARK_NEWER_VERSION'],
   'under the name of another': [(bytes) => replaced(bytes, /cp-[0-9a-z]+-[0-9a-z]+/, 'cp-other'), 'WAYMARK_CORRUPT'],
-  // Large ones are parsed before it is known whether they are whole.
+  // Large checkpoints are parsed before their checksum is known.
   'large, and null': [() => enlarged('null'), 'WAYMARK_CORRUPT'],
   'large, and a number': [() => enlarged('12'), 'WAYMARK_CORRUPT'],
   'large, and no JSON': [() => enlarged('hello'), 'WAYMARK_CORRUPT'],

@@ -19,14 +19,14 @@ import {
   scratchDirectory,
 } from '../support/stores.mjs'
 
-/** A new checkpoint of session `s`, with no warnings; gives its id. */
+/** Creates a checkpoint of session `s` without warnings; resolves to its id. */
 async function made(store, options = {}) {
   const result = await checkpointOf(store, makeSession('s'), { ...OPTIONS, ...options })
   assert.equal(result.warnings, undefined)
   return result.checkpointId
 }
 
-/** So many new checkpoints, oldest first. */
+/** Creates checkpoints; oldest first. */
 async function several(store, count, options = {}) {
   const ids = []
   while (ids.length < count) ids.push(await made(store, options))
@@ -35,7 +35,7 @@ async function several(store, count, options = {}) {
 
 const newestFirst = (ids) => ids.toReversed()
 
-/** The middle of an hour that is long over. */
+/** The middle of a past hour. */
 const NOON = Date.UTC(2024, 4, 20, 12, 30)
 
 onEveryBackend('retention', (open) => {

@@ -111,7 +111,7 @@ onEveryBackend('sessionsInfo', (open) => {
     const lease = await store.acquireSession('b', { owner: 'somebody', ttlMs: 3_600_000 })
     for (const info of await store.sessionsInfo()) {
       const own = await store.sessionInfo(info.id)
-      // What is left of the lease is added to a clock that goes on.
+      // The remaining time of the lease is added to a running clock.
       if (own.lease) own.lease.expiresAt = info.lease.expiresAt
       assert.deepEqual(own, info)
     }
@@ -282,7 +282,7 @@ describe('sessionsInfo (files)', () => {
     chmodSync(base, 0o777)
     const program = `
       import { chmodSync } from 'node:fs'
-      // Root may look into everything.
+      // Root can read every directory.
       if (process.getuid() === 0) process.setuid(65534)
       const base = ${JSON.stringify(join(base, 'store'))}
       const store = new CheckpointStore(base)
@@ -365,7 +365,7 @@ describe('sessionsInfo (files)', () => {
 })
 
 describe('sessionsInfo with unusual files', () => {
-  // A tree that is too deep to be measured rejected the whole call.
+  // A directory nested too deeply to be measured must not fail the call.
   it('does not fail for a directory that is nested too deeply', async () => {
     const base = scratchDirectory()
     const store = await openStore(base)
@@ -375,7 +375,7 @@ describe('sessionsInfo with unusual files', () => {
     assert.equal(infos.find(({ id }) => id === 's').name, 'A session')
   })
 
-  // Where a clock was set back, the time in the id is ahead of the one in the checkpoint.
+  // After a clock was set back, the time in an id is ahead of the timestamp.
   it('returns the time of the newest checkpoint as other lists do', async () => {
     const base = scratchDirectory()
     const before = await openStore(base)

@@ -12,7 +12,7 @@ function revoked(target = {}) {
   return proxy
 }
 
-/** What a call came to: a result, or what it rejected with. */
+/** The result of a call, or what it rejected with. */
 const outcome = (call) =>
   Promise.resolve()
     .then(call)
@@ -20,7 +20,7 @@ const outcome = (call) =>
 
 const session = makeSession('s')
 
-/** Calls that are passed a revoked proxy in one of their arguments. */
+/** Calls with a revoked proxy in one argument. */
 const CALLS = {
   'saveSession(session)': (store, proxy) => store.saveSession(proxy),
   'saveSession(…, options)': (store, proxy) => store.saveSession(session, proxy),

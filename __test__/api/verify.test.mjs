@@ -65,7 +65,7 @@ if (durablePlaces.includes('files')) {
       const report = files.find(({ path }) => path.endsWith('session.json'))
       assert.deepEqual([whole, report.whole, report.code], [false, false, 'WAYMARK_CORRUPT'])
       assert.match(report.error, /it is the document of session "other"/)
-      // As in a copy of its directory, it can still be loaded, and restoring gives it its own id.
+      // A copied session directory looks like this: it can be loaded, and restoring sets its own id.
       assert.equal((await store.loadSession('s')).id, 'other')
       assert.equal((await store.recoverSession('s')).success, true)
       assert.equal((await store.loadSession('s')).id, 's')

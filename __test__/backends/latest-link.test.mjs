@@ -20,11 +20,11 @@ import { snapshotOf } from '../support/snapshot.mjs'
 import { OPTIONS, checkpointOf, newCheckpointId, openStore, scratchDirectory } from '../support/stores.mjs'
 import { lookedDuring } from '../support/waiting.mjs'
 
-// On Windows, where links need rights that few have, it is a file with the path in it.
+// On Windows, where links need privileges, it is a file that contains the path.
 const isWindows = process.platform === 'win32'
 const asLink = { skip: isWindows && 'there it is a file' }
 
-/** What `latest` of a session names; `null` if there is none. */
+/** The target of `latest` of a session; `null` without one. */
 function targetIn(base, session = 's') {
   const path = join(base, session, 'latest')
   try {
@@ -35,7 +35,7 @@ function targetIn(base, session = 's') {
   }
 }
 
-/** Asserts that `latest` names the newest checkpoint, and that this is there. */
+/** Asserts that `latest` names the newest checkpoint and that it exists. */
 async function isRight(store, base, session = 's') {
   const [newest] = (await store.listCheckpointInfo(session, { limit: 1 })).checkpoints
   const ending = newest.encoding === 'gzip' ? '.json.gz' : '.json'
@@ -228,7 +228,7 @@ describe('the latest link', () => {
     const followed = await lookedDuring(write(), () => {
       const target = targetIn(base)
       assert.notEqual(target, null)
-      // A checkpoint that is gone never comes back: a link that still names it afterwards names what is gone.
+      // A deleted checkpoint does not reappear, so a link that still names it is stale.
       if (!existsSync(join(base, 's', target))) assert.notEqual(targetIn(base), target)
     })
     assert.ok(followed > 0)

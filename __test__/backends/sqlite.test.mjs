@@ -109,7 +109,7 @@ describe('a database file', () => {
     `)
     const [first, second] = made.stdout.split('\n')
     const bytes = readFileSync(file)
-    // In the middle of a page: the pages themselves stay in order.
+    // Inside a page, so that the page structure stays valid.
     const at = bytes.indexOf('second second second second') + 9000
     bytes.write('damaged!', at - (at % 4096) + 2048)
     writeFileSync(file, bytes)
@@ -159,7 +159,7 @@ describe('close (sqlite)', () => {
         try {
           return readlinkSync(`/proc/self/fd/${descriptor}`).startsWith(file)
         } catch {
-          return false // The one that lists the directory is closed by now.
+          return false // The descriptor that listed the directory is closed by now.
         }
       }
       const cycle = async () => {
@@ -201,7 +201,7 @@ describe('close (sqlite)', () => {
       const first = await openStore(`sqlite:${file}`)
       for (let n = 0; n < 4; n += 1) await checkpointOf(first, makeSession('s'), OPTIONS, {}, large)
       await first.close()
-      // The log fits below the limit. The end of the database does not.
+      // The log fits below the size limit; the database does not.
       const script = `
       const store = new CheckpointStore(${JSON.stringify(`sqlite:${file}`)})
       await store.initialize()
@@ -324,7 +324,7 @@ describe('several processes on one database', () => {
 })
 
 describe('a database whose locks the process has lost', { skip: isWindows && 'Windows keeps its locks' }, () => {
-  /** Runs something in another process, with `store` on the same database, which it closes. */
+  /** Runs a program in another process that opens and closes the same database. */
   const childOn = async (file, body) => {
     const { code, stdout, stderr } = await runNode(`
       const store = new CheckpointStore(${JSON.stringify(`sqlite:${file}`)}, { maxCheckpointsPerSession: Infinity })
@@ -340,7 +340,7 @@ describe('a database whose locks the process has lost', { skip: isWindows && 'Wi
     const file = newFile()
     const store = await openStore(`sqlite:${file}`, { maxCheckpointsPerSession: Infinity })
     const made = [await checkpointOf(store, makeSession('s'))]
-    // A process that closes a file gives up all its locks on it.
+    // Closing any descriptor of a file releases all locks of the process on it.
     cpSync(join(file, '..'), join(scratchDirectory(), 'copy'), { recursive: true })
     await childOn(file, `await store.listCheckpointInfo('s')`)
     for (let number = 0; number < 5; number += 1) made.push(await checkpointOf(store, makeSession('s')))

@@ -8,7 +8,7 @@ const ROUNDS = 120
 
 for (const name of durablePlaces) {
   describe(`a session deleted by another store (${name})`, () => {
-    /** Calls `work` again and again beside a store that deletes the session, and gives what failed. */
+    /** Calls `work` repeatedly while another store deletes the session; resolves to the failures. */
     async function besideDeletion(work, options = {}) {
       const location = places[name]()
       const [worker, deleter] = [await openStore(location, options), await openStore(location)]

@@ -14,7 +14,7 @@ const lacksFlock = spawnSync('flock', ['--version']).error && 'there is no flock
 
 const support = JSON.stringify(new URL('../support/deltas.mjs', import.meta.url).href)
 
-/** A module that has a store on a place, and sessions that grow. */
+/** A module with a store on a location, and growing sessions. */
 const withStore = (place, options, source) => `
   import { DELTA, grown, noise } from ${support}
   const store = new CheckpointStore(${JSON.stringify(place)}, ${JSON.stringify(options)})
@@ -27,7 +27,7 @@ const withStore = (place, options, source) => `
   ${source}
 `
 
-/** Everything is whole, no delta lacks its key, and no key lacks a delta. */
+/** Everything is whole; every delta has its base, and every base a delta. */
 async function assertTidy(place, folder) {
   const store = await openStore(place)
   const listed = await assertWhole(store)
@@ -48,7 +48,7 @@ describe('deltas of one session by several processes', () => {
           `
           const end = Date.now() + 3000
           for (let number = ${first}; Date.now() < end; number += 1) {
-            // Now and then something that has nothing in common with anything.
+            // Sometimes a state with nothing in common with the others.
             const session = number % 7 ? grown(number) : { ...grown(number), description: noise(9000, number) }
             const made = [make(number, session), make(number + 0.5)]
             if (number % 5 === 0) made.push(store.deleteCheckpoint('s', await made[0]))
@@ -91,7 +91,7 @@ describe('deltas of one session by several processes', () => {
           acknowledged.filter((id) => !there.has(id)),
           [],
         )
-        // Whoever goes on leaves nothing of the dead behind.
+        // The next writer removes what a killed process left.
         const store = await openStore(place)
         await madeInTurn(store, 1)
         if (kind === 'files') {

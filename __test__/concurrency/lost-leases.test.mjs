@@ -10,7 +10,7 @@ import { OPTIONS, checkpointOf, durablePlaces, openStore, places, scratchDirecto
 
 const session = makeSession('s')
 
-/** Writes to session `s`, each of which a lost lease refuses. */
+/** Writes to session `s` that a lost lease rejects. */
 const WRITES = {
   saveSession: (store) => store.saveSession(session),
   'saveSession with ifRevision': (store) => store.saveSession(session, { ifRevision: null }),
@@ -38,7 +38,7 @@ const WRITES = {
 
 for (const name of durablePlaces) {
   describe(`a write rejected for a lost lease (${name})`, () => {
-    /** A store whose lease of `s` another store has taken without a word; the timer would notice in an hour. */
+    /** A store whose lease of `s` another store has taken over; its timer would notice after an hour. */
     async function withLostLease() {
       const location = places[name]()
       const [store, other] = [await openStore(location), await openStore(location)]
@@ -162,7 +162,7 @@ describe('a write rejected for a missing lease', () => {
       const { place, owner } = world
       for (const version of ['first', 'second']) await owner.saveSession(makeSession('s', { name: version }))
       await checkpointOf(owner, makeSession('s'), { ...OPTIONS, encoding: 'delta' })
-      // Left by an interruption: to tidy up is for the owner.
+      // Left by an interruption: only the owner may remove it.
       const directory = join(place, 's', 'checkpoints')
       writeFileSync(join(directory, 'cp-1-000000.key.zst'), 'a key that nothing stands on')
       writeFileSync((await checkpointOf(owner, makeSession('s'))).path, '{"damaged')
@@ -188,7 +188,7 @@ describe('a write rejected for a missing lease', () => {
     for (let step = 0; step < 3; step += 1) assert.equal((await create(owner, step)).success, true)
     await other.acquireSession('s', { force: true, ...LONG })
     const before = contents(place)
-    // At one of these, the tip of the key would move on.
+    // One of these would extend the base.
     for (let step = 3; step < 7; step += 1) assert.equal((await create(owner, step)).code, 'WAYMARK_LEASE_LOST')
     assert.deepEqual(contents(place), before)
   })

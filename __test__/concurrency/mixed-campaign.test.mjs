@@ -1,4 +1,4 @@
-// The mixed campaign of `npm run test:faults` for a short time: see faults/mixed.mjs.
+// A short run of the mixed campaign of `npm run test:faults`.
 
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'

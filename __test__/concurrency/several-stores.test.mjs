@@ -1,4 +1,4 @@
-// Conversions, copies and labels that meet each other, or an interruption: nothing that was acknowledged may be lost.
+// Several stores on one location that write in turn.
 
 import assert from 'node:assert/strict'
 import { it } from 'node:test'

@@ -1,4 +1,4 @@
-// A process that is stopped in the middle of a write keeps its locks: the others are told, and nothing is lost.
+// A process stopped during a write keeps its locks: other stores get an error, and nothing is lost.
 
 import assert from 'node:assert/strict'
 import { renameSync, writeFileSync } from 'node:fs'
@@ -21,7 +21,7 @@ after(() => {
   for (const child of started) child.kill('SIGKILL')
 })
 
-/** Saves the session `s` again and again until its input ends, and prints the number of each save that was acknowledged. */
+/** Saves session `s` repeatedly until its input ends; prints the number of each acknowledged save. */
 const writer = (location) => `
   const store = new CheckpointStore(${JSON.stringify(location)})
   await store.initialize()
@@ -36,7 +36,7 @@ const writer = (location) => `
   await store.close()
 `
 
-/** What a call was refused with: the error that it rejects with, or its failed result. */
+/** How a call fails: its rejection or its failed result. */
 async function refusalOf(call) {
   const result = await call().catch((error) => ({ success: false, code: error.code, error: error.message }))
   assert.equal(result?.success, false, 'it was refused')
@@ -44,8 +44,8 @@ async function refusalOf(call) {
 }
 
 /**
- * A store with a session, a checkpoint of it, and a process that is stopped while it holds the lock that it saves that session
- * under: `probe` is refused, twice.
+ * A store with a session and a checkpoint, and a process stopped while it holds the lock of that session: the probes
+ * of two stores are rejected.
  */
 async function stoppedWriter(location) {
   const store = await openStore(location, { timeoutMs: TIMEOUT_MS })
@@ -84,7 +84,7 @@ const WRITES = {
   setRetention: ({ store }) => store.setRetention('s', { keepLast: 7 }),
 }
 
-/** Without a deadline for its locks, the store would wait for ever. */
+/** Without a time limit for locks, the store would wait forever. */
 const LIMITS = { skip: NO_SIGSTOP, concurrency: true, timeout: 120_000 }
 
 describe('a process stopped while it saves a session', LIMITS, () => {
@@ -97,7 +97,7 @@ describe('a process stopped while it saves a session', LIMITS, () => {
       assert.equal(code, 'WAYMARK_BUSY', `${name}: ${error}`)
       assert.ok(error.includes(names), `${name}: ${error}`)
     }
-    // A session that is not over is not locked for that.
+    // A session that has not expired is not locked.
     assert.deepEqual(
       (await store.expireSessions()).map(({ sessionId }) => sessionId),
       ['old'],
@@ -157,7 +157,7 @@ describe('a process stopped while it saves a session', LIMITS, () => {
 })
 
 describe('a process stopped inside a critical section', { skip: NO_FLOCK, concurrency: true }, () => {
-  /** Two stores, a session that the first one owns, and somebody who holds the lock of its lease. */
+  /** Two stores, a session that the first one owns, and another process that holds the lock of its lease. */
   async function stopped() {
     const world = await ownerAndOther({ timeoutMs: 300 })
     await world.owner.saveSession(makeSession('s', { status: 'active' }))
@@ -175,7 +175,7 @@ describe('a process stopped inside a critical section', { skip: NO_FLOCK, concur
   it('is waited for by acquireSession with waitMs', async () => {
     const { owner, other, lease, letGo } = await stopped()
     const waiting = other.acquireSession('s', { owner: 'patient', waitMs: 60_000 })
-    // Longer than a single attempt takes.
+    // Longer than one attempt.
     assert.ok(await isUnderWay(waiting, 1000))
     await letGo()
     await lease.release()
@@ -187,7 +187,7 @@ describe('a process stopped inside a critical section', { skip: NO_FLOCK, concur
     const { place, owner, other, lease, letGo } = await stopped()
     await owner.saveSession(makeSession('z', { status: 'active' }))
     const record = join(place, '.leases', 's.json')
-    // As it looks when its time is over.
+    // The record of an expired lease.
     writeFileSync(`${record}.new`, JSON.stringify({ number: lease.number, owner: lease.owner, expiresAt: 1 }))
     renameSync(`${record}.new`, record)
     const next = await other.acquireNext(LONG)
@@ -210,7 +210,7 @@ describe('the first lease of a session', { skip: NO_FLOCK }, () => {
       const store = await openStore(place)
       await store.saveSession(makeSession('s'))
       await (await store.acquireSession('other')).release()
-      // Between the look at who owns it and the step that nobody sees half of, somebody else may become its owner.
+      // Another store may become the owner between the ownership check and the atomic step.
       const letGo = await hold(join(place, '.leases', LOCK_OF_S))
       const before = contents(place)
       const writing = write(store)

@@ -22,7 +22,7 @@ import { checkpointOf, onEveryBackend, openStore, places, scratchDirectory } fro
 
 const RELAXED = { durability: 'relaxed' }
 
-/** So many deltas in files, by a store that is still open; where they are, and the names of the only key. */
+/** A store on files with this many deltas, their directory, and the path of their only base. */
 async function filled(count = 5, options = RELAXED) {
   const base = scratchDirectory()
   const store = await openStore(base, options)
@@ -35,7 +35,7 @@ async function filled(count = 5, options = RELAXED) {
 /** Names of sessions, newest first. */
 const names = (from, to) => Array.from({ length: to - from }, (_, index) => `${to - 1 - index}`)
 
-/** Times are coarse: it is changed later than what was written before. */
+/** File times are coarse: set one that is later than all before. */
 function rewritten(path, bytes) {
   writeFileSync(path, bytes)
   utimesSync(path, new Date(), new Date(Date.now() + 1000))
@@ -47,7 +47,7 @@ function changedAt(path, at) {
   rewritten(path, bytes)
 }
 
-/** The key of other deltas. */
+/** The base of other deltas. */
 const { key: FOREIGN } = await filled(9)
 const { key: LONG_FOREIGN } = await filled(60)
 
@@ -95,7 +95,7 @@ onEveryBackend('deltas', (open) => {
     )
     assert.deepEqual(await assertWhole(store), names(0, 300))
     const { checkpoints } = await store.listCheckpointInfo('s')
-    // One that waits too long for a lock is stored whole.
+    // A checkpoint that waits too long for a lock is stored whole.
     assert.ok(checkpoints.filter(({ encoding }) => encoding === 'delta').length > 250)
   })
 
@@ -221,7 +221,7 @@ onEveryBackend('deltas', (open) => {
     }
     await madeInTurn(store, 30, { sessionOf })
     assert.deepEqual(await assertWhole(store), names(0, 30))
-    // Somebody who has nothing in memory.
+    // A store with nothing in memory.
     await store.copyTo(copy)
     assert.deepEqual(await assertWhole(copy), names(0, 30))
   })
@@ -280,7 +280,7 @@ describe('the base of deltas', () => {
   it('that has no deltas after an interruption is deleted with the next delta', async () => {
     const { base, folder, key } = await filled(3)
     copyFileSync(key, join(folder, 'cp-1-000001.key.zst'))
-    // Others of their own.
+    // With other bases.
     writeFileSync(join(folder, 'notes.key'), 'mine')
     const again = await openStore(base, RELAXED)
     await madeInTurn(again, 1, { first: 3 })
@@ -300,7 +300,7 @@ describe('the base of deltas', () => {
   })
 })
 
-/** What can happen to a key, and what is said of it. */
+/** Kinds of damage to a base, and the error message. */
 const DAMAGE = {
   missing: [(key) => rmSync(key), /it is missing$/],
   empty: [(key) => truncateSync(key, 0), /it is shorter than it was/],
@@ -443,7 +443,7 @@ describe('a damaged delta', () => {
     })
   }
 
-  it('may name any base', async () => {
+  it('that names an impossible base is reported', async () => {
     const { base, made, folder, key } = await filled(3)
     const original = readFileSync(made[1].path)
     const length = original.readUInt32LE(4)
@@ -489,7 +489,7 @@ describe('a damaged delta', () => {
     const careful = await openStore(base, { maxReadBytes: 1_000_000 })
     await assert.rejects(careful.getCheckpoint('big', big.checkpointId), { code: 'WAYMARK_TOO_LARGE', message: /key/ })
     assert.equal((await careful.getCheckpoint('s', made[0].checkpointId)).session.name, '0')
-    // Written, it is refused to no one who allows it.
+    // A store with a higher limit can read it.
     await madeInTurn(careful, 2, { first: 1, sessionOf })
     assert.equal((await assertWhole(await openStore(base), 'big')).length, 3)
   })
@@ -584,7 +584,7 @@ describe('foreign names', () => {
       for (const iteration of [1, 2, 3]) await saved(agent, makeState({ iteration }), { encoding: 'delta' })
       assert.equal((await agent.list()).damaged.length, 0)
     }
-    // Copies that somebody made by hand, under names of their own.
+    // Copies made by hand under foreign names.
     const id = 's.delta'
     const [path] = deltasIn(folderOf(base, id))
     for (const own of ['mine.key.delta.zst', 'mine.delta.delta.zst', '.delta.zst']) {

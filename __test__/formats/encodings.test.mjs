@@ -30,7 +30,7 @@ const CONTEXT = { plan: ['é', '検査点', '🟦', '\0', '\ud800'], deep: [[1e2
 const sessionNamed = (name, overrides = {}) =>
   makeSession('s', { name, taskTree: { a: makeTask('a', { status: 'in_progress' }), b: makeTask('b') }, ...overrides })
 
-/** Two checkpoints in an encoding: what comes second is not always stored as what comes first. */
+/** Two checkpoints in an encoding: the second is not always stored like the first. */
 async function twoOf(store, encoding) {
   const made = []
   for (const name of ['one', 'two']) {
@@ -213,7 +213,7 @@ describe('checkpoint files', () => {
     async () => {
       const store = await openStore()
       const { checkpointId, path } = await checkpointOf(store, sessionNamed('é'), { ...OPTIONS, encoding: 'zstd' })
-      // It takes a frame to skip for the whole.
+      // Skip the skippable frame before the document.
       const bytes = readFileSync(path)
       const text = bytes.subarray(8 + bytes.readUInt32LE(4))
       const checkpoint = JSON.parse(zlib.zstdDecompressSync(text).toString())
@@ -228,7 +228,7 @@ describe('checkpoint files', () => {
     const nameIn = (...args) => JSON.parse(unpacked(...args).toString()).session.name
     const { path } = await checkpointOf(store, sessionNamed('é'), { ...OPTIONS, encoding: 'zstd' })
     assert.equal(nameIn(path), 'é')
-    // Of what deltas share, the first text is there whole.
+    // The base holds the first text as a whole.
     await twoOf(store, 'delta')
     const folder = join(base, 's', 'checkpoints')
     const key = readdirSync(folder).find((name) => name.endsWith('.key.zst'))

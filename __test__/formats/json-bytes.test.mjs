@@ -56,7 +56,7 @@ const ODD_VALUES = {
   look: '{"like": [ "json" ] , "but":"text"}',
 }
 
-/** Values of every shape, the same ones every time. */
+/** Values of every shape from a fixed seed. */
 function* randomValues(count, seed = 12345) {
   let state = seed
   const random = (limit) => {
@@ -152,7 +152,7 @@ describe('stored bytes', () => {
     assert.equal(bytes.subarray(0, 10).toString('hex'), '1f8b0804000000000003')
     assert.equal(bytes.subarray(12, 14).toString(), 'WM')
     const extra = bytes.subarray(16, 12 + bytes.readUInt16LE(10))
-    const { id, timestamp, trigger, taskCount } = JSON.parse(readCheckpointText(path)) // zlib passes over the field
+    const { id, timestamp, trigger, taskCount } = JSON.parse(readCheckpointText(path)) // zlib skips the extra field
     assert.deepEqual(JSON.parse(extra), { id, timestamp, trigger, taskCount, agentCount: 0 })
   })
 

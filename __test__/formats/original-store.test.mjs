@@ -113,7 +113,7 @@ describe('a directory of the original store', () => {
           compress: path.endsWith('.gz'),
           metadata: old.metadata,
         })
-        // What belongs to the new one alone is put back: its id, its time, and the checksums that follow from them.
+        // Restore what differs by design: id, time and the checksums over them.
         const madeText = readCheckpointText(made.path)
         const remade = JSON.parse(madeText)
         const aged = madeText

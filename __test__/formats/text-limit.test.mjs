@@ -16,11 +16,11 @@ const LIMIT = 2 ** 29 - 24
 const available = process.availableMemory?.() ?? freemem()
 const tooLittle = available < 5 * GIB && `needs 5 GiB of free memory, and ${(available / GIB).toFixed(1)} are free`
 const otherLimit = constants.MAX_STRING_LENGTH !== LIMIT && 'this engine has another limit'
-// What is counted is the same on every backend: one run is enough.
+// The limit is the same on every backend: one run is enough.
 const elsewhere = !durablePlaces.includes('files') && 'runs with the other backends'
 
 describe('states longer than a JavaScript string', { skip: tooLittle || otherLimit || elsewhere }, () => {
-  /** Three of these fit into no string, and two do. Longer ones end Node 26 inside its own `JSON.stringify`. */
+  /** Two of these fit into a string, three do not. Longer ones crash `JSON.stringify` of Node 26. */
   const third = () => 'x'.repeat(190_000_000)
 
   it('createCheckpoint rejects them with WAYMARK_TOO_LARGE', async () => {
@@ -45,7 +45,7 @@ describe('states longer than a JavaScript string', { skip: tooLittle || otherLim
     const older = await checkpointOf(store, makeSession('s'))
     const newer = await checkpointOf(store, makeSession('s'), { ...OPTIONS, compress: true }, {}, { part: 'HERE' })
     const [start, end] = gunzipSync(readFileSync(newer.path)).toString().split('HERE')
-    // Members of a gzip file follow each other, and what they hold does too.
+    // The content of a gzip file is the concatenation of its members.
     const filler = gzipSync(Buffer.alloc(1_100_000, 'x'), { level: 1 })
     const members = [gzipSync(start), ...Array.from({ length: 500 }, () => filler), gzipSync(end)]
     writeFileSync(newer.path, Buffer.concat(members))
@@ -67,7 +67,7 @@ describe('documents longer than a JavaScript string', { skip: tooLittle || other
 
   it('saveSession, saveTaskTree and saveTaskResult reject them with WAYMARK_TOO_LARGE', async () => {
     const store = await openStore('memory:')
-    // Each of these is 18 MB when it is laid out, and 6 KB as it is passed.
+    // Each of these is 18 MB when it is indented and 6 KB when it is passed.
     const parts = Array.from({ length: 31 }, deep)
     const session = makeSession('s', { metadata: { parts } })
     for (const result of [

@@ -11,7 +11,7 @@ import { places } from '../support/stores.mjs'
 import { Mismatch, makeSequence, publicMembers, runSequence } from './sequence.mjs'
 import { report, shrink } from './shrink.mjs'
 
-/** So many sequences use every method, with a chance of failure that is negligible. */
+/** This many sequences use every method almost certainly. */
 const ENOUGH_FOR_ALL_METHODS = 200
 
 /**

@@ -21,7 +21,7 @@ describe('the demo', () => {
     const rows = ['']
     let row = 0
     const columns = 80
-    // As much of a terminal as the display uses: lines, and moving up.
+    // The terminal features that the display uses: lines and moving up.
     const write = (text) => {
       for (const [, up, escape, char] of text
         .replaceAll('\u001b[', '␛')

@@ -6,7 +6,7 @@ const read = (name) => readFileSync(new URL(`../../${name}`, import.meta.url), '
 
 const guide = read('MIGRATING.md')
 
-/** The types without their comments: a name that only a sentence mentions is none. */
+/** The types without comments: a name in prose does not count. */
 const types = read('index.d.ts')
   .replaceAll(/\/\*.*?\*\//gs, '')
   .replaceAll(/\/\/.*$/gm, '')
@@ -18,7 +18,7 @@ function methodsOf(name) {
   return new Set([...bodies.matchAll(/^ {2}(?:static )?(\w+)(?:<.*>)?\(/gm)].map((match) => match[1]))
 }
 
-/** What stands before the dot of a call, and which methods may follow. */
+/** Receivers of calls, and their methods. */
 const OWNERS = {
   store: methodsOf('CheckpointStore'),
   agent: methodsOf('AgentCheckpoints'),
@@ -27,9 +27,9 @@ const OWNERS = {
 
 const words = new Set(types.match(/\w+/g))
 
-/** What of a piece of code is not in the types. */
+/** The names in a piece of code that the types do not have. */
 function unknownIn(code) {
-  // Places and files are not names.
+  // Locations and file names are not method names.
   if (/^(memory:|sqlite:<path>)$/.test(code)) return []
   const literals = [...code.matchAll(/'([^']*)'/g)].map((match) => match[1])
   const unknown = literals.filter((literal) => literal !== 'memory:' && !types.includes(`'${literal}'`))
@@ -42,7 +42,7 @@ function unknownIn(code) {
   return [...unknown, ...named.filter((word) => !words.has(word) && !['new', 'store', 'agent'].includes(word))]
 }
 
-/** The tables of names, by the headings above them: rows of two cells. */
+/** The tables of names by heading: rows of two cells. */
 const tables = new Map(
   guide
     .slice(guide.indexOf('# Coming from other checkpoint systems'))

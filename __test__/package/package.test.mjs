@@ -23,9 +23,9 @@ void main()
 
 const run = (command, args, cwd) => execFileSync(command, args, { cwd, encoding: 'utf8', shell: isWindows })
 
-/** Packs the package as it is published: the loader in one tarball, the binary for this platform in another. */
+/** Packs the package as published: the loader in one tarball, the binary for this platform in another. */
 function pack(directory) {
-  // The CLI writes only inside of the project that it finds in its working directory.
+  // The napi command writes only inside the project of its working directory.
   copyFileSync(join(ROOT, 'package.json'), join(directory, 'package.json'))
   run(process.execPath, [join(ROOT, 'node_modules/@napi-rs/cli/dist/cli.js'), 'create-npm-dirs'], directory)
   const binary = readdirSync(ROOT).find((name) => name.endsWith('.node'))

@@ -1,4 +1,4 @@
-// What every runtime must be able to do, without a test runner: Bun and Deno run this.
+// The smoke test for runtimes without a Node.js test runner: Bun and Deno.
 
 import assert from 'node:assert/strict'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
@@ -54,6 +54,6 @@ for (const location of [base, `sqlite:${join(base, 'below', 'store.db')}`, 'memo
 assert.ok(existsSync(join(base, 's', 'session.json')))
 rmSync(base, { recursive: true })
 
-// It is never stopped: the process must end all the same.
+// It is never stopped, and must not keep the process alive.
 new CheckpointStore('memory:').autoCheckpoint({ sessionId: 's', everyMs: 1e9, capture: () => undefined })
 console.log('smoke test passed')

@@ -1,4 +1,4 @@
-// Connections that break, hang, or are slow, at every request that a call makes.
+// Connections that break, hang or are slow at every request of a call.
 
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
@@ -13,7 +13,7 @@ import { checkpointOf, newSchema, openStore } from '../../support/stores.mjs'
 import { until } from '../../support/waiting.mjs'
 
 const TIMEOUT_MS = 400
-/** What a call may take beyond its time on a busy machine. */
+/** Tolerance for a busy machine. */
 const SLACK_MS = 2000
 /** More requests than any call makes. */
 const MANY = 200
@@ -21,7 +21,7 @@ const MANY = 200
 /** Most of the time is spent waiting. */
 const concurrency = 6
 
-/** A store behind a door, and another one on the same place that needs none. */
+/** A store behind a proxy, and another on the same location without one. */
 async function storesFor(t, timeoutMs = TIMEOUT_MS) {
   const place = newSchema()
   const direct = await openStore(place, KEEP_ALL)
@@ -36,14 +36,14 @@ async function storesFor(t, timeoutMs = TIMEOUT_MS) {
   return { direct, proxy, store }
 }
 
-/** Resolves when the server has done all that it was told through a door, even by those who did not wait for it. */
+/** Resolves when the server has completed everything sent through the proxy, awaited or not. */
 async function quiet({ url }) {
   const name = new URL(url).searchParams.get('application_name')
   const sql = `SELECT 1 FROM pg_stat_activity WHERE application_name = '${name}' AND state <> 'idle'`
   while ((await query(process.env.WAYMARK_TEST_DATABASE_URL, sql)).rows.length > 0) await sleep(5)
 }
 
-/** Makes a call while its requests meet a fault, `times` of them `after` so many; resolves to whether any did. */
+/** Makes a call while `times` of its requests fail, `after` this many; resolves to whether any did. */
 async function inTrouble({ proxy, fault, after, times }, call) {
   const name = `${fault} ${times} ${after}`
   let happened = 0
@@ -60,7 +60,7 @@ async function inTrouble({ proxy, fault, after, times }, call) {
   return happened > 0
 }
 
-/** The same at its first request, then at its second, and so on, until it makes no more; alone, and with all that follow. */
+/** Repeats this for the first request, the second and so on, alone and with all following ones. */
 async function atEveryRequest(proxy, fault, call) {
   for (const times of [1, Infinity]) {
     let after = 0

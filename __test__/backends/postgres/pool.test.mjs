@@ -11,7 +11,7 @@ import { until } from '../../support/waiting.mjs'
 const CALLS = 50
 const SLACK_MS = 2000
 
-/** Writes and reads, all at once. */
+/** Concurrent writes and reads. */
 const allAtOnce = (store) =>
   Promise.all(
     Array.from({ length: CALLS }, (_, number) =>

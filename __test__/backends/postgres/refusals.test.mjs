@@ -1,4 +1,4 @@
-// What cannot be opened, and what it says.
+// Stores that cannot be opened, and their errors.
 
 import assert from 'node:assert/strict'
 import { createServer } from 'node:net'
@@ -14,7 +14,7 @@ const TIMEOUT_MS = 1500
 const SLACK_MS = 2000
 const SECRET = PASSWORDS[0]
 
-/** A store that cannot be opened: it says so in time and in words, and tells no password. Resolves to the error. */
+/** Opens a store that must fail in time without showing its password; resolves to the error. */
 async function refused(location, expected, password = SECRET) {
   const store = new CheckpointStore(location, { timeoutMs: TIMEOUT_MS })
   assertDiscreet(store.getBaseDir(), password)
@@ -109,7 +109,7 @@ describe('a server that denies access', ownServer, () => {
   }
   const server = suiteServer(() => ({ files }))
 
-  /** A role that may log in with a password, and do nothing else. */
+  /** A role that may only log in with a password. */
   async function newRole(name, password) {
     const literal = `'${password.replaceAll("'", "''")}'`
     await query(server().url, `CREATE ROLE ${quoted(name)} LOGIN PASSWORD ${literal}`)

@@ -1,4 +1,4 @@
-// A server that is restarted, or dies, while others write.
+// A server that is restarted or killed while stores write.
 
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
@@ -10,12 +10,12 @@ import { until } from '../../support/waiting.mjs'
 
 const WRITERS = 8
 const INTERRUPTIONS = 4
-/** Acknowledged writes of each, between two interruptions. */
+/** Acknowledged writes per writer between two interruptions. */
 const WRITES_BETWEEN = 6
 
 const KINDS = ['a checkpoint', 'a delta', 'a session', 'a task tree', 'a result', 'a checkpoint of an agent']
 
-/** Interrupts the server while eight write, and looks at what is left of what each of them did. */
+/** Interrupts the server while eight writers run, and checks what each of them stored. */
 async function interrupted(server, interrupt) {
   const place = newSchema(server.url)
   const store = await openStore(place, KEEP_ALL)

@@ -6,7 +6,7 @@ import '../../support/servers.mjs'
 import { makeSession } from '../../support/sessions.mjs'
 import { checkpointOf, newSchema, openStore } from '../../support/stores.mjs'
 
-/** A store with one connection, and what counts its round trips. */
+/** A store with one connection, and the proxy that counts its round trips. */
 async function countedStore(t, options) {
   const proxy = await startProxy(newSchema())
   const store = await openStore(proxy.url, { ...options, maxConnections: 1 })
@@ -14,7 +14,7 @@ async function countedStore(t, options) {
     await store.close()
     await proxy.close()
   })
-  /** The least of several calls: an answer that comes early makes one look like two, and nothing makes two look like one. */
+  /** The minimum of several calls: an early answer can make one round trip count as two, never the reverse. */
   const tripsOf = async (call) => {
     let least = Infinity
     for (let n = 0; n < 10; n += 1) {

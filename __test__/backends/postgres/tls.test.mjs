@@ -20,7 +20,7 @@ describe('TLS', { skip: ownServer.skip || lacksOpenssl }, () => {
     return { files, settings: { ssl: 'on' } }
   })
 
-  /** A new schema, seen through TLS. */
+  /** A new schema, opened through TLS. */
   function secured(options, { host = 'localhost', url = server().url } = {}) {
     const location = new URL(newSchema(url))
     location.hostname = host
@@ -28,7 +28,7 @@ describe('TLS', { skip: ownServer.skip || lacksOpenssl }, () => {
     return location.href
   }
 
-  /** Whether the connections of a role are encrypted, by what the server says. */
+  /** Whether the server reports the connections of a role as encrypted. */
   async function areEncrypted(role) {
     const sql = `SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = '${role}' AND application_name <> ''`
     return (await query(server().url, sql)).rows.map(([ssl]) => ssl)
