@@ -3,41 +3,41 @@ import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
-import { MANY, many } from './support/bulky.mjs'
-import { AT_ONCE, outcomeOf, startWaymark, waymark } from './support/command.mjs'
-import { everythingOf } from './support/filled.mjs'
-import { OWNER, SESSIONS, contentsOf, copyOf, livedInStore } from './support/lived-in.mjs'
-import { WIDTHS, assertFits, assertNoEscapes, documentIn } from './support/looks.mjs'
+import { WIDTHS, assertFits, assertNoEscapes, jsonDocumentOf } from './support/cli-output.mjs'
+import { CONCURRENT, outcomeOf, startWaymark, waymark } from './support/command.mjs'
+import { OWNER, SESSIONS, contentsOfStore, copyOfStore, exampleStore } from './support/example-store.mjs'
+import { contentsOfSession } from './support/full-session.mjs'
+import { CHECKPOINT_COUNT, manyCheckpoints } from './support/large-stores.mjs'
 import { makeSession } from './support/sessions.mjs'
 import { openStore, scratchDirectory } from './support/stores.mjs'
 import { noTerminal, seenOf } from './support/terminal.mjs'
 
-describe('a command that adds something', AT_ONCE, () => {
+describe('a command that adds something', CONCURRENT, () => {
   let location
   let ids
 
   before(async () => {
-    ;({ location, ids } = await livedInStore())
+    ;({ location, ids } = await exampleStore())
   })
 
   /** Runs something that must succeed, in every way in which it can be looked at, each on a store of its own. */
   const done = async (args, isDone) => {
-    const plain = copyOf(location)
+    const plain = copyOfStore(location)
     const outcome = await waymark([...args(plain), '--store', plain])
     assert.equal(outcome.code, 0, outcome.stderr)
     assertNoEscapes(outcome)
     assert.notEqual(outcome.stdout, '', 'it says what it did')
     await looked(plain, isDone)
 
-    const machine = copyOf(location)
+    const machine = copyOfStore(location)
     const answered = await waymark([...args(machine), '--store', machine, '--json'])
     assert.equal(answered.code, 0, answered.stderr)
-    const document = documentIn(answered)
+    const document = jsonDocumentOf(answered)
     await looked(machine, isDone)
 
     if (noTerminal) return { text: outcome.stdout, document }
     for (const columns of WIDTHS) {
-      const screen = copyOf(location)
+      const screen = copyOfStore(location)
       const seen = await seenOf([...args(screen), '--store', screen], { columns })
       assert.equal(seen.code, 0, seen.text)
       assertFits(seen)
@@ -119,18 +119,18 @@ describe('a command that adds something', AT_ONCE, () => {
     const file = join(directory, 'build.waymark')
     assert.equal((await waymark(['export', 'nightly-build', file, location])).code, 0)
     const original = await openStore(location)
-    const expected = await everythingOf(original, 'nightly-build')
+    const expected = await contentsOfSession(original, 'nightly-build')
     for (const place of [join(directory, 'new'), `sqlite:${join(directory, 'new.db')}`]) {
       const outcome = await waymark(['import', file, place])
       assert.equal(outcome.code, 0, outcome.stderr)
       assertNoEscapes(outcome)
-      await looked(place, async (store) => assert.deepEqual(await everythingOf(store, 'nightly-build'), expected))
+      await looked(place, async (store) => assert.deepEqual(await contentsOfSession(store, 'nightly-build'), expected))
     }
     await original.close()
     const { document } = await done(
       () => ['import', file, '--as', 'a copy'],
       async (store) => {
-        assert.deepEqual((await everythingOf(store, 'a copy')).verified.length, 3)
+        assert.deepEqual((await contentsOfSession(store, 'a copy')).verified.length, 3)
         assert.equal((await store.verifySession('a copy')).whole, true)
       },
     )
@@ -149,7 +149,7 @@ describe('a command that adds something', AT_ONCE, () => {
         SESSIONS,
       )
     })
-    const again = documentIn(await waymark(['copy', location, to, '--json', '--yes']))
+    const again = jsonDocumentOf(await waymark(['copy', location, to, '--json', '--yes']))
     assert.deepEqual([again.checkpoints, again.documents], [0, 0])
     assert.ok(again.unchanged > 20)
     if (noTerminal) return
@@ -174,12 +174,12 @@ describe('a command that adds something', AT_ONCE, () => {
 
   it('copies to the end when nobody listens any more', async () => {
     const target = scratchDirectory()
-    const child = startWaymark(['copy', await many(), target])
+    const child = startWaymark(['copy', await manyCheckpoints(), target])
     child.stdout.destroy()
     child.stderr.destroy()
     assert.equal((await outcomeOf(child)).code, 0)
     const store = await openStore(target)
-    assert.equal((await store.sessionInfo('many')).checkpointCount, MANY)
+    assert.equal((await store.sessionInfo('many')).checkpointCount, CHECKPOINT_COUNT)
     await store.close()
   })
 
@@ -218,8 +218,8 @@ describe('a command that adds something', AT_ONCE, () => {
   })
 
   it('does not touch what somebody else owns, and says who', async () => {
-    const place = copyOf(location)
-    const untouched = contentsOf(place)
+    const place = copyOfStore(location)
+    const untouched = contentsOfStore(place)
     for (const args of [
       ['label', 'owned/latest', 'mine'],
       ['pin', 'owned/latest'],
@@ -228,13 +228,13 @@ describe('a command that adds something', AT_ONCE, () => {
       assert.deepEqual([outcome.code, outcome.stdout], [1, ''], args.join(' '))
       assert.ok(outcome.stderr.includes(OWNER), outcome.stderr)
     }
-    assert.deepEqual(contentsOf(place), untouched)
+    assert.deepEqual(contentsOfStore(place), untouched)
   })
 
   it('says how far long work is where there is no terminal, unless it is asked for a document', async () => {
     const directory = scratchDirectory()
     const file = join(directory, 'build.waymark')
-    const place = copyOf(location)
+    const place = copyOfStore(location)
     for (const args of [
       ['verify', 'nightly-build'],
       ['export', 'nightly-build', file],
@@ -258,6 +258,6 @@ describe('a command that adds something', AT_ONCE, () => {
     const lines = outcome.stderr.split('\n').filter(Boolean)
     assert.ok(lines.length <= 12, outcome.stderr)
     const silent = await waymark(['copy', location, join(scratchDirectory(), 'copy'), '--json'])
-    assert.equal(documentIn(silent).sessions.length, SESSIONS.length)
+    assert.equal(jsonDocumentOf(silent).sessions.length, SESSIONS.length)
   })
 })

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { describe, it } from 'node:test'
 
-import { AT_ONCE, waymark } from './support/command.mjs'
-import { WIDTHS, assertFits, assertNoEscapes, documentIn } from './support/looks.mjs'
+import { WIDTHS, assertFits, assertNoEscapes, jsonDocumentOf } from './support/cli-output.mjs'
+import { CONCURRENT, waymark } from './support/command.mjs'
 import { scratchDirectory } from './support/stores.mjs'
 import { noTerminal, seenOf } from './support/terminal.mjs'
 
-describe('the demonstration as a command', AT_ONCE, () => {
+describe('the demonstration as a command', CONCURRENT, () => {
   it('runs to its end in a pipe, and leaves nothing behind', async () => {
     const directory = scratchDirectory()
     const env = { HOME: directory, USERPROFILE: directory, TMPDIR: directory, TEMP: directory, TMP: directory }
@@ -23,7 +23,7 @@ describe('the demonstration as a command', AT_ONCE, () => {
   it('gives one document of what came of it', async () => {
     const outcome = await waymark(['demo', '--json'])
     assert.equal(outcome.code, 0, outcome.stderr)
-    assert.equal(typeof documentIn(outcome), 'object')
+    assert.equal(typeof jsonDocumentOf(outcome), 'object')
   })
 
   for (const columns of WIDTHS) {

@@ -4,9 +4,9 @@ import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
-import { AT_ONCE, COMMAND, environment, waymark } from './support/command.mjs'
-import { copyOf, livedInStore } from './support/lived-in.mjs'
-import { assertFits, assertNoEscapes, assertPlain } from './support/looks.mjs'
+import { assertFits, assertNoEscapes, assertPlain } from './support/cli-output.mjs'
+import { COMMAND, CONCURRENT, environment, waymark } from './support/command.mjs'
+import { copyOfStore, exampleStore } from './support/example-store.mjs'
 import { makeSession, makeTask } from './support/sessions.mjs'
 import { checkpointOf, openStore, scratchDirectory } from './support/stores.mjs'
 import { noTerminal, seenOf } from './support/terminal.mjs'
@@ -38,7 +38,7 @@ before(async () => {
   for (const [at, name] of COMMANDS.entries()) helps[name] = outcomes[at]
 })
 
-describe('the help of the command', AT_ONCE, () => {
+describe('the help of the command', CONCURRENT, () => {
   it('lists every command, with a line about each', async () => {
     const outcome = await waymark(['--help'], { env: WITHOUT_ADDON })
     assert.deepEqual([outcome.code, outcome.stderr], [0, ''])
@@ -91,7 +91,7 @@ describe('the help of the command', AT_ONCE, () => {
 
   it('does not load the addon, nor do completion scripts and wrong use', async () => {
     // That it would be noticed:
-    const { location } = await livedInStore()
+    const { location } = await exampleStore()
     assert.notEqual((await waymark(['ls', location], { env: WITHOUT_ADDON })).code, 0)
     const codes = await Promise.all(
       [['completion', 'bash'], ['completion', 'zsh'], ['completion', 'fish'], ['lss'], ['ls', '--frobnicate'], []].map(
@@ -136,7 +136,7 @@ const PREPARED = {
 /** Examples that end only when somebody ends them, need a server, or are tested as a whole elsewhere. */
 const isElsewhere = (example) => /\b(watch|demo|postgres:)/.test(example)
 
-describe('every example in the help', AT_ONCE, () => {
+describe('every example in the help', CONCURRENT, () => {
   let world
 
   before(async () => {
@@ -146,7 +146,7 @@ describe('every example in the help', AT_ONCE, () => {
   for (const name of COMMANDS) {
     it(`of ${name} runs as it is written`, async () => {
       for (const example of examplesIn(helps[name].stdout).filter((line) => !isElsewhere(line))) {
-        const home = copyOf(world)
+        const home = copyOfStore(world)
         const options = { cwd: home, env: { HOME: home, USERPROFILE: home } }
         for (const args of PREPARED[name] ?? []) {
           const prepared = await waymark(args, options)
@@ -178,7 +178,7 @@ async function ran(example, { cwd, env }) {
 
 describe('starting up', () => {
   it('is measured against a Node.js that does nothing, for whoever reads this', async (t) => {
-    const { location } = await livedInStore()
+    const { location } = await exampleStore()
     const env = environment()
     const timed = (args) => {
       const began = performance.now()

@@ -3,9 +3,17 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 
+import {
+  COLOURED,
+  STYLED,
+  WIDTHS,
+  assertFits,
+  assertNoEscapes,
+  assertPlain,
+  jsonDocumentOf,
+} from './support/cli-output.mjs'
 import { COMMAND, environment, outcomeOf, startWaymark, waymark } from './support/command.mjs'
-import { ENCODINGS, OWNER, SESSIONS, contentsOf, livedInStore } from './support/lived-in.mjs'
-import { COLOURED, STYLED, WIDTHS, assertFits, assertNoEscapes, assertPlain, documentIn } from './support/looks.mjs'
+import { ENCODINGS, OWNER, SESSIONS, contentsOfStore, exampleStore } from './support/example-store.mjs'
 import { noTerminal, seenOf } from './support/terminal.mjs'
 
 /** While they read, a bar is redrawn, which takes more than letters. */
@@ -17,11 +25,11 @@ describe('what the command shows', () => {
   let snapshot
 
   before(async () => {
-    ;({ location, ids } = await livedInStore())
-    snapshot = contentsOf(location)
+    ;({ location, ids } = await exampleStore())
+    snapshot = contentsOfStore(location)
   })
 
-  after(() => assert.deepEqual(contentsOf(location), snapshot, 'nothing has changed'))
+  after(() => assert.deepEqual(contentsOfStore(location), snapshot, 'nothing has changed'))
 
   const linesOf = ({ stdout }) => stdout.trimEnd().split('\n')
 
@@ -128,7 +136,7 @@ describe('what the command shows', () => {
 
       it('is one document with --json', () => {
         assert.equal(machine.code, code, machine.stderr)
-        assert.equal(typeof documentIn(machine), 'object')
+        assert.equal(typeof jsonDocumentOf(machine), 'object')
       })
 
       for (const columns of WIDTHS) {
@@ -226,7 +234,7 @@ describe('what the command shows', () => {
       damaged.map((line) => line.split(' ')[0]),
       [ids.broken[2]],
     )
-    const { checkpoints } = documentIn(await waymark(['ls', 'broken', location, '--json']))
+    const { checkpoints } = jsonDocumentOf(await waymark(['ls', 'broken', location, '--json']))
     assert.deepEqual(
       checkpoints.map(({ id, whole }) => [id, whole]),
       [
@@ -273,18 +281,18 @@ describe('what the command shows', () => {
     const { CheckpointStore } = await import('./support/stores.mjs')
     const store = new CheckpointStore(location)
     await store.initialize()
-    const shown = documentIn(await waymark(['show', 'nightly-build/green', location, '--json']))
+    const shown = jsonDocumentOf(await waymark(['show', 'nightly-build/green', location, '--json']))
     const checkpoint = await store.getCheckpoint('nightly-build', ids.build[2])
     assert.deepEqual(shown.taskTree, checkpoint.taskTree)
     assert.deepEqual(shown.agentStates, checkpoint.agentStates)
     assert.deepEqual(shown.session.errors, checkpoint.session.errors)
-    const { sessions } = documentIn(await waymark(['ls', location, '--json']))
+    const { sessions } = jsonDocumentOf(await waymark(['ls', location, '--json']))
     const infos = await store.sessionsInfo()
     assert.deepEqual(
       sessions.map(({ id, sizeBytes, lease }) => [id, sizeBytes, lease?.owner]),
       infos.map(({ id, sizeBytes, lease }) => [id, sizeBytes, lease?.owner]),
     )
-    const diff = documentIn(await waymark(['diff', 'nightly-build/green', 'latest', location, '--json']))
+    const diff = jsonDocumentOf(await waymark(['diff', 'nightly-build/green', 'latest', location, '--json']))
     const expected = await store.diffCheckpoints(`nightly-build/${ids.build[2]}`, `nightly-build/${ids.build[7]}`)
     assert.deepEqual([diff.identical, diff.tasks], [false, expected.tasks])
     await store.close()
@@ -295,7 +303,9 @@ describe('what the command shows', () => {
     const beginning = uniqueBeginning(green, ids.build)
     const words = [green, beginning, 'green', 'latest~5']
     const shown = await Promise.all(
-      words.map(async (word) => documentIn(await waymark(['show', `nightly-build/${word}`, location, '--json'])).id),
+      words.map(
+        async (word) => jsonDocumentOf(await waymark(['show', `nightly-build/${word}`, location, '--json'])).id,
+      ),
     )
     assert.deepEqual(shown, [green, green, green, green])
     const others = {
@@ -305,10 +315,10 @@ describe('what the command shows', () => {
       [ids.build[5]]: '夜間ビルド 🚀 e\u0301tape',
     }
     for (const [id, word] of Object.entries(others)) {
-      assert.equal(documentIn(await waymark(['show', `nightly-build/${word}`, location, '--json'])).id, id)
+      assert.equal(jsonDocumentOf(await waymark(['show', `nightly-build/${word}`, location, '--json'])).id, id)
     }
     // The session itself by a unique beginning.
-    assert.equal(documentIn(await waymark(['show', 'nightly-b/green', location, '--json'])).id, green)
+    assert.equal(jsonDocumentOf(await waymark(['show', 'nightly-b/green', location, '--json'])).id, green)
   })
 
   it('shows a damaged checkpoint by saying that it is', async () => {
@@ -324,7 +334,7 @@ describe('what the command shows', () => {
 
   it('compares checkpoints of two sessions', async () => {
     const outcome = await waymark(['diff', 'nightly-build/green', 'what-if/latest', location, '--json'])
-    const { a, b } = documentIn(outcome)
+    const { a, b } = jsonDocumentOf(outcome)
     assert.deepEqual([a.sessionId, a.checkpointId, b.sessionId], ['nightly-build', ids.build[2], 'what-if'])
   })
 

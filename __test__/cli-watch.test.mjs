@@ -3,9 +3,9 @@ import { mkdirSync, renameSync, rmSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 
-import { AT_ONCE, endWhatIsLeft, outcomeOf, startWaymark } from './support/command.mjs'
-import { copyOf, livedInStore } from './support/lived-in.mjs'
-import { WIDTHS, assertFits, assertPlain } from './support/looks.mjs'
+import { WIDTHS, assertFits, assertPlain } from './support/cli-output.mjs'
+import { CONCURRENT, killChildren, outcomeOf, startWaymark } from './support/command.mjs'
+import { copyOfStore, exampleStore } from './support/example-store.mjs'
 import { makeSession, makeTask } from './support/sessions.mjs'
 import { checkpointOf, openStore } from './support/stores.mjs'
 import { CTRL_C, noTerminal, openWaymark } from './support/terminal.mjs'
@@ -13,14 +13,14 @@ import { until } from './support/waiting.mjs'
 
 const QUICKLY = ['--interval', '50ms']
 
-describe('watch', AT_ONCE, () => {
+describe('watch', CONCURRENT, () => {
   let original
 
   before(async () => {
-    original = (await livedInStore()).location
+    original = (await exampleStore()).location
   })
 
-  after(endWhatIsLeft)
+  after(killChildren)
 
   /** Somebody who goes on working while somebody else watches. */
   const workOn = async (location, id, status = 'in_progress') => {
@@ -50,7 +50,7 @@ describe('watch', AT_ONCE, () => {
       `redraws on ${columns} columns as checkpoints come, and gives the screen back`,
       { skip: noTerminal },
       async () => {
-        const location = copyOf(original)
+        const location = copyOfStore(original)
         const terminal = openWaymark(['watch', location, ...QUICKLY], { columns })
         await terminal.shows(/nightly-build/)
         assert.doesNotMatch(terminal.text, /newcomer/)
@@ -67,7 +67,7 @@ describe('watch', AT_ONCE, () => {
   }
 
   it('shows one session and what becomes of its tasks', { skip: noTerminal }, async () => {
-    const location = copyOf(original)
+    const location = copyOfStore(original)
     await workOn(location, 'alone')
     const terminal = openWaymark(['watch', 'alone', location, ...QUICKLY])
     await terminal.shows(/new-task/)
@@ -98,7 +98,7 @@ describe('watch', AT_ONCE, () => {
   })
 
   it('only prints lines on a terminal that cannot redraw', { skip: noTerminal }, async () => {
-    const location = copyOf(original)
+    const location = copyOfStore(original)
     const terminal = openWaymark(['watch', location, ...QUICKLY], { env: { TERM: 'dumb' } })
     await terminal.shows(/Watching/)
     const id = await workOn(location, 'newcomer')
@@ -120,7 +120,7 @@ describe('watch', AT_ONCE, () => {
   })
 
   it('takes a place that was away for a moment for no news', async () => {
-    const location = copyOf(original)
+    const location = copyOfStore(original)
     const child = startWaymark(['watch', location, ...QUICKLY])
     const outcome = outcomeOf(child)
     const printed = await watching(child, location)
@@ -136,7 +136,7 @@ describe('watch', AT_ONCE, () => {
   })
 
   it('prints a line for each new checkpoint in a pipe, and ends with a signal', async () => {
-    const location = copyOf(original)
+    const location = copyOfStore(original)
     const child = startWaymark(['watch', location, ...QUICKLY])
     const outcome = outcomeOf(child)
     const printed = await watching(child, location)
@@ -156,7 +156,7 @@ describe('watch', AT_ONCE, () => {
   })
 
   it('gives one document a line with --json', async () => {
-    const location = copyOf(original)
+    const location = copyOfStore(original)
     const child = startWaymark(['watch', location, '--json', ...QUICKLY])
     const outcome = outcomeOf(child)
     const printed = await watching(child, location)
@@ -172,7 +172,7 @@ describe('watch', AT_ONCE, () => {
   })
 
   it('ends quietly when its reader goes away', async () => {
-    const location = copyOf(original)
+    const location = copyOfStore(original)
     const child = startWaymark(['watch', location, ...QUICKLY])
     const outcome = outcomeOf(child)
     await watching(child, location)

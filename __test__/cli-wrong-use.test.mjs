@@ -3,9 +3,9 @@ import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
-import { AT_ONCE, waymark } from './support/command.mjs'
-import { contentsOf, livedInStore } from './support/lived-in.mjs'
-import { assertRefused } from './support/looks.mjs'
+import { assertRefused } from './support/cli-output.mjs'
+import { CONCURRENT, waymark } from './support/command.mjs'
+import { contentsOfStore, exampleStore } from './support/example-store.mjs'
 import { snapshotOf } from './support/snapshot.mjs'
 import { scratchDirectory } from './support/stores.mjs'
 
@@ -29,17 +29,17 @@ const ON_A_STORE = {
   rm: ['s', '--yes'],
 }
 
-describe('wrong use', AT_ONCE, () => {
+describe('wrong use', CONCURRENT, () => {
   let location
   let ids
   let snapshot
 
   before(async () => {
-    ;({ location, ids } = await livedInStore())
-    snapshot = contentsOf(location)
+    ;({ location, ids } = await exampleStore())
+    snapshot = contentsOfStore(location)
   })
 
-  after(() => assert.deepEqual(contentsOf(location), snapshot, 'nothing has changed'))
+  after(() => assert.deepEqual(contentsOfStore(location), snapshot, 'nothing has changed'))
 
   const refused = async (args, what, options) => {
     assertRefused(await waymark([...args, '--store', location]), what, options)

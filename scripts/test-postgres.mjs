@@ -11,7 +11,7 @@ import { startPostgres } from './postgres.mjs'
 import { CONCURRENCY, POSTGRES_TESTS, ROOT, testsIn } from './test-files.mjs'
 
 /** The tests that must hold on every backend: those that import one of these from support/stores.mjs. */
-const BACKENDS = /\b(onEveryBackend|onSharedBackends|places|durablePlaces|targetsFrom)\b/
+const BACKENDS = /\b(onEveryBackend|onSharedBackends|backends|durableBackends|targetsFrom)\b/
 
 function suite() {
   const imported = (path) =>

@@ -6,8 +6,8 @@ import { describe, it } from 'node:test'
 import { gzipSync } from 'node:zlib'
 
 import { idsIn, makeState, saved } from '../support/agents.mjs'
+import { readCheckpointText } from '../support/original-format.mjs'
 import { runNode } from '../support/processes.mjs'
-import { readCheckpointText } from '../support/reference.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { checkpointOf, openStore, scratchDirectory } from '../support/stores.mjs'
 

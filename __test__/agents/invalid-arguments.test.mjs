@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 
 import { makeState, saved, savedAll, stateIn } from '../support/agents.mjs'
-import { HOSTILE_IDS, NOT_STRINGS, UNSTORABLE, emptyStore } from '../support/hostile.mjs'
+import { INVALID_IDS, NOT_STRINGS, UNSTORABLE, emptyStore } from '../support/invalid-values.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { CheckpointStore, checkpointOf, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
 
@@ -59,7 +59,7 @@ describe('agent ids and agent checkpoint ids', () => {
 
   it('every method rejects ids that cannot be file names, and agent() never throws', async () => {
     const { store, isUntouched } = await emptyStore()
-    for (const id of HOSTILE_IDS) {
+    for (const id of INVALID_IDS) {
       for (const [agent, kind] of [
         [store.agent(id, 'a'), 'session'],
         [store.agent('s', id), 'agent'],

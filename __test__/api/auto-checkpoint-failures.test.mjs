@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 
 import { CheckpointPolicy } from '../../index.js'
-import { NEVER, autoOf, state, total } from '../support/auto.mjs'
+import { NEVER, autoOf, state, total } from '../support/auto-checkpoint.mjs'
 import { runNode } from '../support/processes.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { CheckpointStore, onEveryBackend, openStore } from '../support/stores.mjs'
-import { handTimer, until } from '../support/waiting.mjs'
+import { manualTimer, until } from '../support/waiting.mjs'
 
 onEveryBackend('autoCheckpoint failures', (open) => {
   const failures = {
@@ -118,7 +118,7 @@ onEveryBackend('autoCheckpoint failures', (open) => {
 
   it('on the timer call onError, even for a closed store, and the timer continues', async (t) => {
     const store = await open()
-    const timer = handTimer(t)
+    const timer = manualTimer(t)
     const { auto, seen } = autoOf(store, { everyMs: 1 })
     await store.close()
     timer.tick()
@@ -133,7 +133,7 @@ onEveryBackend('autoCheckpoint failures', (open) => {
 
   it('on the timer become process warnings without onError', async (t) => {
     const store = await open()
-    const timer = handTimer(t)
+    const timer = manualTimer(t)
     const { mock } = t.mock.method(process, 'emitWarning', () => {})
     const { auto } = autoOf(store, {
       everyMs: 1,
@@ -151,7 +151,7 @@ onEveryBackend('autoCheckpoint failures', (open) => {
 
   it('an onError that throws becomes a warning and stops nothing', async (t) => {
     const store = await open()
-    const timer = handTimer(t)
+    const timer = manualTimer(t)
     const { mock } = t.mock.method(process, 'emitWarning', () => {})
     const thrown = new Error('from onError')
     const handlers = [
@@ -207,7 +207,7 @@ describe('autoCheckpoint arguments', () => {
   ]
 
   it('invalid options throw at once and start no timer', (t) => {
-    const timer = handTimer(t)
+    const timer = manualTimer(t)
     const store = new CheckpointStore('memory:')
     for (const [options, message] of wrong) {
       const refusal = { name: 'Error', code: 'WAYMARK_INVALID_ARGUMENT', message }

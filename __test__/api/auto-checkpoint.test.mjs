@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 
 import { AutoCheckpoint, CheckpointPolicy } from '../../index.js'
-import { autoOf, state, total } from '../support/auto.mjs'
+import { autoOf, state, total } from '../support/auto-checkpoint.mjs'
 import { runNode } from '../support/processes.mjs'
 import { makeAgent, makeSession } from '../support/sessions.mjs'
 import { CheckpointStore, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
-import { gate, handTimer, until } from '../support/waiting.mjs'
+import { deferred, manualTimer, until } from '../support/waiting.mjs'
 
 onEveryBackend('autoCheckpoint', (open) => {
   it('stores the captured state with its own trigger and the context', async () => {
@@ -118,7 +118,7 @@ onEveryBackend('autoCheckpoint', (open) => {
 
   it('never runs two at once: calls made meanwhile share one further checkpoint', async () => {
     const store = await open()
-    const { open: release, opened } = gate()
+    const { open: release, opened } = deferred()
     let running = 0
     const { auto, seen } = autoOf(store, {
       policy: CheckpointPolicy.afterToolCall(),
@@ -219,8 +219,8 @@ onEveryBackend('autoCheckpoint', (open) => {
 onEveryBackend('autoCheckpoint.stop', (open) => {
   it('ends the timer, waits for the pending checkpoint and takes a last one', async (t) => {
     const store = await open()
-    const timer = handTimer(t)
-    const { open: release, opened } = gate()
+    const timer = manualTimer(t)
+    const { open: release, opened } = deferred()
     const session = makeSession('s', { name: 'first' })
     const { auto, seen } = autoOf(store, {
       everyMs: 50,

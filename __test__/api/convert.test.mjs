@@ -3,7 +3,7 @@ import { readFileSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
-import { assertAllWhole, assertWhole, madeInTurn } from '../support/deltas.mjs'
+import { assertAllWhole, assertWhole, createInSequence } from '../support/deltas.mjs'
 import { runNode } from '../support/processes.mjs'
 import { makeAgent, makeSession, makeTask } from '../support/sessions.mjs'
 import { OPTIONS, checkpointOf, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
@@ -177,13 +177,13 @@ onEveryBackend('an interrupted convert', (open) => {
   for (const after of [1, 4, 9, 17]) {
     it(`to zstd after ${after} checkpoints and then to delta keeps every checkpoint readable`, async () => {
       const store = await open()
-      const created = await madeInTurn(store, 30)
+      const created = await createInSequence(store, 30)
       await abortedConversion(store, 'zstd', after)
       await store.convert('s', 'delta')
       await assertAllWhole(store, created)
       await abortedConversion(store, 'json', after)
       await store.convert('s', 'delta')
-      await madeInTurn(store, 3, { first: 30 })
+      await createInSequence(store, 3, { first: 30 })
       await assertWhole(store)
     })
   }

@@ -15,19 +15,19 @@ import {
 import { dirname, join, relative } from 'node:path'
 import { describe, it } from 'node:test'
 
-import { assertAllWhole, assertWhole, madeInTurn } from '../support/deltas.mjs'
-import { everythingOf, filledStore } from '../support/filled.mjs'
+import { assertAllWhole, assertWhole, createInSequence } from '../support/deltas.mjs'
+import { contentsOfSession, fullStore } from '../support/full-session.mjs'
+import { checkpointFiles } from '../support/original-format.mjs'
 import { runNode } from '../support/processes.mjs'
-import { checkpointFiles } from '../support/reference.mjs'
 import { makeSession, withoutTree } from '../support/sessions.mjs'
 import { isLockFile } from '../support/snapshot.mjs'
 import {
   CheckpointStore,
   OPTIONS,
+  backends,
   checkpointOf,
   onEveryBackend,
   openStore,
-  places,
   scratchDirectory,
   targetsFrom,
 } from '../support/stores.mjs'
@@ -42,9 +42,9 @@ const DOCUMENTS = 5 + 2
 
 async function assertCopied(from, to, ids = ALL) {
   for (const id of ids) {
-    const original = await everythingOf(from, id)
+    const original = await contentsOfSession(from, id)
     assert.equal(original.whole, true)
-    assert.deepEqual(await everythingOf(to, id), original)
+    assert.deepEqual(await contentsOfSession(to, id), original)
   }
 }
 
@@ -74,7 +74,7 @@ describe('copyTo from a damaged checkpoint', () => {
     'no JSON': () => Buffer.from('garbage'),
     empty: () => Buffer.alloc(0),
   }
-  for (const [name, newTarget] of Object.entries(places)) {
+  for (const [name, newTarget] of Object.entries(backends)) {
     for (const encoding of ['json', 'gzip', 'zstd', 'delta']) {
       it(`keeps the whole one in the target (${name}, ${encoding})`, async () => {
         for (const damage of Object.values(DAMAGE)) {
@@ -95,13 +95,13 @@ describe('copyTo from a damaged checkpoint', () => {
   }
 })
 
-for (const [source, newSource] of Object.entries(places)) {
+for (const [source, newSource] of Object.entries(backends)) {
   for (const [target, newTarget] of Object.entries(targetsFrom(source))) {
     describe(`copyTo from ${source} to ${target}`, () => {
       /** A store of that kind filled by a copy, and an empty one. */
       const filledPair = async () => {
         const from = await openStore(newSource())
-        await (await filledStore()).copyTo(from)
+        await (await fullStore()).copyTo(from)
         return [from, await openStore(newTarget())]
       }
 
@@ -311,7 +311,7 @@ function respelled(place) {
   return place.startsWith('postgres:') ? place.replace('postgres:', 'postgresql:') : join(place, 'x', '..')
 }
 
-for (const [target, newTarget] of Object.entries(places)) {
+for (const [target, newTarget] of Object.entries(backends)) {
   describe(`the target of copyTo (${target})`, () => {
     it('must be a CheckpointStore or of a subclass', async () => {
       const from = await openStore()
@@ -378,7 +378,7 @@ for (const [target, newTarget] of Object.entries(places)) {
     })
 
     it('is not closed before the copy has ended', async () => {
-      const from = await filledStore()
+      const from = await fullStore()
       const to = await openStore(newTarget())
       const copy = from.copyTo(to)
       await to.close()
@@ -414,7 +414,7 @@ for (const [target, newTarget] of Object.entries(places)) {
 
 describe('copyTo from files to files', () => {
   it('creates the same files with the same bytes and no others', async () => {
-    const from = await filledStore()
+    const from = await fullStore()
     const to = await openStore()
     await from.copyTo(to)
     const expected = bytesBelow(from.getBaseDir())
@@ -423,7 +423,7 @@ describe('copyTo from files to files', () => {
   })
 
   it('creates or updates the link to the newest checkpoint', async () => {
-    const from = await filledStore()
+    const from = await fullStore()
     const to = await openStore()
     const link = (id, store = to) => readLink(join(store.getBaseDir(), id, 'latest'))
     await from.copyTo(to)
@@ -443,7 +443,7 @@ describe('copyTo from files to files', () => {
   })
 
   it('copies damaged files as they are and repairs damage in the target', async () => {
-    const from = await filledStore()
+    const from = await fullStore()
     const [bad] = checkpointFiles(from.getBaseDir(), 'full')
     truncateSync(bad, 100)
     writeFileSync(join(from.getBaseDir(), 'fork', 'session.json'), '{')
@@ -460,7 +460,7 @@ describe('copyTo from files to files', () => {
   })
 
   it('continues after files of the target were lost', async () => {
-    const from = await filledStore()
+    const from = await fullStore()
     const base = scratchDirectory()
     await from.copyTo(await openStore(base))
     const expected = bytesBelow(base)
@@ -534,7 +534,7 @@ describe('copyTo from files to files', () => {
   })
 
   it('does not depend on file times', async () => {
-    const from = await filledStore()
+    const from = await fullStore()
     for (const [index, file] of checkpointFiles(from.getBaseDir(), 'full').entries()) utimesSync(file, index, index)
     const to = await openStore()
     await from.copyTo(to)
@@ -614,14 +614,14 @@ onEveryBackend('copyTo a store that has diverged', (open) => {
   for (const encoding of ['zstd', 'json']) {
     it(`keeps its checkpoints readable after both were converted to ${encoding}`, async () => {
       const [source, target] = [await open(), await open()]
-      await madeInTurn(source, 5)
+      await createInSequence(source, 5)
       await source.copyTo(target)
       for (const store of [source, target]) {
         await store.convert('s', encoding)
         await store.convert('s', 'delta')
       }
-      await madeInTurn(source, 5, { first: 10 })
-      await madeInTurn(target, 5, { first: 20 })
+      await createInSequence(source, 5, { first: 10 })
+      await createInSequence(target, 5, { first: 20 })
       await source.copyTo(target)
       assert.equal((await assertWhole(target)).length, 15)
       await target.copyTo(source)
@@ -631,7 +631,7 @@ onEveryBackend('copyTo a store that has diverged', (open) => {
 
   it('stores a checkpoint once, whatever encodings both have', async () => {
     const [source, target] = [await open(), await open()]
-    const created = await madeInTurn(source, 3, { options: OPTIONS })
+    const created = await createInSequence(source, 3, { options: OPTIONS })
     await source.copyTo(target)
     for (const encoding of ['gzip', 'delta', 'zstd', 'json']) {
       await source.convert('s', encoding)
@@ -642,10 +642,10 @@ onEveryBackend('copyTo a store that has diverged', (open) => {
 
   it('keeps the labels of checkpoints that only the target has', async () => {
     const [source, target] = [await open(), await open()]
-    const [shared] = await madeInTurn(source, 1)
+    const [shared] = await createInSequence(source, 1)
     await source.labelCheckpoint('s', shared.checkpointId, 'shared')
     await source.copyTo(target)
-    const [own] = await madeInTurn(target, 1, { first: 1 })
+    const [own] = await createInSequence(target, 1, { first: 1 })
     await target.labelCheckpoint('s', own.checkpointId, 'own')
     await source.labelCheckpoint('s', shared.checkpointId, 'changed')
     await source.copyTo(target)

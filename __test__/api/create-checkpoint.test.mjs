@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 
-import { emptyStore } from '../support/hostile.mjs'
-import { integrityOf, originalChecksum } from '../support/reference.mjs'
+import { emptyStore } from '../support/invalid-values.mjs'
+import { integrityOf, originalChecksum } from '../support/original-format.mjs'
 import { makeAgent, makeSession, makeTree, throughJson } from '../support/sessions.mjs'
 import { OPTIONS, checkpointIdsOf, checkpointOf, onEveryBackend } from '../support/stores.mjs'
 

@@ -8,7 +8,7 @@ import { before, describe, it } from 'node:test'
 
 import { killNode, runNode } from '../support/processes.mjs'
 import { makeSession } from '../support/sessions.mjs'
-import { durablePlaces, onEveryBackend, openStore, places, scratchDirectory } from '../support/stores.mjs'
+import { backends, durableBackends, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
 
 /** Enough items for several progress reports. */
 const ITEMS = 100
@@ -235,9 +235,9 @@ describe('a killed process', () => {
     await (await openStore('memory:')).importSession(file)
   })
 
-  for (const kind of durablePlaces) {
+  for (const kind of durableBackends) {
     it(`leaves no session when it is killed during an import into ${kind}, and a second import works`, async () => {
-      const place = places[kind]()
+      const place = backends[kind]()
       await killNode(
         `const store = new CheckpointStore(${JSON.stringify(place)})
          await store.initialize()
@@ -255,7 +255,7 @@ describe('a killed process', () => {
 })
 
 describe('memory use', () => {
-  for (const kind of durablePlaces) {
+  for (const kind of durableBackends) {
     it(`of an export and an import stays below the size of the session, ${kind}`, async () => {
       const fill = `
         const store = new CheckpointStore(process.argv[1], { durability: 'relaxed', maxCheckpointsPerSession: Infinity })
@@ -275,7 +275,7 @@ describe('memory use', () => {
         const imported = await stores[1].importSession(file)
         clearInterval(sampling)
         console.log(JSON.stringify({ bytes, imported: imported.bytes, peak }))`
-      const [from, to] = [places[kind](), places[kind]()]
+      const [from, to] = [backends[kind](), backends[kind]()]
       assert.equal((await runNode(fill, { args: [from] })).code, 0)
       const { stdout, stderr } = await runNode(carry, { args: [from, newFile(), to] })
       assert.equal(stderr, '')

@@ -15,15 +15,15 @@ import { homedir } from 'node:os'
 import { join, relative } from 'node:path'
 import { describe, it } from 'node:test'
 
-import { everythingOf, filledStore } from '../support/filled.mjs'
+import { contentsOfSession, fullStore } from '../support/full-session.mjs'
 import { makeSession, makeTree } from '../support/sessions.mjs'
 import { snapshotOf } from '../support/snapshot.mjs'
 import {
   OPTIONS,
+  backends,
   checkpointOf,
   onEveryBackend,
   openStore,
-  places,
   scratchDirectory,
   targetsFrom,
 } from '../support/stores.mjs'
@@ -49,12 +49,12 @@ async function saveAgain(store, id) {
   for (const count of [1, 2]) await store.saveTaskTree(id, makeTree(count))
 }
 
-for (const [source, newSource] of Object.entries(places)) {
+for (const [source, newSource] of Object.entries(backends)) {
   for (const [target, newTarget] of Object.entries(targetsFrom(source))) {
     describe(`a session exported from ${source} and imported into ${target}`, () => {
       it('has everything, byte for byte', async () => {
         const from = await openStore(newSource(), { keepPrevious: 2 })
-        await (await filledStore()).copyTo(from)
+        await (await fullStore()).copyTo(from)
         const file = newFile()
         const result = await from.exportSession('full', file)
         const { sizeBytes } = (await from.sessionsInfo()).find(({ id }) => id === 'full')
@@ -69,13 +69,13 @@ for (const [source, newSource] of Object.entries(places)) {
         const to = await openStore(newTarget(), { keepPrevious: 2 })
         const { sessionId, checkpoints, documents, bytes } = await to.importSession(file)
         assert.deepEqual([sessionId, checkpoints, documents, bytes], ['full', CHECKPOINTS, DOCUMENTS, sizeBytes])
-        const original = await everythingOf(from, 'full')
+        const original = await contentsOfSession(from, 'full')
         assert.equal(original.whole, true)
         assert.deepEqual(
           original.infos.checkpoints.map(({ pinned }) => pinned),
           [undefined, undefined, true, true],
         )
-        assert.deepEqual(await everythingOf(to, 'full'), original)
+        assert.deepEqual(await contentsOfSession(to, 'full'), original)
         const again = newFile()
         await to.exportSession('full', again)
         assert.deepEqual(readFileSync(again), readFileSync(file))
@@ -131,7 +131,7 @@ onEveryBackend('importSession under another id', (open) => {
     const { checkpointId } = await checkpointOf(store, makeSession('s', { name: 'third' }))
     const file = newFile()
     await store.exportSession('s', file)
-    const untouched = await everythingOf(store, 's')
+    const untouched = await contentsOfSession(store, 's')
     assert.equal((await store.importSession(file, { as: 'other "2"' })).sessionId, 'other "2"')
     const loaded = await store.loadSession('other "2"')
     assert.deepEqual(loaded, { ...(await store.loadSession('s')), id: 'other "2"' })
@@ -144,7 +144,7 @@ onEveryBackend('importSession under another id', (open) => {
     const restored = await store.restoreCheckpoint('other "2"', checkpointId, { validateChecksum: true })
     assert.equal(restored.success, true, restored.error)
     await store.saveSession({ ...(await store.loadSession('other "2"')), name: 'changed', taskTree: {} })
-    assert.deepEqual(await everythingOf(store, 's'), untouched)
+    assert.deepEqual(await contentsOfSession(store, 's'), untouched)
     assert.equal((await store.loadSession('other "2"')).name, 'changed')
   })
 

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { gunzipSync, gzipSync } from 'node:zlib'
 
-import { integrityOf, originalChecksum } from '../support/reference.mjs'
+import { integrityOf, originalChecksum } from '../support/original-format.mjs'
 import { makeAgent, makeSession, makeTask, withoutTree } from '../support/sessions.mjs'
 import { snapshotOf } from '../support/snapshot.mjs'
 import {

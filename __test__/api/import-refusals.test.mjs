@@ -5,8 +5,8 @@ import { describe, it } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { gzipSync } from 'node:zlib'
 
-import { HEAD, archiveOf, archiveText, bombOf, zstdOf } from '../support/archives.mjs'
-import { HOSTILE_IDS, NOT_STRINGS } from '../support/hostile.mjs'
+import { HEAD, archiveOf, archiveText, bombOf, zstdOf } from '../support/export-files.mjs'
+import { INVALID_IDS, NOT_STRINGS } from '../support/invalid-values.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { checkpointOf, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
 
@@ -153,7 +153,7 @@ onEveryBackend('importSession of a crafted export file', (open) => {
 
   it('rejects an invalid session id, but accepts another one in its place', async () => {
     const store = await open()
-    for (const sessionId of HOSTILE_IDS.filter((id) => !/[\ud800-\udfff]/.test(id) && id !== 'C:\\x')) {
+    for (const sessionId of INVALID_IDS.filter((id) => !/[\ud800-\udfff]/.test(id) && id !== 'C:\\x')) {
       await assertRefused(store, fileOf(archiveOf(GOOD, { head: { ...HEAD, sessionId } })), {})
     }
     for (const sessionId of [undefined, null, 5, {}]) {
@@ -267,10 +267,10 @@ describe('the arguments of exportSession and importSession', () => {
     }
     for (const as of [null, 5, {}])
       await assert.rejects(store.importSession(file, { as }), /^Error: options\.as must be a string/)
-    for (const as of HOSTILE_IDS.filter((id) => id !== 'C:\\x')) {
+    for (const as of INVALID_IDS.filter((id) => id !== 'C:\\x')) {
       await assert.rejects(store.importSession(file, { as }), { code: 'WAYMARK_INVALID_ID' })
     }
-    for (const id of HOSTILE_IDS.filter((hostile) => hostile !== 'C:\\x')) {
+    for (const id of INVALID_IDS.filter((hostile) => hostile !== 'C:\\x')) {
       await assert.rejects(store.exportSession(id, file), { code: 'WAYMARK_INVALID_ID' })
     }
     assert.deepEqual(await store.listSessions(), ['s'])

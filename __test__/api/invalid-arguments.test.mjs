@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 
-import { HOSTILE_IDS, NOT_STRINGS, UNSTORABLE, emptyStore } from '../support/hostile.mjs'
+import { INVALID_IDS, NOT_STRINGS, UNSTORABLE, emptyStore } from '../support/invalid-values.mjs'
 import { ALL_METHODS, REPORTING } from '../support/methods.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { OPTIONS, openStore } from '../support/stores.mjs'
@@ -50,7 +50,7 @@ describe('ids', () => {
 
     it(`${name} rejects a value that is not a file name as argument ${index + 1}`, async () => {
       const { store, isUntouched } = await emptyStore()
-      for (const value of HOSTILE_IDS) {
+      for (const value of INVALID_IDS) {
         const { message, code } = await failureOf(store, name, withArgument(name, index, value))
         assert.equal(code, 'WAYMARK_INVALID_ID', `${JSON.stringify(value)}: ${message}`)
         assert.match(message, /^Invalid (session|task|checkpoint) id "/)
@@ -62,7 +62,7 @@ describe('ids', () => {
   it('saveSession and createCheckpoint check the id inside a session', async () => {
     const { store, isUntouched } = await emptyStore()
     for (const name of ['saveSession', 'createCheckpoint']) {
-      for (const id of HOSTILE_IDS) {
+      for (const id of INVALID_IDS) {
         const { code } = await failureOf(store, name, withArgument(name, 0, makeSession(id)))
         assert.equal(code, 'WAYMARK_INVALID_ID', JSON.stringify(id))
       }

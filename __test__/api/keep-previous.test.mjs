@@ -8,13 +8,13 @@ import { makeSession, makeTask } from '../support/sessions.mjs'
 import {
   CheckpointStore,
   OPTIONS,
+  backends,
   checkpointOf,
   onEveryBackend,
   openStore,
-  places,
   scratchDirectory,
 } from '../support/stores.mjs'
-import { lookedDuring } from '../support/waiting.mjs'
+import { pollDuring } from '../support/waiting.mjs'
 
 /** Saves session `s` once with each of these names. */
 async function saved(store, ...names) {
@@ -269,7 +269,7 @@ describe('earlier versions (files)', () => {
         if (count % 5 === 0) await writer.restoreCheckpoint('s', checkpointId)
       }
     }
-    const reads = await lookedDuring(write(), async () => {
+    const reads = await pollDuring(write(), async () => {
       assert.ok(existsSync(join(base, 's', 'session.json')))
       assert.ok(existsSync(join(base, 's', 'task-tree.json')))
       assert.notEqual(await reader.loadSession('s'), null)
@@ -334,7 +334,7 @@ describe('earlier versions after keepPrevious was lowered', () => {
       for (let count = 0; count < 200; count += 1) await store.saveSession(makeSession('s', { name: `${count}` }))
     }
     const missing = [0, 0, 0]
-    await lookedDuring(write(), async () => {
+    await pollDuring(write(), async () => {
       for (const back of [0, 1, 2]) if (!(await store.loadSession('s', { version: -back }))) missing[back] += 1
     })
     assert.deepEqual(missing, [0, 0, 0])
@@ -358,7 +358,7 @@ describe('the version option', () => {
       throw new Error('not today')
     },
   }
-  for (const [kind, newPlace] of Object.entries(places)) {
+  for (const [kind, newPlace] of Object.entries(backends)) {
     it(`must be a number, not a value that converts to one (${kind})`, async () => {
       const store = await openStore(newPlace(), { keepPrevious: 1 })
       for (const name of ['one', 'two']) await store.saveSession(makeSession('s', { name }))

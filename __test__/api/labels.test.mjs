@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
-import { madeInTurn } from '../support/deltas.mjs'
+import { createInSequence } from '../support/deltas.mjs'
 import { runNode } from '../support/processes.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { snapshotOf } from '../support/snapshot.mjs'
@@ -461,7 +461,7 @@ onEveryBackend('createCheckpoint with uniqueLabel', (open) => {
 onEveryBackend('a label', (open) => {
   it('is removed with its checkpoint', async () => {
     const store = await open()
-    const [made, other] = await madeInTurn(store, 2, { options: OPTIONS })
+    const [made, other] = await createInSequence(store, 2, { options: OPTIONS })
     await store.labelCheckpoint('s', made.checkpointId, 'gone')
     await store.labelCheckpoint('s', other.checkpointId, 'stays')
     await store.deleteCheckpoint('s', made.checkpointId)

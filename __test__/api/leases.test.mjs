@@ -6,17 +6,17 @@ import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
-import { LONG, ownerAndOther, standStill } from '../support/leases.mjs'
+import { LONG, blockEventLoop, ownerAndOther } from '../support/leases.mjs'
 import { killNode, runNode, startNode } from '../support/processes.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import {
   CheckpointStore,
   OPTIONS,
+  backends,
   checkpointOf,
-  durablePlaces,
+  durableBackends,
   onEveryBackend,
   openStore,
-  places,
 } from '../support/stores.mjs'
 import { until } from '../support/waiting.mjs'
 
@@ -209,8 +209,8 @@ onEveryBackend('acquireNext', (open) => {
   })
 })
 
-for (const name of durablePlaces) {
-  const newPlace = places[name]
+for (const name of durableBackends) {
+  const newPlace = backends[name]
 
   describe(`two stores on one location (${name})`, () => {
     /** Two stores and a session that the first one owns. */
@@ -369,7 +369,7 @@ describe('leases', () => {
   })
 
   it('are not sessions in a directory, and are deleted with their session', async () => {
-    const place = places.files()
+    const place = backends.files()
     const store = await openStore(place)
     const lease = await store.acquireSession('secret', LONG)
     assert.deepEqual([await store.listSessions(), await store.sessionsInfo()], [[], []])
@@ -383,7 +383,7 @@ describe('leases', () => {
   })
 
   it('that cannot be read are reported and block writes', async () => {
-    const place = places.files()
+    const place = backends.files()
     const store = await openStore(place)
     const lease = await store.acquireSession('s', LONG)
     const record = join(place, '.leases', 's.json')
@@ -403,12 +403,12 @@ describe('leases', () => {
 
 describe('an expired lease on a full disk', { skip: NO_PRLIMIT }, () => {
   it('lets other stores delete checkpoints and rejects its owner', async () => {
-    const place = places.files()
+    const place = backends.files()
     const owner = await openStore(place)
     const lease = await owner.acquireSession('s', { ttlMs: 50 })
     await owner.saveSession(makeSession('s'))
     const { checkpointId } = await checkpointOf(owner, makeSession('s'))
-    standStill(120)
+    blockEventLoop(120)
     const program = `
       const { CheckpointStore } = require(${JSON.stringify(fileURLToPath(new URL('../../index.js', import.meta.url)))})
       const store = new CheckpointStore(${JSON.stringify(place)})
@@ -435,7 +435,7 @@ describe('an unreadable lease record', () => {
   })
 
   it('of one session does not block acquireNext for others', async () => {
-    const place = places.files()
+    const place = backends.files()
     const store = await openStore(place)
     for (const id of ['a', 'b', 'c']) await store.saveSession(makeSession(id, { status: 'active' }))
     const lease = await store.acquireSession('c', { owner: 'me', ...LONG })
@@ -459,12 +459,12 @@ onEveryBackend('a lease', (open) => {
     const store = await open()
     const before = Date.now()
     const acquiring = store.acquireSession('s', { ttlMs: 5000 })
-    standStill(300)
+    blockEventLoop(300)
     const lease = await acquiring
     assert.ok(lease.expiresAt - before <= 5200, `${lease.expiresAt - before} ms, of 5000`)
     const renewedAt = Date.now()
     const renewing = lease.renew()
-    standStill(300)
+    blockEventLoop(300)
     await renewing
     assert.ok(lease.expiresAt - renewedAt <= 5200, `${lease.expiresAt - renewedAt} ms, of 5000`)
     await lease.release()
@@ -484,10 +484,10 @@ onEveryBackend('a lease', (open) => {
     const store = await open()
     const lease = await store.acquireSession('s', { ttlMs: 50 })
     await store.saveSession(makeSession('s'))
-    standStill(120)
+    blockEventLoop(120)
     const deleting = store.deleteSession('s')
     // The event loop is blocked, so the lease is not renewed before.
-    standStill(200)
+    blockEventLoop(200)
     assert.equal((await deleting).success, true)
     assert.equal((await store.saveSession(makeSession('s'))).success, true)
     await lease.renew()
@@ -512,9 +512,9 @@ onEveryBackend('a lease', (open) => {
   })
 })
 
-for (const name of durablePlaces) {
+for (const name of durableBackends) {
   it(`a lost lease is not reported as deleted when the session was not deleted (${name})`, async () => {
-    const place = places[name]()
+    const place = backends[name]()
     const [first, second] = [await openStore(place), await openStore(place)]
     await first.saveSession(makeSession('s'))
     const lease = await first.acquireSession('s', LONG)

@@ -3,8 +3,8 @@ import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
-import { emptyStore } from '../support/hostile.mjs'
-import { checkpointFiles } from '../support/reference.mjs'
+import { emptyStore } from '../support/invalid-values.mjs'
+import { checkpointFiles } from '../support/original-format.mjs'
 import { makeAgent, makeSession, makeTree } from '../support/sessions.mjs'
 import {
   OPTIONS,

@@ -14,7 +14,7 @@ import {
   openStore,
   scratchDirectory,
 } from '../support/stores.mjs'
-import { lookedDuring } from '../support/waiting.mjs'
+import { pollDuring } from '../support/waiting.mjs'
 
 async function pinnedIds(store) {
   const pinnedAmong = ({ checkpoints }) => {
@@ -183,7 +183,7 @@ describe('a pin (files)', () => {
       }
     `)
     const pinned = new Set()
-    await lookedDuring(writer, async () => {
+    await pollDuring(writer, async () => {
       // Retention would remove the oldest too.
       const id = (await checkpointIdsOf(store)).findLast((candidate) => !pinned.has(candidate))
       if (id === undefined) return

@@ -3,16 +3,16 @@ import { readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
-import { DELTA, assertAllWhole, madeInTurn } from '../support/deltas.mjs'
+import { DELTA, assertAllWhole, createInSequence } from '../support/deltas.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import {
   OPTIONS,
+  backends,
   checkpointOf,
-  durablePlaces,
+  durableBackends,
   onEveryBackend,
   onSharedBackends,
   openStore,
-  places,
 } from '../support/stores.mjs'
 
 const NOBODYS = 'f'.repeat(32)
@@ -147,9 +147,9 @@ onEveryBackend('createCheckpoint with ifParent', (open) => {
 })
 
 describe('preconditions of two stores on one location', () => {
-  for (const name of durablePlaces) {
+  for (const name of durableBackends) {
     it(`see changes of the other store (${name})`, async () => {
-      const place = places[name]()
+      const place = backends[name]()
       const stores = [await openStore(place), await openStore(place)]
       let { revision } = await stores[0].saveSession(makeSession('s'))
       let parent = null
@@ -172,7 +172,7 @@ describe('preconditions of two stores on one location', () => {
 describe('createCheckpoint with ifParent of a foreign name ahead of the clock', () => {
   /** A store whose newest checkpoint has a foreign name and a file time this far ahead. */
   async function withForeign(aheadMs, options) {
-    const place = places.files()
+    const place = backends.files()
     const store = await openStore(place, options)
     const { path, checkpointId } = await checkpointOf(store, makeSession('s'))
     const foreign = join(place, 's', 'checkpoints', 'zz-foreign.json')
@@ -224,7 +224,7 @@ onSharedBackends('createCheckpoint whose precondition fails', (shared) => {
   it('removes no other checkpoint', async () => {
     const open = shared()
     const [one, other] = [await open(), await open({ maxCheckpointsPerSession: 2 })]
-    const created = await madeInTurn(one, 4, { options: OPTIONS })
+    const created = await createInSequence(one, 4, { options: OPTIONS })
     const refused = await other.createCheckpoint(makeSession('s'), { ...OPTIONS, ifParent: null })
     assert.equal(refused.code, 'WAYMARK_CONFLICT')
     await assertAllWhole(one, created)

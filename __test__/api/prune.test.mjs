@@ -12,17 +12,18 @@ import {
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
-import { DAY, forge, idAt, idsIn } from '../support/forged.mjs'
+import { DAY, createCheckpointsAt, idAt } from '../support/past-checkpoints.mjs'
 import { killNode, runNode } from '../support/processes.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { snapshotOf } from '../support/snapshot.mjs'
 import {
   OPTIONS,
+  backends,
+  checkpointIdsOf,
   checkpointOf,
-  durablePlaces,
+  durableBackends,
   onEveryBackend,
   openStore,
-  places,
   scratchDirectory,
 } from '../support/stores.mjs'
 
@@ -46,7 +47,7 @@ const reasonsOf = ({ removed }) => removed.map(({ reason }) => reason)
 onEveryBackend('prune', (open) => {
   it('removes the oldest first and reports id, size, time and reason', async () => {
     const store = await open()
-    const ids = await forge(store, [{ time: NOON }, { time: NOON + 1 }, { time: NOON + 2 }])
+    const ids = await createCheckpointsAt(store, [{ time: NOON }, { time: NOON + 1 }, { time: NOON + 2 }])
     await store.setRetention('s', { keepLast: 1 })
     const { checkpoints } = await store.listCheckpointInfo('s')
     const result = await store.prune('s')
@@ -63,13 +64,18 @@ onEveryBackend('prune', (open) => {
       freedBytes: checkpoints[1].sizeBytes + checkpoints[2].sizeBytes,
       failed: [],
     })
-    assert.deepEqual(await idsIn(store), [ids[2]])
+    assert.deepEqual(await checkpointIdsOf(store), [ids[2]])
     assert.deepEqual(await store.prune('s'), { dryRun: false, removed: [], kept: 1, freedBytes: 0, failed: [] })
   })
 
   it('with dryRun reports what it would remove and changes nothing', async () => {
     const store = await open({ retention: { keepLast: 2 } })
-    await forge(store, [{ time: NOON }, { time: NOON + 1, label: 'kept' }, { time: NOON + 2 }, { time: NOON + 3 }])
+    await createCheckpointsAt(store, [
+      { time: NOON },
+      { time: NOON + 1, label: 'kept' },
+      { time: NOON + 2 },
+      { time: NOON + 3 },
+    ])
     const before = await store.listCheckpoints('s')
     const planned = await store.prune('s', { dryRun: true })
     assert.deepEqual(await store.prune({ dryRun: true }), planned)
@@ -82,7 +88,7 @@ onEveryBackend('prune', (open) => {
   it('gives a reason for each removed checkpoint', async () => {
     const store = await open(EVERYTHING)
     const now = Date.now()
-    const ids = await forge(store, [
+    const ids = await createCheckpointsAt(store, [
       { time: now - 3 * DAY },
       { time: now - 2 * DAY },
       { time: now - DAY },
@@ -98,20 +104,20 @@ onEveryBackend('prune', (open) => {
       'not among the last 3',
       'beyond maxBytes (7000)',
     ])
-    assert.deepEqual(await idsIn(store), ids.toReversed())
+    assert.deepEqual(await checkpointIdsOf(store), ids.toReversed())
   })
 
   it('applies maxCheckpointsPerSession if there is no retention', async () => {
     const store = await open({ maxCheckpointsPerSession: 2 })
-    const ids = await forge(store, [{ time: NOON, label: 'old' }, { time: NOON + 1 }, { time: NOON + 2 }])
+    const ids = await createCheckpointsAt(store, [{ time: NOON, label: 'old' }, { time: NOON + 1 }, { time: NOON + 2 }])
     const result = await store.prune('s')
     assert.deepEqual([idsOf(result), reasonsOf(result)], [[ids[0]], ['beyond maxCheckpointsPerSession (2)']])
     const plain = await open()
-    await forge(
+    await createCheckpointsAt(
       plain,
       Array.from({ length: 102 }, (_, index) => ({ time: NOON + index })),
     )
-    assert.deepEqual([(await plain.prune()).removed.length, (await idsIn(plain)).length], [2, 100])
+    assert.deepEqual([(await plain.prune()).removed.length, (await checkpointIdsOf(plain)).length], [2, 100])
   })
 
   it('applies maxCheckpointsPerAgent to agents, whatever the retention', async () => {
@@ -135,7 +141,7 @@ onEveryBackend('prune', (open) => {
   it('goes through all sessions, each with its own retention or that of the store', async () => {
     const store = await open({ retention: { keepLast: 2 } })
     const times = [{ time: NOON }, { time: NOON + 1 }, { time: NOON + 2 }]
-    for (const id of ['a', 'b', 'c']) await forge(store, times, id)
+    for (const id of ['a', 'b', 'c']) await createCheckpointsAt(store, times, id)
     await store.setRetention('b', { keepLast: 1 })
     await store.setRetention('c', {})
     await store.saveSession(makeSession('d'))
@@ -165,7 +171,7 @@ onEveryBackend('prune', (open) => {
     await store.labelCheckpoint('s', ids[2], null)
     const result = await store.prune('s', { retention: { keepLast: 1 } })
     assert.deepEqual(idsOf(result), ids.slice(2, 5))
-    assert.deepEqual(await idsIn(store), [ids[5], ids[1], ids[0]])
+    assert.deepEqual(await checkpointIdsOf(store), [ids[5], ids[1], ids[0]])
     assert.equal((await store.prune('s', { retention: { keepLast: 1, keepLabelled: false } })).removed.length, 1)
     assert.equal(await store.getCheckpointByLabel('s', 'kept'), null)
     assert.equal((await store.verifySession('s')).whole, true)
@@ -221,7 +227,7 @@ onEveryBackend('prune', (open) => {
     assert.equal(new Set(ids).size, ids.length)
     assert.deepEqual([...one.failed, ...two.failed, ...three.failed], [])
     await store.prune('s', { retention })
-    assert.equal((await idsIn(store)).length, 5)
+    assert.equal((await checkpointIdsOf(store)).length, 5)
   })
 
   it('leaves ids and lists usable for the next checkpoints', async () => {
@@ -278,7 +284,7 @@ describe('prune (files)', () => {
       removed.map(({ checkpointId, sizeBytes, timestamp }) => [checkpointId, sizeBytes, timestamp]),
       [['theirs', Buffer.byteLength(foreign), 1_000_000]],
     )
-    assert.deepEqual(await idsIn(store), [newest])
+    assert.deepEqual(await checkpointIdsOf(store), [newest])
   })
 
   it('keeps a checkpoint that another process pinned', async () => {
@@ -290,8 +296,8 @@ describe('prune (files)', () => {
   })
 })
 
-for (const kind of durablePlaces) {
-  const place = places[kind]
+for (const kind of durableBackends) {
+  const place = backends[kind]
   const program = (location, work) => `
     const store = new CheckpointStore(${JSON.stringify(location)}, { maxCheckpointsPerSession: Infinity })
     await store.initialize()
@@ -316,7 +322,7 @@ for (const kind of durablePlaces) {
         return removed
       })
       assert.deepEqual(told.flat().toSorted(), ids.slice(0, 90))
-      assert.deepEqual(await idsIn(store), ids.slice(90).toReversed())
+      assert.deepEqual(await checkpointIdsOf(store), ids.slice(90).toReversed())
     })
 
     it('is completed by another process after a kill', async () => {
@@ -337,7 +343,7 @@ for (const kind of durablePlaces) {
       )
       await killNode(source, { afterLines: 1 })
       const again = await openStore(location, EVERYTHING)
-      const left = new Set(await idsIn(again))
+      const left = new Set(await checkpointIdsOf(again))
       const gone = ids.filter((id) => !left.has(id))
       assert.ok(gone.length > 0)
       // The oldest checkpoints were removed first.
@@ -345,7 +351,7 @@ for (const kind of durablePlaces) {
       assert.equal((await again.verifySession('s')).whole, true)
       const { removed, failed, kept } = await again.prune('s', { retention: { keepLast: 2 } })
       assert.deepEqual([removed.length, failed, kept], [597 - gone.length, [], 3])
-      assert.deepEqual(await idsIn(again), [ids[599], ids[598], ids[3]])
+      assert.deepEqual(await checkpointIdsOf(again), [ids[599], ids[598], ids[3]])
       assert.equal((await again.verifySession('s')).whole, true)
     })
   })
@@ -366,7 +372,7 @@ describe('prune (sqlite)', () => {
 
   it('accepts the checkpoint ids that a directory has', async () => {
     const store = await openStore(`sqlite:${join(scratchDirectory(), 'store.db')}`)
-    await forge(store, [{ time: NOON, number: 35 }])
-    assert.deepEqual(await idsIn(store), [idAt(NOON, 35)])
+    await createCheckpointsAt(store, [{ time: NOON, number: 35 }])
+    assert.deepEqual(await checkpointIdsOf(store), [idAt(NOON, 35)])
   })
 })

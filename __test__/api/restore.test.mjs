@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 
-import { NOT_STRINGS, emptyStore } from '../support/hostile.mjs'
+import { NOT_STRINGS, emptyStore } from '../support/invalid-values.mjs'
 import { makeAgent, makeSession, makeTask, withoutTree } from '../support/sessions.mjs'
 import { OPTIONS, checkpointOf, onEveryBackend } from '../support/stores.mjs'
 

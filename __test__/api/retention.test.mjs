@@ -3,15 +3,16 @@ import { appendFileSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync,
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
-import { DAY, HOUR, MINUTE, forge, idAt, idsIn } from '../support/forged.mjs'
-import { emptyStore } from '../support/hostile.mjs'
+import { emptyStore } from '../support/invalid-values.mjs'
+import { checkpointFiles } from '../support/original-format.mjs'
+import { DAY, HOUR, MINUTE, createCheckpointsAt, idAt } from '../support/past-checkpoints.mjs'
 import { runNode } from '../support/processes.mjs'
-import { checkpointFiles } from '../support/reference.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { snapshotOf } from '../support/snapshot.mjs'
 import {
   CheckpointStore,
   OPTIONS,
+  checkpointIdsOf,
   checkpointOf,
   newCheckpointIds,
   onEveryBackend,
@@ -42,9 +43,9 @@ onEveryBackend('retention', (open) => {
   it('keepLast keeps the newest', async () => {
     const store = await open({ retention: { keepLast: 3 } })
     const ids = await several(store, 7)
-    assert.deepEqual(await idsIn(store), newestFirst(ids.slice(-3)))
+    assert.deepEqual(await checkpointIdsOf(store), newestFirst(ids.slice(-3)))
     await several(store, 2, { compress: true })
-    assert.equal((await idsIn(store)).length, 3)
+    assert.equal((await checkpointIdsOf(store)).length, 3)
   })
 
   it('that is empty keeps everything, also more than 100', async () => {
@@ -52,11 +53,11 @@ onEveryBackend('retention', (open) => {
     const all = await open({ retention: {}, durability: 'relaxed' })
     const without = await open({ durability: 'relaxed' })
     for (const store of [all, without]) {
-      await forge(store, times)
+      await createCheckpointsAt(store, times)
       await made(store)
     }
-    assert.equal((await idsIn(all)).length, 121)
-    assert.equal((await idsIn(without)).length, 100)
+    assert.equal((await checkpointIdsOf(all)).length, 121)
+    assert.equal((await checkpointIdsOf(without)).length, 100)
   })
 
   it('never removes or counts a pinned checkpoint', async () => {
@@ -64,10 +65,10 @@ onEveryBackend('retention', (open) => {
     const [pinned] = await several(store, 1)
     await store.pinCheckpoint('s', pinned)
     const ids = await several(store, 4)
-    assert.deepEqual(await idsIn(store), [...newestFirst(ids.slice(-2)), pinned])
+    assert.deepEqual(await checkpointIdsOf(store), [...newestFirst(ids.slice(-2)), pinned])
     await store.unpinCheckpoint('s', pinned)
     await made(store)
-    assert.equal((await idsIn(store)).length, 2)
+    assert.equal((await checkpointIdsOf(store)).length, 2)
   })
 
   for (const compress of [false, true]) {
@@ -79,10 +80,10 @@ onEveryBackend('retention', (open) => {
       const taken = await made(store, { label: 'taken away', compress })
       await store.labelCheckpoint('s', taken, null)
       const ids = await several(store, 4, { compress })
-      assert.deepEqual(await idsIn(store), [...newestFirst(ids.slice(-2)), given, born])
+      assert.deepEqual(await checkpointIdsOf(store), [...newestFirst(ids.slice(-2)), given, born])
       await store.labelCheckpoint('s', born, null)
       await made(store, { compress })
-      assert.equal((await idsIn(store)).at(-1), given)
+      assert.equal((await checkpointIdsOf(store)).at(-1), given)
     })
   }
 
@@ -90,19 +91,19 @@ onEveryBackend('retention', (open) => {
     const store = await open({ retention: { keepLast: 1 } })
     const id = await made(store, { label: 'kept', description: 'long '.repeat(2000) })
     const ids = await several(store, 3)
-    assert.deepEqual(await idsIn(store), [ids.at(-1), id])
+    assert.deepEqual(await checkpointIdsOf(store), [ids.at(-1), id])
   })
 
   it('removes labelled checkpoints if it says so', async () => {
     const store = await open({ retention: { keepLast: 2, keepLabelled: false } })
     const ids = await several(store, 5, { label: 'release' })
-    assert.deepEqual(await idsIn(store), newestFirst(ids.slice(-2)))
+    assert.deepEqual(await checkpointIdsOf(store), newestFirst(ids.slice(-2)))
   })
 
   it('keeps the newest of each hour and day, and what any of the three rules keeps', async () => {
     const store = await open({ retention: { keepLast: 1, keepHourly: 2, keepDaily: 3 } })
     const midnight = Date.UTC(2024, 4, 20)
-    const ids = await forge(store, [
+    const ids = await createCheckpointsAt(store, [
       { time: midnight - 3 * DAY }, // 0: of a fourth day
       { time: midnight - DAY - 1 }, // 1: the last moment of a third day
       { time: midnight - HOUR - 1 }, // 2: of a third hour
@@ -111,33 +112,37 @@ onEveryBackend('retention', (open) => {
       { time: midnight + MINUTE }, // 5
     ])
     await store.prune('s')
-    assert.deepEqual(await idsIn(store), [ids[5], ids[3], ids[1]])
+    assert.deepEqual(await checkpointIdsOf(store), [ids[5], ids[3], ids[1]])
     const now = await made(store)
-    assert.deepEqual(await idsIn(store), [now, ids[5], ids[3]])
+    assert.deepEqual(await checkpointIdsOf(store), [now, ids[5], ids[3]])
   })
 
   it('keeps the newer of two within one hour, also at equal times', async () => {
     const store = await open({ retention: { keepHourly: 5 } })
-    const ids = await forge(store, [
+    const ids = await createCheckpointsAt(store, [
       { time: NOON - HOUR, number: 1 },
       { time: NOON - HOUR, number: 2 },
       { time: NOON },
       { time: NOON + MINUTE },
     ])
     const now = await made(store)
-    assert.deepEqual(await idsIn(store), [now, ids[3], ids[1]])
+    assert.deepEqual(await checkpointIdsOf(store), [now, ids[3], ids[1]])
   })
 
   it('maxAge removes older checkpoints but not the newest', async () => {
     const store = await open({ retention: { maxAgeMs: HOUR } })
     const now = Date.now()
-    const ids = await forge(store, [{ time: now - 3 * HOUR }, { time: now - 2 * HOUR }, { time: now - 30 * MINUTE }])
+    const ids = await createCheckpointsAt(store, [
+      { time: now - 3 * HOUR },
+      { time: now - 2 * HOUR },
+      { time: now - 30 * MINUTE },
+    ])
     const newest = await made(store)
-    assert.deepEqual(await idsIn(store), [newest, ids[2]])
+    assert.deepEqual(await checkpointIdsOf(store), [newest, ids[2]])
     const old = await open({ retention: { maxAgeMs: 1 } })
-    const [, last] = await forge(old, [{ time: 1000 }, { time: 2000 }])
+    const [, last] = await createCheckpointsAt(old, [{ time: 1000 }, { time: 2000 }])
     assert.equal((await old.prune('s')).removed.length, 1)
-    assert.deepEqual(await idsIn(old), [last])
+    assert.deepEqual(await checkpointIdsOf(old), [last])
   })
 
   it('maxBytes removes the oldest first and counts pinned ones', async () => {
@@ -145,41 +150,41 @@ onEveryBackend('retention', (open) => {
     const { sizeBytes } = await checkpointOf(measure, makeSession('s'))
     const store = await open({ retention: { maxBytes: 3 * sizeBytes + 100 } })
     const ids = await several(store, 6)
-    assert.deepEqual(await idsIn(store), newestFirst(ids.slice(-3)))
+    assert.deepEqual(await checkpointIdsOf(store), newestFirst(ids.slice(-3)))
     await store.pinCheckpoint('s', ids[3])
     await several(store, 3)
-    assert.equal((await idsIn(store)).length, 3)
-    assert.equal((await idsIn(store)).at(-1), ids[3])
+    assert.equal((await checkpointIdsOf(store)).length, 3)
+    assert.equal((await checkpointIdsOf(store)).at(-1), ids[3])
     const small = await open({ retention: { maxBytes: 1 } })
     const [, last] = await several(small, 2)
-    assert.deepEqual(await idsIn(small), [last])
+    assert.deepEqual(await checkpointIdsOf(small), [last])
   })
 
   it('maxBytes counts stored bytes, whichever program stored them', async () => {
     const store = await open({ retention: { maxBytes: 60_000 } })
     const now = Date.now()
-    await forge(store, [
+    await createCheckpointsAt(store, [
       { time: now - 3 * MINUTE, padding: 20_000 },
       { time: now - 2 * MINUTE, padding: 20_000 },
       { time: now - MINUTE, padding: 20_000 },
     ])
-    const ids = await idsIn(store)
+    const ids = await checkpointIdsOf(store)
     const newest = await made(store)
-    assert.deepEqual(await idsIn(store), [newest, ids[0], ids[1]])
+    assert.deepEqual(await checkpointIdsOf(store), [newest, ids[0], ids[1]])
     assert.equal((await store.deleteCheckpoint('s', ids[0])).success, true)
     await several(store, 2)
-    assert.equal((await idsIn(store)).length, 4)
+    assert.equal((await checkpointIdsOf(store)).length, 4)
   })
 
   it('is limited further by a maxCheckpointsPerSession given with it', async () => {
     const store = await open({ retention: { keepLast: 10 }, maxCheckpointsPerSession: 2 })
     const labelled = await made(store, { label: 'kept' })
     const ids = await several(store, 5)
-    assert.deepEqual(await idsIn(store), [...newestFirst(ids.slice(-2)), labelled])
+    assert.deepEqual(await checkpointIdsOf(store), [...newestFirst(ids.slice(-2)), labelled])
     const byHour = await open({ retention: { keepHourly: 10 }, maxCheckpointsPerSession: 2 })
-    await forge(byHour, [{ time: NOON - 2 * HOUR }, { time: NOON - HOUR }, { time: NOON }])
+    await createCheckpointsAt(byHour, [{ time: NOON - 2 * HOUR }, { time: NOON - HOUR }, { time: NOON }])
     await made(byHour)
-    assert.equal((await idsIn(byHour)).length, 2)
+    assert.equal((await checkpointIdsOf(byHour)).length, 2)
   })
 
   it('does not apply to agents', async () => {
@@ -190,9 +195,9 @@ onEveryBackend('retention', (open) => {
 
   it('treats a checkpoint from the future as the newest and keeps the one just created', async () => {
     const store = await open({ retention: { keepLast: 1, maxAgeMs: HOUR } })
-    const [future] = await forge(store, [{ time: Date.now() + DAY }])
+    const [future] = await createCheckpointsAt(store, [{ time: Date.now() + DAY }])
     const first = await made(store)
-    assert.deepEqual(await idsIn(store), [first])
+    assert.deepEqual(await checkpointIdsOf(store), [first])
     assert.ok(first > future)
   })
 
@@ -201,16 +206,16 @@ onEveryBackend('retention', (open) => {
     assert.equal(await store.getRetention('s'), null)
     assert.equal(await store.setRetention('s', { keepLast: 3 }), undefined)
     assert.deepEqual(await store.getRetention('s'), { keepLast: 3 })
-    await forge(store, [{ time: Date.now() - 2 * HOUR }])
+    await createCheckpointsAt(store, [{ time: Date.now() - 2 * HOUR }])
     await several(store, 2)
-    assert.equal((await idsIn(store)).length, 3)
+    assert.equal((await checkpointIdsOf(store)).length, 3)
     await checkpointOf(store, makeSession('other'))
     await checkpointOf(store, makeSession('other'))
-    assert.equal((await idsIn(store, 'other')).length, 1)
+    assert.equal((await checkpointIdsOf(store, 'other')).length, 1)
     await store.setRetention('s', null)
     assert.equal(await store.getRetention('s'), null)
     await made(store)
-    assert.equal((await idsIn(store)).length, 1)
+    assert.equal((await checkpointIdsOf(store)).length, 1)
     await store.setRetention('s', null)
     await store.setRetention('nobody', null)
     assert.equal(await store.getRetention('nobody'), null)
@@ -220,14 +225,14 @@ onEveryBackend('retention', (open) => {
     const times = Array.from({ length: 101 }, (_, index) => ({ time: NOON + index }))
     const store = await open({ durability: 'relaxed' })
     await store.setRetention('s', {})
-    await forge(store, times)
+    await createCheckpointsAt(store, times)
     await made(store)
-    assert.equal((await idsIn(store)).length, 102)
+    assert.equal((await checkpointIdsOf(store)).length, 102)
     const limited = await open({ durability: 'relaxed', maxCheckpointsPerSession: 5 })
     await limited.setRetention('s', { keepLast: 50 })
-    await forge(limited, times)
+    await createCheckpointsAt(limited, times)
     await made(limited)
-    assert.equal((await idsIn(limited)).length, 5)
+    assert.equal((await checkpointIdsOf(limited)).length, 5)
   })
 
   it('of a session is returned as it was set', async () => {
@@ -300,7 +305,7 @@ describe('retention (files)', () => {
     `)
     assert.equal(code, 0)
     await made(store)
-    assert.equal((await idsIn(store)).length, 2)
+    assert.equal((await checkpointIdsOf(store)).length, 2)
   })
 
   const damages = {
@@ -324,7 +329,7 @@ describe('retention (files)', () => {
         result.warnings[0].startsWith(`Old checkpoints were not removed: ${path} is damaged: `),
         result.warnings[0],
       )
-      assert.equal((await idsIn(store)).length, 3)
+      assert.equal((await checkpointIdsOf(store)).length, 3)
       const damaged = { code: 'WAYMARK_CORRUPT', message: new RegExp(`retention\\.json is damaged: `) }
       await assert.rejects(store.getRetention('s'), damaged)
       await assert.rejects(store.prune('s'), damaged)
@@ -359,7 +364,7 @@ describe('retention (files)', () => {
     assert.equal(failed[0].sessionId, 's')
     rmSync(labels)
     await made(store)
-    assert.equal((await idsIn(store)).length, 1)
+    assert.equal((await checkpointIdsOf(store)).length, 1)
   })
 
   it('removes damaged checkpoints in their turn and reports what it could not remove', async () => {

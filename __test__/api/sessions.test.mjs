@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 
-import { emptyStore } from '../support/hostile.mjs'
+import { emptyStore } from '../support/invalid-values.mjs'
 import { makeSession, makeTree, throughJson, withoutTree } from '../support/sessions.mjs'
 import { checkpointOf, onEveryBackend } from '../support/stores.mjs'
 

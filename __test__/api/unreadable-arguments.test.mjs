@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
-import { NEVER } from '../support/auto.mjs'
+import { NEVER } from '../support/auto-checkpoint.mjs'
 import { makeSession, makeTree } from '../support/sessions.mjs'
 import { CheckpointStore, OPTIONS, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
 

@@ -7,13 +7,13 @@ import { makeSession, makeTree } from '../support/sessions.mjs'
 import {
   OPTIONS,
   checkpointOf,
-  durablePlaces,
+  durableBackends,
   onEveryBackend,
   openStore,
   scratchDirectory,
 } from '../support/stores.mjs'
 
-if (durablePlaces.includes('files')) {
+if (durableBackends.includes('files')) {
   describe('documents of the wrong type', () => {
     const SHAPES = ['[1]', '"text"', '5', 'null', ' [] ']
 

@@ -18,7 +18,7 @@ import { runNode } from '../support/processes.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { snapshotOf } from '../support/snapshot.mjs'
 import { OPTIONS, checkpointOf, newCheckpointId, openStore, scratchDirectory } from '../support/stores.mjs'
-import { lookedDuring } from '../support/waiting.mjs'
+import { pollDuring } from '../support/waiting.mjs'
 
 // On Windows, where links need privileges, it is a file that contains the path.
 const isWindows = process.platform === 'win32'
@@ -225,7 +225,7 @@ describe('the latest link', () => {
         if (count % 3 !== 0) await store.deleteCheckpoint('s', checkpointId)
       }
     }
-    const followed = await lookedDuring(write(), () => {
+    const followed = await pollDuring(write(), () => {
       const target = targetIn(base)
       assert.notEqual(target, null)
       // A deleted checkpoint does not reappear, so a link that still names it is stale.

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 
-import { assertAllWhole, madeInTurn } from '../support/deltas.mjs'
+import { assertAllWhole, createInSequence } from '../support/deltas.mjs'
 import { OPTIONS, checkpointIdsOf, onSharedBackends } from '../support/stores.mjs'
 
 onSharedBackends('convert in several stores at once', (shared) => {
@@ -10,7 +10,7 @@ onSharedBackends('convert in several stores at once', (shared) => {
     const stores = [await open(), await open()]
     for (let round = 0; round < 5; round += 1) {
       await stores[0].deleteSession('s')
-      const created = await madeInTurn(stores[0], 12, { options: OPTIONS })
+      const created = await createInSequence(stores[0], 12, { options: OPTIONS })
       await Promise.all(stores.map((store) => store.convert('s', 'delta')))
       await assertAllWhole(await open(), created)
     }
@@ -19,7 +19,7 @@ onSharedBackends('convert in several stores at once', (shared) => {
   it('to three encodings stores every checkpoint once', async () => {
     const open = shared()
     const stores = [await open(), await open(), await open()]
-    const created = await madeInTurn(stores[0], 12, { options: OPTIONS })
+    const created = await createInSequence(stores[0], 12, { options: OPTIONS })
     for (let round = 0; round < 3; round += 1) {
       const encodings = ['gzip', 'zstd', 'delta']
       await Promise.all(stores.map((store, at) => store.convert('s', encodings[(at + round) % 3])))
@@ -33,7 +33,7 @@ onSharedBackends('convert in several stores at once', (shared) => {
   it('does not restore a checkpoint that is deleted meanwhile', async () => {
     const open = shared()
     const [one, other] = [await open(), await open()]
-    const created = await madeInTurn(one, 20, { options: OPTIONS })
+    const created = await createInSequence(one, 20, { options: OPTIONS })
     const conversion = one.convert('s', 'zstd')
     for (const { checkpointId } of created) await other.deleteCheckpoint('s', checkpointId)
     await conversion
@@ -43,7 +43,7 @@ onSharedBackends('convert in several stores at once', (shared) => {
   it('hides no checkpoint from readers', async () => {
     const open = shared()
     const [one, other] = [await open(), await open()]
-    const created = await madeInTurn(one, 6, { options: OPTIONS })
+    const created = await createInSequence(one, 6, { options: OPTIONS })
     const newest = created.at(-1).checkpointId
     await one.labelCheckpoint('s', newest, 'newest')
     const progress = { isDone: false }

@@ -2,15 +2,15 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 
 import { makeSession } from '../support/sessions.mjs'
-import { OPTIONS, durablePlaces, openStore, places } from '../support/stores.mjs'
+import { OPTIONS, backends, durableBackends, openStore } from '../support/stores.mjs'
 
 const ROUNDS = 120
 
-for (const name of durablePlaces) {
+for (const name of durableBackends) {
   describe(`a session deleted by another store (${name})`, () => {
     /** Calls `work` repeatedly while another store deletes the session; resolves to the failures. */
     async function besideDeletion(work, options = {}) {
-      const location = places[name]()
+      const location = backends[name]()
       const [worker, deleter] = [await openStore(location, options), await openStore(location)]
       const race = { isDone: false }
       const deletion = (async () => {

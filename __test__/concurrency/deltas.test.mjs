@@ -5,9 +5,17 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { DELTA, assertWhole, deltasIn, folderOf, grown, keysIn, madeInTurn } from '../support/deltas.mjs'
+import {
+  DELTA,
+  assertWhole,
+  basesIn,
+  createInSequence,
+  deltasIn,
+  folderOf,
+  growingSession,
+} from '../support/deltas.mjs'
 import { killNode, runNode } from '../support/processes.mjs'
-import { checkpointOf, durablePlaces, openStore, places, scratchDirectory } from '../support/stores.mjs'
+import { backends, checkpointOf, durableBackends, openStore, scratchDirectory } from '../support/stores.mjs'
 
 const lacksSignals = process.platform === 'win32' && 'Windows has no such signals'
 const lacksFlock = spawnSync('flock', ['--version']).error && 'there is no flock(1) here'
@@ -16,10 +24,10 @@ const support = JSON.stringify(new URL('../support/deltas.mjs', import.meta.url)
 
 /** A module with a store on a location, and growing sessions. */
 const withStore = (place, options, source) => `
-  import { DELTA, grown, noise } from ${support}
+  import { DELTA, growingSession, noise } from ${support}
   const store = new CheckpointStore(${JSON.stringify(place)}, ${JSON.stringify(options)})
   await store.initialize()
-  const make = async (number, session = grown(number)) => {
+  const make = async (number, session = growingSession(number)) => {
     const result = await store.createCheckpoint(session, {}, {}, DELTA)
     if (!result.success || result.warnings) throw new Error(JSON.stringify(result))
     return result.checkpointId
@@ -33,14 +41,14 @@ async function assertTidy(place, folder) {
   const listed = await assertWhole(store)
   await store.deleteSessionCheckpoints('s')
   assert.equal((await store.getSessionStorageStats('s')).totalSizeBytes, 0)
-  if (folder) assert.deepEqual([...keysIn(folder), ...deltasIn(folder)], [])
+  if (folder) assert.deepEqual([...basesIn(folder), ...deltasIn(folder)], [])
   return listed
 }
 
 describe('deltas of one session by several processes', () => {
-  for (const kind of durablePlaces) {
+  for (const kind of durableBackends) {
     it(`are whole after concurrent writes, prunes and deletions (${kind})`, { timeout: 120_000 }, async () => {
-      const place = places[kind]()
+      const place = backends[kind]()
       const writer = (first) =>
         withStore(
           place,
@@ -49,7 +57,7 @@ describe('deltas of one session by several processes', () => {
           const end = Date.now() + 3000
           for (let number = ${first}; Date.now() < end; number += 1) {
             // Sometimes a state with nothing in common with the others.
-            const session = number % 7 ? grown(number) : { ...grown(number), description: noise(9000, number) }
+            const session = number % 7 ? growingSession(number) : { ...growingSession(number), description: noise(9000, number) }
             const made = [make(number, session), make(number + 0.5)]
             if (number % 5 === 0) made.push(store.deleteCheckpoint('s', await made[0]))
             if (number % 11 === 0) made.push(store.deleteSessionCheckpoints('s'))
@@ -68,7 +76,7 @@ describe('deltas of one session by several processes', () => {
       `are what was acknowledged after repeated kills (${kind})`,
       { skip: lacksSignals, timeout: 120_000 },
       async () => {
-        const place = places[kind]()
+        const place = backends[kind]()
         const acknowledged = []
         for (let round = 0; round < 12; round += 1) {
           const source = withStore(
@@ -77,7 +85,7 @@ describe('deltas of one session by several processes', () => {
             `
           for (let number = ${round * 1000}; ; number += 3) {
             const made = [0, 1, 2].map((more) => number + more)
-            const session = (n) => (n % 5 ? grown(n) : { ...grown(n), description: noise(9000, n) })
+            const session = (n) => (n % 5 ? growingSession(n) : { ...growingSession(n), description: noise(9000, n) })
             for (const id of await Promise.all(made.map((n) => make(n, session(n))))) console.log(id)
           }
         `,
@@ -93,7 +101,7 @@ describe('deltas of one session by several processes', () => {
         )
         // The next writer removes what a killed process left.
         const store = await openStore(place)
-        await madeInTurn(store, 1)
+        await createInSequence(store, 1)
         if (kind === 'files') {
           const left = readdirSync(folderOf(place)).filter((name) => name.endsWith('.tmp'))
           assert.deepEqual(left, [])
@@ -108,18 +116,18 @@ describe('deltas while a stopped process holds the name lock', () => {
   it('are stored as whole checkpoints, and no base in use is removed', { skip: lacksFlock }, async () => {
     const base = scratchDirectory()
     const store = await openStore(base, { durability: 'relaxed', maxCheckpointsPerSession: 4 })
-    await madeInTurn(store, 3)
+    await createInSequence(store, 3)
     const lock = join(folderOf(base), '.names')
     const holder = spawn('flock', [lock, 'sh', '-c', 'echo held; sleep 60'], { detached: true })
     const ended = new Promise((resolve) => holder.once('exit', resolve))
     try {
       await new Promise((resolve) => holder.stdout.once('data', resolve))
       const began = Date.now()
-      const { path } = await checkpointOf(store, grown(3), DELTA)
+      const { path } = await checkpointOf(store, growingSession(3), DELTA)
       assert.ok(path.endsWith('.json.zst'), path)
       assert.ok(Date.now() - began < 1000, 'nobody waits for it for long')
       const other = await openStore(base, { durability: 'relaxed', timeoutMs: 300 })
-      await Promise.all([4, 5].map((number) => checkpointOf(other, grown(number), DELTA)))
+      await Promise.all([4, 5].map((number) => checkpointOf(other, growingSession(number), DELTA)))
       const { checkpoints } = await other.listCheckpoints('s')
       const deleted = await other.deleteCheckpoint('s', checkpoints[0].id)
       assert.deepEqual([deleted.success, deleted.code], [false, 'WAYMARK_BUSY'])
@@ -131,12 +139,12 @@ describe('deltas while a stopped process holds the name lock', () => {
       process.kill(-holder.pid)
       await ended
     }
-    const [made] = await madeInTurn(store, 1, { first: 6 })
+    const [made] = await createInSequence(store, 1, { first: 6 })
     assert.ok(made.path.endsWith('.delta.zst'), 'when it is over, all is as before')
-    await madeInTurn(store, 3, { first: 7 })
+    await createInSequence(store, 3, { first: 7 })
     assert.deepEqual((await assertWhole(await openStore(base))).length, 4)
     await store.deleteSessionCheckpoints('s')
-    assert.deepEqual(keysIn(folderOf(base)), [])
+    assert.deepEqual(basesIn(folderOf(base)), [])
   })
 
   it('of the stopped process are whole when it continues', { skip: lacksSignals, timeout: 60_000 }, async () => {
@@ -147,7 +155,7 @@ describe('deltas while a stopped process holds the name lock', () => {
       `
       process.stdin.on('data', () => process.exit())
       console.log('ready')
-      for (let number = 1000; ; number += 1) await make(number, number % 9 ? grown(number) : { ...grown(number), description: noise(9000, number) })
+      for (let number = 1000; ; number += 1) await make(number, number % 9 ? growingSession(number) : { ...growingSession(number), description: noise(9000, number) })
     `,
     )
     const addon = new URL('../../index.js', import.meta.url).href
@@ -165,7 +173,7 @@ describe('deltas while a stopped process holds the name lock', () => {
       for (let round = 0; round < 12; round += 1) {
         await sleep(20 + round * 7)
         child.kill('SIGSTOP')
-        await madeInTurn(store, 4, { first: round * 10 })
+        await createInSequence(store, 4, { first: round * 10 })
         if (round % 3 === 0) await store.deleteSessionCheckpoints('s').catch(isBusy)
         const { damaged } = await (await openStore(base)).listCheckpoints('s')
         assert.deepEqual(damaged, [])

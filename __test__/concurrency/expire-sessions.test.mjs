@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
 import { makeSession } from '../support/sessions.mjs'
-import { checkpointOf, durablePlaces, openStore, places, scratchDirectory } from '../support/stores.mjs'
+import { backends, checkpointOf, durableBackends, openStore, scratchDirectory } from '../support/stores.mjs'
 
 const ROUNDS = 150
 
@@ -13,15 +13,15 @@ const over = (id, overrides = {}) => makeSession(id, { status: 'paused', expires
 /** Two stores on one location; in memory there is only one store for a location. */
 const pairs = {
   ...Object.fromEntries(
-    durablePlaces.map((name) => [
+    durableBackends.map((name) => [
       name,
       async (options) => {
-        const location = places[name]()
+        const location = backends[name]()
         return [await openStore(location, options), await openStore(location, options)]
       },
     ]),
   ),
-  ...(durablePlaces.includes('files') && {
+  ...(durableBackends.includes('files') && {
     memory: async (options) => {
       const store = await openStore('memory:', options)
       return [store, store]
@@ -77,7 +77,7 @@ for (const [name, openPair] of Object.entries(pairs)) {
   })
 }
 
-if (durablePlaces.includes('files')) {
+if (durableBackends.includes('files')) {
   describe('expireSessions with a system error for one session', () => {
     for (const [action, done] of [
       ['archive', 'archived'],

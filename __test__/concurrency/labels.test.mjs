@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 
-import { grown, madeInTurn } from '../support/deltas.mjs'
+import { createInSequence, growingSession } from '../support/deltas.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { OPTIONS, checkpointIdsOf, checkpointOf, onSharedBackends } from '../support/stores.mjs'
 
@@ -25,13 +25,13 @@ onSharedBackends('labels from several stores', (shared) => {
   it('that are unique are set once, on existing and on new checkpoints', async () => {
     const open = shared()
     const stores = [await open(), await open()]
-    const made = await madeInTurn(stores[0], 2, { options: OPTIONS })
+    const made = await createInSequence(stores[0], 2, { options: OPTIONS })
     for (let round = 0; round < 6; round += 1) {
       const label = `release ${round}`
       const options = { ...OPTIONS, label, uniqueLabel: true }
       const given = await Promise.all([
         ...stores.map((store, at) => store.labelCheckpoint('s', made[at].checkpointId, label, { unique: true })),
-        ...stores.map((store) => store.createCheckpoint(grown(round), options)),
+        ...stores.map((store) => store.createCheckpoint(growingSession(round), options)),
       ])
       assert.equal(given.filter(({ success }) => success).length, 1)
       for (const { success, code } of given) if (!success) assert.equal(code, 'WAYMARK_EXISTS')
@@ -49,9 +49,11 @@ onSharedBackends('labels from several stores', (shared) => {
       const stores = [await open(options), await open(options), await open(options)]
       for (let round = 0; round < 8; round += 1) {
         await stores[0].deleteSession('s')
-        await madeInTurn(stores[0], limit, { options: OPTIONS })
+        await createInSequence(stores[0], limit, { options: OPTIONS })
         const given = await Promise.all(
-          stores.map((store) => store.createCheckpoint(grown(9), { ...OPTIONS, label: 'release', uniqueLabel: true })),
+          stores.map((store) =>
+            store.createCheckpoint(growingSession(9), { ...OPTIONS, label: 'release', uniqueLabel: true }),
+          ),
         )
         const winners = given.filter(({ success }) => success)
         assert.deepEqual(new Set(given.map(({ code }) => code)), new Set([undefined, 'WAYMARK_EXISTS']))
@@ -67,11 +69,11 @@ onSharedBackends('labels from several stores', (shared) => {
     const open = shared()
     const [writer, labeller] = [await open({ retention: { keepLast: 2 } }), await open()]
     const labelled = []
-    await madeInTurn(writer, 3, { options: OPTIONS })
+    await createInSequence(writer, 3, { options: OPTIONS })
     for (let number = 0; number < 20; number += 1) {
       const oldest = (await checkpointIdsOf(labeller)).findLast((id) => !labelled.includes(id))
       const [, given] = await Promise.all([
-        checkpointOf(writer, grown(number)),
+        checkpointOf(writer, growingSession(number)),
         labeller.labelCheckpoint('s', oldest, `kept ${number}`),
       ])
       if (given.success) labelled.push(oldest)

@@ -3,10 +3,10 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
-import { NEVER } from '../support/auto.mjs'
+import { NEVER } from '../support/auto-checkpoint.mjs'
 import { LONG, contents, ownerAndOther } from '../support/leases.mjs'
 import { makeSession, makeTree } from '../support/sessions.mjs'
-import { OPTIONS, checkpointOf, durablePlaces, openStore, places, scratchDirectory } from '../support/stores.mjs'
+import { OPTIONS, backends, checkpointOf, durableBackends, openStore, scratchDirectory } from '../support/stores.mjs'
 
 const session = makeSession('s')
 
@@ -36,11 +36,11 @@ const WRITES = {
   },
 }
 
-for (const name of durablePlaces) {
+for (const name of durableBackends) {
   describe(`a write rejected for a lost lease (${name})`, () => {
     /** A store whose lease of `s` another store has taken over; its timer would notice after an hour. */
     async function withLostLease() {
-      const location = places[name]()
+      const location = backends[name]()
       const [store, other] = [await openStore(location), await openStore(location)]
       await store.saveSession(session)
       await checkpointOf(store, session)
@@ -193,9 +193,9 @@ describe('a write rejected for a missing lease', () => {
     assert.deepEqual(contents(place), before)
   })
 
-  for (const name of durablePlaces) {
+  for (const name of durableBackends) {
     it(`fails with WAYMARK_LEASE_LOST before any other reason (${name})`, async () => {
-      const place = places[name]()
+      const place = backends[name]()
       const [owner, other] = [await openStore(place), await openStore(place)]
       await owner.saveSession(makeSession('s'))
       await checkpointOf(owner, makeSession('s'))

@@ -5,12 +5,12 @@ import { describe, it } from 'node:test'
 
 import { runCampaign } from '../../faults/mixed/campaign.mjs'
 import { kinds } from '../../faults/mixed/judge.mjs'
-import { durablePlaces } from '../support/stores.mjs'
+import { durableBackends } from '../support/stores.mjs'
 
 const SECONDS = { files: 25, sqlite: 25, memory: 10, postgres: 30 }
 const STORM_SECONDS = 8
 
-const backends = durablePlaces.includes('postgres') ? durablePlaces : [...durablePlaces, 'memory']
+const backends = durableBackends.includes('postgres') ? durableBackends : [...durableBackends, 'memory']
 
 describe('several stores with mixed operations on one location', () => {
   for (const backend of backends) {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 
-import { HOUR, forge } from '../support/forged.mjs'
+import { HOUR, createCheckpointsAt } from '../support/past-checkpoints.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { checkpointOf, onSharedBackends } from '../support/stores.mjs'
 
@@ -23,7 +23,7 @@ onSharedBackends('stores that write in turn', (shared) => {
     const open = shared()
     const [one, other] = [await open(), await open()]
     const ahead = Date.now() + 2 * HOUR
-    await forge(one, [{ time: ahead }])
+    await createCheckpointsAt(one, [{ time: ahead }])
     const timeOf = ({ checkpointId }) => Number.parseInt(checkpointId.split('-')[1], 36)
     for (let turn = 0; turn < 6; turn += 1) {
       const store = turn % 2 === 0 ? one : other

@@ -6,10 +6,10 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 
-import { LOCK_OF_S, LONG, NO_FLOCK, contents, hold, isUnderWay, ownerAndOther } from '../support/leases.mjs'
+import { LOCK_OF_S, LONG, NO_FLOCK, contents, hold, isPending, ownerAndOther } from '../support/leases.mjs'
 import { startNode } from '../support/processes.mjs'
 import { makeSession, makeTree } from '../support/sessions.mjs'
-import { OPTIONS, checkpointOf, openStore, places } from '../support/stores.mjs'
+import { OPTIONS, backends, checkpointOf, openStore } from '../support/stores.mjs'
 import { until } from '../support/waiting.mjs'
 
 const TIMEOUT_MS = 200
@@ -89,7 +89,7 @@ const LIMITS = { skip: NO_SIGSTOP, concurrency: true, timeout: 120_000 }
 
 describe('a process stopped while it saves a session', LIMITS, () => {
   it('is named by every rejected write, and blocks no read and no close (files)', async () => {
-    const world = await stoppedWriter(places.files())
+    const world = await stoppedWriter(backends.files())
     const { store, checkpointId, pid, resume } = world
     const names = `by process ${pid} on ${hostname()}`
     for (const [name, write] of Object.entries(WRITES)) {
@@ -125,7 +125,7 @@ describe('a process stopped while it saves a session', LIMITS, () => {
   })
 
   it('blocks every write, but no read and no close (sqlite)', async () => {
-    const world = await stoppedWriter(places.sqlite())
+    const world = await stoppedWriter(backends.sqlite())
     const { store, checkpointId, resume } = world
     const writes = {
       ...WRITES,
@@ -176,7 +176,7 @@ describe('a process stopped inside a critical section', { skip: NO_FLOCK, concur
     const { owner, other, lease, letGo } = await stopped()
     const waiting = other.acquireSession('s', { owner: 'patient', waitMs: 60_000 })
     // Longer than one attempt.
-    assert.ok(await isUnderWay(waiting, 1000))
+    assert.ok(await isPending(waiting, 1000))
     await letGo()
     await lease.release()
     assert.equal((await waiting).owner, 'patient')
@@ -206,7 +206,7 @@ describe('the first lease of a session', { skip: NO_FLOCK }, () => {
   }
   for (const [name, write] of Object.entries(methods)) {
     it(`${name} waits for the lease lock`, async () => {
-      const place = places.files()
+      const place = backends.files()
       const store = await openStore(place)
       await store.saveSession(makeSession('s'))
       await (await store.acquireSession('other')).release()
@@ -214,7 +214,7 @@ describe('the first lease of a session', { skip: NO_FLOCK }, () => {
       const letGo = await hold(join(place, '.leases', LOCK_OF_S))
       const before = contents(place)
       const writing = write(store)
-      assert.ok(await isUnderWay(writing), 'it did not wait')
+      assert.ok(await isPending(writing), 'it did not wait')
       assert.equal((await store.loadSession('s')).name, makeSession('s').name)
       assert.deepEqual(Object.keys(contents(place)), Object.keys(before))
       await letGo()

@@ -16,9 +16,18 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
 import { makeState, saved, savedAll } from '../support/agents.mjs'
-import { DELTA, assertWhole, deltasIn, folderOf, grown, keysIn, madeInTurn, noise } from '../support/deltas.mjs'
+import {
+  DELTA,
+  assertWhole,
+  basesIn,
+  createInSequence,
+  deltasIn,
+  folderOf,
+  growingSession,
+  noise,
+} from '../support/deltas.mjs'
 import { makeSession } from '../support/sessions.mjs'
-import { checkpointOf, onEveryBackend, openStore, places, scratchDirectory } from '../support/stores.mjs'
+import { backends, checkpointOf, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
 
 const RELAXED = { durability: 'relaxed' }
 
@@ -26,9 +35,9 @@ const RELAXED = { durability: 'relaxed' }
 async function filled(count = 5, options = RELAXED) {
   const base = scratchDirectory()
   const store = await openStore(base, options)
-  const made = await madeInTurn(store, count)
+  const made = await createInSequence(store, count)
   const folder = folderOf(base)
-  const [key] = keysIn(folder).map((name) => join(folder, name))
+  const [key] = basesIn(folder).map((name) => join(folder, name))
   return { base, store, made, folder, key }
 }
 
@@ -54,10 +63,10 @@ const { key: LONG_FOREIGN } = await filled(60)
 onEveryBackend('deltas', (open) => {
   it('of similar checkpoints take little more than what changed', async () => {
     const store = await open()
-    const made = await madeInTurn(store, 30)
+    const made = await createInSequence(store, 30)
     for (const { sizeBytes } of made) assert.ok(sizeBytes < 1000, `${sizeBytes}`)
     const { totalSizeBytes } = await store.getSessionStorageStats('s')
-    const whole = (await checkpointOf(store, grown(0, 'other'), { ...DELTA, encoding: 'zstd' })).sizeBytes
+    const whole = (await checkpointOf(store, growingSession(0, 'other'), { ...DELTA, encoding: 'zstd' })).sizeBytes
     assert.ok(totalSizeBytes < 4 * whole, `${totalSizeBytes} bytes for thirty, ${whole} for one`)
     assert.deepEqual(await assertWhole(store), names(0, 30))
   })
@@ -88,7 +97,9 @@ onEveryBackend('deltas', (open) => {
   it('of hundreds of concurrent calls are all stored', async () => {
     const store = await open({ ...RELAXED, maxCheckpointsPerSession: 1000 })
     const numbers = Array.from({ length: 300 }, (_, number) => number)
-    const results = await Promise.all(numbers.map((number) => store.createCheckpoint(grown(number), {}, {}, DELTA)))
+    const results = await Promise.all(
+      numbers.map((number) => store.createCheckpoint(growingSession(number), {}, {}, DELTA)),
+    )
     assert.deepEqual(
       results.filter(({ success, warnings }) => !success || warnings),
       [],
@@ -113,7 +124,7 @@ onEveryBackend('deltas', (open) => {
     const store = await open({ ...RELAXED, maxCheckpointsPerSession: 5 })
     for (let round = 0; round < 5; round += 1) {
       const numbers = Array.from({ length: 40 }, (_, index) => round * 40 + index)
-      await Promise.all(numbers.map((number) => checkpointOf(store, grown(number), DELTA)))
+      await Promise.all(numbers.map((number) => checkpointOf(store, growingSession(number), DELTA)))
       assert.equal((await assertWhole(store)).length, 5)
     }
   })
@@ -123,7 +134,7 @@ onEveryBackend('deltas', (open) => {
       const store = await open({ ...RELAXED, deltaCacheBytes })
       for (let number = 0; number < 12; number += 1) {
         for (const id of ['a', 'b', 'c']) {
-          const { sizeBytes } = await checkpointOf(store, grown(number, id), DELTA)
+          const { sizeBytes } = await checkpointOf(store, growingSession(number, id), DELTA)
           assert.ok(sizeBytes < 2000, `${sizeBytes}`)
         }
       }
@@ -136,7 +147,9 @@ onEveryBackend('deltas', (open) => {
     const ids = Array.from({ length: 20 }, (_, index) => `s${index}`)
     for (let round = 0; round < 4; round += 1) {
       await Promise.all(
-        ids.flatMap((id) => [0, 1, 2].map((index) => checkpointOf(store, grown(round * 3 + index, id), DELTA))),
+        ids.flatMap((id) =>
+          [0, 1, 2].map((index) => checkpointOf(store, growingSession(round * 3 + index, id), DELTA)),
+        ),
       )
     }
     for (const id of ids) assert.equal((await assertWhole(store, id)).length, 12)
@@ -144,25 +157,25 @@ onEveryBackend('deltas', (open) => {
 
   it('of a session that was deleted and created again are whole', async () => {
     const store = await open(RELAXED)
-    await madeInTurn(store, 5)
+    await createInSequence(store, 5)
     await store.deleteSession('s')
     assert.equal((await store.getSessionStorageStats('s')).totalSizeBytes, 0)
-    await madeInTurn(store, 5, { first: 5 })
+    await createInSequence(store, 5, { first: 5 })
     assert.deepEqual(await assertWhole(store), names(5, 10))
     await Promise.all(
       [...Array(20).keys()].map((n) =>
-        n % 5 ? store.createCheckpoint(grown(n), {}, {}, DELTA) : store.deleteSession('s'),
+        n % 5 ? store.createCheckpoint(growingSession(n), {}, {}, DELTA) : store.deleteSession('s'),
       ),
     )
-    await madeInTurn(store, 2, { first: 100 })
+    await createInSequence(store, 2, { first: 100 })
     await assertWhole(store)
   })
 
   it('leave no file when they are deleted one by one in any order', async () => {
     const store = await open(RELAXED)
     const made = [
-      ...(await madeInTurn(store, 6)),
-      ...(await madeInTurn(store, 6, {
+      ...(await createInSequence(store, 6)),
+      ...(await createInSequence(store, 6, {
         sessionOf: (n) => makeSession('s', { name: `${n}`, description: noise(9000, n) }),
       })),
     ]
@@ -182,7 +195,7 @@ onEveryBackend('deltas', (open) => {
     for (let iteration = 0; iteration < 8; iteration += 1) {
       for (const agent of [one, two]) await saved(agent, state(iteration), { encoding: 'delta' })
     }
-    await madeInTurn(store, 3)
+    await createInSequence(store, 3)
     for (const agent of [one, two]) {
       const { checkpoints, damaged } = await agent.list()
       assert.deepEqual([checkpoints.map(({ iteration }) => iteration), damaged], [[7, 6, 5, 4], []])
@@ -200,13 +213,13 @@ onEveryBackend('deltas', (open) => {
 
   it('that are pinned keep their bases', async () => {
     const store = await open({ ...RELAXED, maxCheckpointsPerSession: 2 })
-    const [first] = await madeInTurn(store, 1)
+    const [first] = await createInSequence(store, 1)
     await store.pinCheckpoint('s', first.checkpointId)
     const other = (n) => makeSession('s', { name: `${n}`, description: noise(9000, n) })
-    await madeInTurn(store, 6, { first: 1, sessionOf: other })
+    await createInSequence(store, 6, { first: 1, sessionOf: other })
     assert.deepEqual(await assertWhole(store), ['6', '5', '0'])
     await store.unpinCheckpoint('s', first.checkpointId)
-    await madeInTurn(store, 1, { first: 7, sessionOf: other })
+    await createInSequence(store, 1, { first: 7, sessionOf: other })
     assert.deepEqual(await assertWhole(store), ['7', '6'])
   })
 
@@ -219,7 +232,7 @@ onEveryBackend('deltas', (open) => {
       text = text.slice(0, at) + noise(5000, number + 1) + text.slice(at + 5000)
       return makeSession('s', { name: `${number}`, description: text })
     }
-    await madeInTurn(store, 30, { sessionOf })
+    await createInSequence(store, 30, { sessionOf })
     assert.deepEqual(await assertWhole(store), names(0, 30))
     // A store with nothing in memory.
     await store.copyTo(copy)
@@ -228,11 +241,11 @@ onEveryBackend('deltas', (open) => {
 
   it('are copied with their bases, whichever exist in the target', async () => {
     const [store, other] = [await open(RELAXED), await openStore('memory:')]
-    await madeInTurn(store, 3)
+    await createInSequence(store, 3)
     for (let first = 3; first < 30; first += 9) {
       await store.copyTo(other)
       assert.deepEqual(await assertWhole(other), names(0, first))
-      await madeInTurn(store, 9, { first })
+      await createInSequence(store, 9, { first })
     }
     await savedAll(store.agent('s', 'a'), [makeState()])
     await store.copyTo(other)
@@ -244,35 +257,35 @@ onEveryBackend('deltas', (open) => {
 describe('the base of deltas', () => {
   it('is one file for similar deltas, and another for those with nothing in common', async () => {
     const { store, folder } = await filled(20)
-    assert.deepEqual([keysIn(folder).length, deltasIn(folder).length], [1, 20])
+    assert.deepEqual([basesIn(folder).length, deltasIn(folder).length], [1, 20])
     const sessionOf = (number) => makeSession('s', { name: `${number}`, description: noise(20_000, 99) })
-    await madeInTurn(store, 5, { first: 20, sessionOf })
-    assert.deepEqual([keysIn(folder).length, deltasIn(folder).length], [2, 25])
+    await createInSequence(store, 5, { first: 20, sessionOf })
+    assert.deepEqual([basesIn(folder).length, deltasIn(folder).length], [2, 25])
   })
 
   it('is deleted with the last delta that needs it and not before', async () => {
     const { store, made, folder } = await filled(4)
     const order = [0, 3, 1, 2].map((index) => made[index])
     for (const [index, { checkpointId }] of order.entries()) {
-      assert.deepEqual([keysIn(folder).length, deltasIn(folder).length], [1, 4 - index])
+      assert.deepEqual([basesIn(folder).length, deltasIn(folder).length], [1, 4 - index])
       await assertWhole(await openStore(join(folder, '../..')))
       await store.deleteCheckpoint('s', checkpointId)
     }
-    assert.deepEqual([keysIn(folder).length, deltasIn(folder).length], [0, 0])
+    assert.deepEqual([basesIn(folder).length, deltasIn(folder).length], [0, 0])
   })
 
   it('is deleted by retention', async () => {
     const { store, folder } = await filled(3, { ...RELAXED, maxCheckpointsPerSession: 3 })
     const sessionOf = (number) => makeSession('s', { name: `${number}`, description: noise(9000, number) })
-    await madeInTurn(store, 12, { first: 3, sessionOf })
-    assert.deepEqual([keysIn(folder).length, deltasIn(folder).length], [3, 3])
+    await createInSequence(store, 12, { first: 3, sessionOf })
+    assert.deepEqual([basesIn(folder).length, deltasIn(folder).length], [3, 3])
   })
 
   it('is used by another store that finds it', async () => {
     const { base, folder } = await filled(5)
     const again = await openStore(base, RELAXED)
-    const made = await madeInTurn(again, 5, { first: 5 })
-    assert.deepEqual([keysIn(folder).length, deltasIn(folder).length], [1, 10])
+    const made = await createInSequence(again, 5, { first: 5 })
+    assert.deepEqual([basesIn(folder).length, deltasIn(folder).length], [1, 10])
     for (const { sizeBytes } of made) assert.ok(sizeBytes < 1000)
     assert.deepEqual(await assertWhole(await openStore(base)), names(0, 10))
   })
@@ -283,8 +296,8 @@ describe('the base of deltas', () => {
     // With other bases.
     writeFileSync(join(folder, 'notes.key'), 'mine')
     const again = await openStore(base, RELAXED)
-    await madeInTurn(again, 1, { first: 3 })
-    assert.deepEqual(keysIn(folder).length, 1)
+    await createInSequence(again, 1, { first: 3 })
+    assert.deepEqual(basesIn(folder).length, 1)
     assert.ok(existsSync(join(folder, 'notes.key')))
     assert.deepEqual(await assertWhole(again), names(0, 4))
   })
@@ -294,9 +307,9 @@ describe('the base of deltas', () => {
     for (const { path } of made) truncateSync(path, 150)
     const other = await openStore(base)
     await other.recoverSession('s', { quarantine: true })
-    assert.deepEqual([keysIn(folder).length, deltasIn(folder).length], [1, 0])
+    assert.deepEqual([basesIn(folder).length, deltasIn(folder).length], [1, 0])
     await other.deleteSessionCheckpoints('s')
-    assert.equal(keysIn(folder).length, 0)
+    assert.equal(basesIn(folder).length, 0)
   })
 })
 
@@ -352,14 +365,14 @@ describe('a damaged base', () => {
       const recovered = await other.recoverSession('s', { quarantine: true })
       assert.deepEqual([recovered.success, recovered.passedOver.length], [false, 5])
       assert.ok(recovered.passedOver.every(({ movedTo }) => existsSync(movedTo)))
-      await madeInTurn(other, 2, { first: 5 })
+      await createInSequence(other, 2, { first: 5 })
       assert.deepEqual(await assertWhole(await openStore(base)), names(5, 7))
     })
 
     it(`is detected by a store that has its text in memory before the next write: ${kind}`, async () => {
       const { base, store, key } = await filled()
       damage(key)
-      await madeInTurn(store, 4, { first: 5 })
+      await createInSequence(store, 4, { first: 5 })
       const { checkpoints, damaged } = await (await openStore(base)).listCheckpoints('s')
       assert.deepEqual(
         checkpoints.map(({ session }) => session.name),
@@ -384,7 +397,7 @@ describe('a damaged base', () => {
       damage(key)
       const { checkpoints, damaged } = await (await openStore(base)).listCheckpoints('s')
       assert.deepEqual([checkpoints.at(-1).session.name, damaged.length > 0], ['0', true])
-      await madeInTurn(store, 2, { first: 5 })
+      await createInSequence(store, 2, { first: 5 })
       const after = await (await openStore(base)).listCheckpoints('s')
       assert.equal(after.checkpoints.length, checkpoints.length + 2)
     }
@@ -393,7 +406,7 @@ describe('a damaged base', () => {
   it('does not affect deltas of another base', async () => {
     const { base, store, key } = await filled(3)
     const sessionOf = (number) => makeSession('s', { name: `${number}`, description: noise(9000, number) })
-    await madeInTurn(store, 2, { first: 3, sessionOf })
+    await createInSequence(store, 2, { first: 3, sessionOf })
     changedAt(key, 900)
     const other = await openStore(base)
     const recovered = await other.recoverSession('s')
@@ -406,15 +419,15 @@ describe('a damaged base', () => {
     const { base, store, key } = await filled(3)
     appendFileSync(key, 'what a writer left that died in the middle of it')
     assert.deepEqual(await assertWhole(await openStore(base)), names(0, 3))
-    await madeInTurn(store, 3, { first: 3 })
-    await madeInTurn(await openStore(base), 3, { first: 6 })
+    await createInSequence(store, 3, { first: 3 })
+    await createInSequence(await openStore(base), 3, { first: 6 })
     assert.deepEqual(await assertWhole(await openStore(base)), names(0, 9))
   })
 
   it('that is put back makes all deltas readable again', async () => {
     const { base, store, key } = await filled(3)
     renameSync(key, `${key}.bak`)
-    await madeInTurn(store, 2, { first: 3 })
+    await createInSequence(store, 2, { first: 3 })
     assert.equal((await (await openStore(base)).listCheckpoints('s')).damaged.length, 3)
     renameSync(`${key}.bak`, key)
     assert.deepEqual(await assertWhole(await openStore(base)), names(0, 5))
@@ -465,32 +478,32 @@ describe('a damaged delta', () => {
       writeFileSync(made[1].path, Buffer.concat([head, text, original.subarray(8 + length)]))
       const store = await openStore(base)
       await assert.rejects(store.getCheckpoint('s', made[1].checkpointId), { code: 'WAYMARK_CORRUPT' }, what)
-      for (const newPlace of Object.values(places)) {
+      for (const newPlace of Object.values(backends)) {
         const copy = await openStore(newPlace())
         await store.copyTo(copy)
         await store.copyTo(copy)
         const { checkpoints, damaged } = await copy.listCheckpoints('s')
         assert.deepEqual([checkpoints.length, damaged.length], [2, 1], what)
       }
-      await madeInTurn(store, 1, { first: 3 })
+      await createInSequence(store, 1, { first: 3 })
       await store.deleteCheckpoint('s', (await store.getLatestCheckpoint('s')).id)
     }
     writeFileSync(made[1].path, original)
     assert.deepEqual(await assertWhole(await openStore(base)), names(0, 3))
-    assert.deepEqual(keysIn(folder), [key.slice(folder.length + 1)])
+    assert.deepEqual(basesIn(folder), [key.slice(folder.length + 1)])
   })
 
   it('is not inflated beyond maxReadBytes', async () => {
     const { base, store, made } = await filled(1)
     const sessionOf = (number) => makeSession('big', { name: `${number}`, description: 'x'.repeat(3_000_000) })
-    const [big] = await madeInTurn(store, 1, { sessionOf })
-    const [bigKey] = keysIn(folderOf(base, 'big'))
+    const [big] = await createInSequence(store, 1, { sessionOf })
+    const [bigKey] = basesIn(folderOf(base, 'big'))
     assert.ok(statSync(join(folderOf(base, 'big'), bigKey)).size < 10_000)
     const careful = await openStore(base, { maxReadBytes: 1_000_000 })
     await assert.rejects(careful.getCheckpoint('big', big.checkpointId), { code: 'WAYMARK_TOO_LARGE', message: /key/ })
     assert.equal((await careful.getCheckpoint('s', made[0].checkpointId)).session.name, '0')
     // A store with a higher limit can read it.
-    await madeInTurn(careful, 2, { first: 1, sessionOf })
+    await createInSequence(careful, 2, { first: 1, sessionOf })
     assert.equal((await assertWhole(await openStore(base), 'big')).length, 3)
   })
 })
@@ -506,7 +519,7 @@ describe('copyTo of deltas', () => {
       const { store, made } = await filled(4)
       const base = scratchDirectory()
       await store.copyTo(await openStore(base))
-      damage(join(folderOf(base), keysIn(folderOf(base))[0]))
+      damage(join(folderOf(base), basesIn(folderOf(base))[0]))
       assert.equal((await (await openStore(base)).listCheckpoints('s')).damaged.length, 4)
       await store.copyTo(await openStore(base))
       assert.deepEqual(await assertWhole(await openStore(base)), names(0, 4))
@@ -525,9 +538,9 @@ describe('copyTo of deltas', () => {
     it(`copies what can be read when the base is ${kind}`, async () => {
       const { base, store, key } = await filled(4)
       const sessionOf = (number) => makeSession('s', { name: `${number}`, description: noise(9000, number) })
-      await madeInTurn(store, 1, { first: 4, sessionOf })
+      await createInSequence(store, 1, { first: 4, sessionOf })
       damage(key)
-      for (const newPlace of Object.values(places)) {
+      for (const newPlace of Object.values(backends)) {
         const copy = await openStore(newPlace())
         await (await openStore(base)).copyTo(copy)
         const { checkpoints, damaged } = await copy.listCheckpoints('s')
@@ -537,13 +550,13 @@ describe('copyTo of deltas', () => {
   }
 
   it('by several stores at once has everything that each brought', async () => {
-    for (const newPlace of Object.values(places)) {
+    for (const newPlace of Object.values(backends)) {
       const store = await openStore(scratchDirectory(), RELAXED)
-      await madeInTurn(store, 2)
+      await createInSequence(store, 2)
       const copy = await openStore(newPlace(), RELAXED)
       for (let first = 2; first < 40; first += 2) {
         const copies = [store.copyTo(copy), store.copyTo(copy)]
-        await madeInTurn(store, 2, { first })
+        await createInSequence(store, 2, { first })
         await Promise.all([...copies, store.copyTo(copy)])
         assert.deepEqual(await assertWhole(copy), names(0, first + 2))
         if (first % 10 === 0) await copy.deleteSessionCheckpoints('s')
@@ -555,8 +568,8 @@ describe('copyTo of deltas', () => {
     const base = scratchDirectory()
     const store = await openStore(base, { ...RELAXED, maxCheckpointsPerSession: 2 })
     const sessionOf = (number) => makeSession('s', { name: `${number}`, description: noise(9000, number) })
-    await madeInTurn(store, 2, { sessionOf })
-    const writing = madeInTurn(store, 60, { first: 2, sessionOf })
+    await createInSequence(store, 2, { sessionOf })
+    const writing = createInSequence(store, 60, { first: 2, sessionOf })
     const state = { isOver: false }
     writing.finally(() => {
       state.isOver = true
@@ -578,7 +591,7 @@ describe('foreign names', () => {
     const base = scratchDirectory()
     const store = await openStore(base, RELAXED)
     for (const id of ['cp-1-000001.key', 's.delta', 'x.key.zst', 'checkpoints.delta.zst']) {
-      await madeInTurn(store, 3, { sessionOf: (number) => grown(number, id) })
+      await createInSequence(store, 3, { sessionOf: (number) => growingSession(number, id) })
       assert.deepEqual(await assertWhole(store, id), names(0, 3))
       const agent = store.agent(id, id)
       for (const iteration of [1, 2, 3]) await saved(agent, makeState({ iteration }), { encoding: 'delta' })
@@ -593,6 +606,6 @@ describe('foreign names', () => {
     const { checkpoints, damaged } = await (await openStore(base)).listCheckpoints(id)
     assert.deepEqual([checkpoints.length, damaged], [5, []])
     await store.deleteSessionCheckpoints(id)
-    assert.deepEqual(keysIn(folderOf(base, id)), [])
+    assert.deepEqual(basesIn(folderOf(base, id)), [])
   })
 })

@@ -6,9 +6,9 @@ import { describe, it } from 'node:test'
 import zlib from 'node:zlib'
 
 import { makeState, saved, stateIn } from '../support/agents.mjs'
-import { autoOf } from '../support/auto.mjs'
-import { emptyStore } from '../support/hostile.mjs'
-import { integrityOf, originalChecksum } from '../support/reference.mjs'
+import { autoOf } from '../support/auto-checkpoint.mjs'
+import { emptyStore } from '../support/invalid-values.mjs'
+import { integrityOf, originalChecksum } from '../support/original-format.mjs'
 import { makeAgent, makeSession, makeTask, throughJson, withoutTree } from '../support/sessions.mjs'
 import {
   CheckpointStore,

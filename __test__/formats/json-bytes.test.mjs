@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 
-import { checkpointFiles, integrityOf, originalChecksum, readCheckpointText } from '../support/reference.mjs'
+import { checkpointFiles, integrityOf, originalChecksum, readCheckpointText } from '../support/original-format.mjs'
 import { makeAgent, makeSession, throughJson, withoutTree } from '../support/sessions.mjs'
 import { OPTIONS, checkpointOf, openStore, scratchDirectory } from '../support/stores.mjs'
 

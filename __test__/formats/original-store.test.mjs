@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
-import { checkpointFiles, originalChecksum, readCheckpointText } from '../support/reference.mjs'
+import { checkpointFiles, originalChecksum, readCheckpointText } from '../support/original-format.mjs'
 import { openStore, scratchDirectory } from '../support/stores.mjs'
 
 // sessions/ was written by the original TypeScript store, and expected.json is what its read methods answered.

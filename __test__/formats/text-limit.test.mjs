@@ -6,7 +6,7 @@ import { describe, it } from 'node:test'
 import { gunzipSync, gzipSync } from 'node:zlib'
 
 import { makeSession } from '../support/sessions.mjs'
-import { OPTIONS, checkpointOf, durablePlaces, openStore } from '../support/stores.mjs'
+import { OPTIONS, checkpointOf, durableBackends, openStore } from '../support/stores.mjs'
 
 const GIB = 2 ** 30
 
@@ -17,7 +17,7 @@ const available = process.availableMemory?.() ?? freemem()
 const tooLittle = available < 5 * GIB && `needs 5 GiB of free memory, and ${(available / GIB).toFixed(1)} are free`
 const otherLimit = constants.MAX_STRING_LENGTH !== LIMIT && 'this engine has another limit'
 // The limit is the same on every backend: one run is enough.
-const elsewhere = !durablePlaces.includes('files') && 'runs with the other backends'
+const elsewhere = !durableBackends.includes('files') && 'runs with the other backends'
 
 describe('states longer than a JavaScript string', { skip: tooLittle || otherLimit || elsewhere }, () => {
   /** Two of these fit into a string, three do not. Longer ones crash `JSON.stringify` of Node 26. */

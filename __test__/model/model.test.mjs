@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 
-import { CheckpointStore, places, testedPlaces } from '../support/stores.mjs'
+import { CheckpointStore, backends, testedBackends } from '../support/stores.mjs'
 import { runSequences } from './run.mjs'
 
 /** Sequences on each backend in an ordinary run: half of them with seeds that `WAYMARK_SEED` may choose. */
@@ -10,7 +10,7 @@ const FIXED_SEED = 1000
 const CHOSEN_SEED = Number(process.env.WAYMARK_SEED ?? 500_000)
 
 describe('random sequences of all public methods', () => {
-  for (const backend of testedPlaces) {
+  for (const backend of testedBackends) {
     for (const [kind, seed] of [
       ['fixed', FIXED_SEED],
       ['chosen', CHOSEN_SEED],
@@ -102,7 +102,7 @@ describe('the model', () => {
         backends: ['memory'],
         count: 40,
         seed: FIXED_SEED,
-        setting: { places, wrap: (store) => wrap()(store) },
+        setting: { backends, wrap: (store) => wrap()(store) },
       })
       const error = await run.then(
         () => assert.fail('the defect was not noticed'),

@@ -7,7 +7,7 @@
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 
-import { places } from '../support/stores.mjs'
+import { backends as allBackends } from '../support/stores.mjs'
 import { Mismatch, makeSequence, publicMembers, runSequence } from './sequence.mjs'
 import { report, shrink } from './shrink.mjs'
 
@@ -22,7 +22,7 @@ export async function runSequences({
   backends,
   count,
   seed,
-  setting = { places },
+  setting = { backends: allBackends },
   isComplete = false,
   onDone = () => {},
 }) {

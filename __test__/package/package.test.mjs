@@ -5,7 +5,7 @@ import { join, relative } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
-import { SESSIONS, livedInStore } from '../support/lived-in.mjs'
+import { SESSIONS, exampleStore } from '../support/example-store.mjs'
 import { scratchDirectory } from '../support/stores.mjs'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -89,7 +89,7 @@ describe('the package', () => {
     const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
     assert.equal(waymark('--version'), `${version}\n`)
 
-    const { location } = await livedInStore()
+    const { location } = await exampleStore()
     const listed = waymark('ls', location)
     for (const session of SESSIONS) assert.ok(listed.includes(session), listed)
 

@@ -5,7 +5,7 @@ import { after } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { snapshotOf } from './snapshot.mjs'
-import { openStore, places } from './stores.mjs'
+import { openStore, backends } from './stores.mjs'
 
 export const LONG = { ttlMs: 60_000 }
 
@@ -18,7 +18,7 @@ export const LOCK_OF_S = '.lock-51'
 
 /** Two stores on one directory; the first holds the lease of session `s`. */
 export async function ownerAndOther(options) {
-  const place = places.files()
+  const place = backends.files()
   const [owner, other] = [await openStore(place, options), await openStore(place, options)]
   const lease = await owner.acquireSession('s', LONG)
   return { place, owner, other, lease }
@@ -50,13 +50,13 @@ export async function hold(file) {
 }
 
 /** Whether a call is still pending after some time. */
-export async function isUnderWay(work, ms = 300) {
+export async function isPending(work, ms = 300) {
   const waits = Symbol('waits')
   return (await Promise.race([work, sleep(ms, waits)])) === waits
 }
 
 /** Blocks the event loop: no timer fires. */
-export function standStill(ms) {
+export function blockEventLoop(ms) {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 }
 

@@ -1,4 +1,4 @@
-// Sessions, task trees and agents for the tests.
+// Sessions, task trees and agents.
 
 export function makeTask(id, overrides = {}) {
   return {
@@ -102,7 +102,7 @@ export function makeSession(id = 'session-1', overrides = {}) {
   }
 }
 
-/** What JSON keeps of a value: the measure for everything that is stored and read back. */
+/** A value after a round trip through JSON, as it is read back from a store. */
 export function throughJson(value) {
   return JSON.parse(JSON.stringify(value))
 }

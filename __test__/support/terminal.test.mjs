@@ -5,7 +5,7 @@ import { CTRL_C, ENTER, noTerminal, openTerminal } from './terminal.mjs'
 
 const node = (source, options) => openTerminal([process.execPath, '-e', source], options)
 
-/** The other tests look through this: it must see what is there. */
+/** Tests of the command rely on this screen. */
 describe('the terminal of the tests', { skip: noTerminal }, () => {
   it('has the requested size for both streams', async () => {
     const terminal = node(`console.log(process.stdout.columns, process.stdout.rows, process.stderr.columns)`, {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 
 import { query, quoted } from '../../../scripts/postgres-wire.mjs'
+import '../../support/postgres-servers.mjs'
 import { runNode } from '../../support/processes.mjs'
-import '../../support/servers.mjs'
 import { makeSession } from '../../support/sessions.mjs'
 import { CheckpointStore, checkpointOf, newSchema, openStore } from '../../support/stores.mjs'
 

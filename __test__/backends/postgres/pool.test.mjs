@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 
-import { outcomeOf } from '../../support/outcomes.mjs'
+import { outcomeOf } from '../../support/fault-outcomes.mjs'
+import '../../support/postgres-servers.mjs'
 import { startProxy } from '../../support/proxy.mjs'
-import '../../support/servers.mjs'
 import { makeSession } from '../../support/sessions.mjs'
 import { OPTIONS, newSchema, openStore } from '../../support/stores.mjs'
 import { until } from '../../support/waiting.mjs'

@@ -5,8 +5,8 @@ import { createServer } from 'node:net'
 import { describe, it } from 'node:test'
 
 import { query, quoted } from '../../../scripts/postgres-wire.mjs'
-import { PASSWORDS, assertDiscreet, urlFor } from '../../support/secrets.mjs'
-import { ownServer, serverFor, suiteServer } from '../../support/servers.mjs'
+import { ownServer, serverFor, suiteServer } from '../../support/postgres-servers.mjs'
+import { PASSWORDS, assertHidesPassword, urlFor } from '../../support/secrets.mjs'
 import { makeSession } from '../../support/sessions.mjs'
 import { CheckpointStore, newSchema, openStore } from '../../support/stores.mjs'
 
@@ -17,8 +17,8 @@ const SECRET = PASSWORDS[0]
 /** Opens a store that must fail in time without showing its password; resolves to the error. */
 async function refused(location, expected, password = SECRET) {
   const store = new CheckpointStore(location, { timeoutMs: TIMEOUT_MS })
-  assertDiscreet(store.getBaseDir(), password)
-  assertDiscreet(store, password)
+  assertHidesPassword(store.getBaseDir(), password)
+  assertHidesPassword(store, password)
   const begun = performance.now()
   const error = await store.initialize().then(
     () => assert.fail(`${location} was opened`),
@@ -28,7 +28,7 @@ async function refused(location, expected, password = SECRET) {
   assert.ok(ms < TIMEOUT_MS + SLACK_MS, `${ms} ms`)
   assert.equal(error.code, 'WAYMARK_IO', error.message)
   assert.match(error.message, expected)
-  assertDiscreet(error, password)
+  assertHidesPassword(error, password)
   await assert.rejects(store.listSessions(), { code: 'WAYMARK_NOT_INITIALIZED' })
   return error
 }
@@ -54,7 +54,7 @@ describe('an invalid URL', () => {
         (error) => {
           assert.equal(error.code, 'WAYMARK_INVALID_ARGUMENT')
           assert.match(error.message, /^baseDir /)
-          assertDiscreet(error, SECRET)
+          assertHidesPassword(error, SECRET)
           return true
         },
       )
@@ -126,14 +126,14 @@ describe('a server that denies access', ownServer, () => {
       const place = newSchema(urlFor(server().url, role, password))
       const store = await openStore(place)
       const { path } = await store.saveSession(makeSession('s'))
-      assertDiscreet(path, password)
-      assertDiscreet(store.getBaseDir(), password)
-      assertDiscreet(store, password)
+      assertHidesPassword(path, password)
+      assertHidesPassword(store.getBaseDir(), password)
+      assertHidesPassword(store, password)
       await query(server().url, `ALTER ROLE ${quoted(role)} NOLOGIN`)
       await store.close()
       const error = await store.initialize().catch((reason) => reason)
       assert.equal(error.code, 'WAYMARK_IO')
-      assertDiscreet(error, password)
+      assertHidesPassword(error, password)
     })
   }
 

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 
-import { KEEP_ALL, WRITES, assertCount, outcomeOf } from '../../support/outcomes.mjs'
-import { ownServer, serverFor } from '../../support/servers.mjs'
+import { KEEP_ALL, WRITES, assertCount, outcomeOf } from '../../support/fault-outcomes.mjs'
+import { ownServer, serverFor } from '../../support/postgres-servers.mjs'
 import { newSchema, openStore } from '../../support/stores.mjs'
 import { until } from '../../support/waiting.mjs'
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 
+import '../../support/postgres-servers.mjs'
 import { startProxy } from '../../support/proxy.mjs'
-import '../../support/servers.mjs'
 import { makeSession } from '../../support/sessions.mjs'
 import { checkpointOf, newSchema, openStore } from '../../support/stores.mjs'
 

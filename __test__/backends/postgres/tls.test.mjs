@@ -3,8 +3,8 @@ import { describe, it } from 'node:test'
 
 import { query } from '../../../scripts/postgres-wire.mjs'
 import { lacksOpenssl, newAuthority } from '../../support/certificates.mjs'
-import { PASSWORDS, assertDiscreet, urlFor } from '../../support/secrets.mjs'
-import { ownServer, suiteServer } from '../../support/servers.mjs'
+import { ownServer, suiteServer } from '../../support/postgres-servers.mjs'
+import { PASSWORDS, assertHidesPassword, urlFor } from '../../support/secrets.mjs'
 import { makeSession } from '../../support/sessions.mjs'
 import { CheckpointStore, newSchema, openStore } from '../../support/stores.mjs'
 
@@ -39,7 +39,7 @@ describe('TLS', { skip: ownServer.skip || lacksOpenssl }, () => {
     await assert.rejects(store.initialize(), (error) => {
       assert.equal(error.code, 'WAYMARK_IO')
       assert.match(error.message, expected)
-      assertDiscreet(error, PASSWORD)
+      assertHidesPassword(error, PASSWORD)
       return true
     })
   }
@@ -87,7 +87,7 @@ describe('TLS', { skip: ownServer.skip || lacksOpenssl }, () => {
     const store = await openStore(secured(good(), { url }))
     assert.equal((await store.saveSession(makeSession('s'))).success, true)
     assert.deepEqual(new Set(await areEncrypted('guest')), new Set(['t']))
-    assertDiscreet(store.getBaseDir(), PASSWORD)
+    assertHidesPassword(store.getBaseDir(), PASSWORD)
     await store.close()
     await refused(secured(good(), { url: urlFor(server().url, 'guest', 'wrong') }), /password/)
     await refused(secured({ sslmode: 'disable' }, { url }), /no encryption|pg_hba/)

@@ -1,10 +1,10 @@
-// Sessions with everything in them, and all that can be read of one.
+// Sessions with one item of every kind, and everything readable of one.
 
 import { makeAgent, makeSession, makeTask } from './sessions.mjs'
 import { OPTIONS, checkpointOf, openStore } from './stores.mjs'
 
-/** Two sessions with one of everything that can be stored, in files. */
-export async function filledStore() {
+/** A store on files with one item of every kind in two sessions. */
+export async function fullStore() {
   const store = await openStore()
   const session = makeSession('full', { name: '🟦 "full"' })
   session.taskTree = { a: makeTask('a', { status: 'in_progress' }), b: makeTask('b', { prompt: 'é\n' }) }
@@ -33,8 +33,8 @@ export async function filledStore() {
 
 const withoutPaths = (values) => values.map(({ path: _, ...rest }) => rest)
 
-/** Everything that can be read of a session, apart from the names of the places. */
-export async function everythingOf(store, id) {
+/** Everything readable of a session, without paths. */
+export async function contentsOfSession(store, id) {
   const agents = await store.listAgents(id)
   const { checkpoints, agentCheckpoints, files, whole } = await store.verifySession(id)
   const { sizeBytes: _, ...info } = (await store.sessionsInfo()).find((line) => line.id === id)

@@ -1,4 +1,4 @@
-// The server that the tests of PostgreSQL share, and servers for those who need their own.
+// The server shared by the PostgreSQL tests, and servers for single tests and suites.
 
 import { after, before } from 'node:test'
 

@@ -1,4 +1,4 @@
-// Checkpoints that were made long ago, or will be.
+// Checkpoints with a time in the past or future.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -18,10 +18,10 @@ export function idAt(time, number = 0) {
 }
 
 /**
- * Puts checkpoints into session `s` of a store of any kind: each is `{ time, label?, compress?, number?, padding? }`. They are
- * made in a directory, moved to their times there, and copied. Gives their ids.
+ * Creates checkpoints with given times in any store: each is `{ time, label?, number?, padding? }`. They are
+ * created in a directory, renamed there, and copied. Resolves to their ids.
  */
-export async function forge(store, checkpoints, sessionId = 's') {
+export async function createCheckpointsAt(store, checkpoints, sessionId = 's') {
   const workshop = await openStore(undefined, { maxCheckpointsPerSession: Infinity, durability: 'relaxed' })
   const ids = []
   for (const { time, number = ids.length, label, padding = 0 } of checkpoints) {
@@ -35,9 +35,4 @@ export async function forge(store, checkpoints, sessionId = 's') {
   await workshop.copyTo(store, { sessionId })
   await workshop.close()
   return ids
-}
-
-/** The ids of a session's checkpoints, newest first. */
-export async function idsIn(store, sessionId = 's') {
-  return (await store.listCheckpointInfo(sessionId)).checkpoints.map(({ id }) => id)
 }

@@ -1,41 +1,41 @@
-// What must hold of everything that the command prints, whoever looks at it.
+// Assertions about the output of the command.
 
 import assert from 'node:assert/strict'
 
-/** The sizes of terminals that everything is looked at with. */
+/** The terminal widths under test. */
 export const WIDTHS = [80, 120]
 
 const ESC = '\u001b'
 
-/** Control characters other than the end of a line: nothing of the kind belongs into a file, or into a name on a screen. */
-const OBEYED = /[^\P{Cc}\n]/u
+/** Control characters other than line feeds. */
+const CONTROL_CHARACTERS = /[^\P{Cc}\n]/u
 
-/** What changes colours, and what else a command may send to a terminal on purpose: to move, to erase, to hide the cursor. */
+/** Control sequences that the command may send: colours, movement, erasure, the cursor. */
 const OWN_SEQUENCES = new RegExp(`${ESC}\\[(?:[\\d;]*[mABCDGHJK]|\\?(?:25|1049|2026)[hl])|[\\r\\n]`, 'g')
 
-/** How far long work is, where there is no terminal. */
+/** A progress line without a terminal. */
 const PROGRESS = /^\w+ing .*: \d+ of \d+(?:, [\d.]+ \w+)?\n/gm
 
-/** Something is in another colour, bold, dim or the like. */
+/** A sequence for a colour or a style. */
 export const STYLED = new RegExp(`${ESC}\\[[\\d;]*m`)
 
-/** Something is in another colour. */
+/** A sequence for a colour. */
 export const COLOURED = new RegExp(`${ESC}\\[(?:[\\d;]*;)?3[1-7]m`)
 
-/** Nothing in it would be obeyed by a terminal. */
+/** Asserts that a text has no control characters. */
 export function assertPlain(text) {
-  assert.doesNotMatch(text, OBEYED, JSON.stringify(text))
+  assert.doesNotMatch(text, CONTROL_CHARACTERS, JSON.stringify(text))
 }
 
-/** Something that ran without a terminal printed nothing that only a terminal understands. */
+/** Asserts that output without a terminal has no control characters. */
 export function assertNoEscapes({ stdout, stderr }) {
   assertPlain(stdout)
   assertPlain(stderr)
 }
 
-/** No line was too wide, nothing but the command's own colours and movements got to the terminal, and it gave all back. */
+/** Asserts that no line wraps, that only known sequences were sent, and that the terminal is restored. */
 export function assertFits({ raw, text, wrapped, isCursorHidden, isAlternate }) {
-  // A word that is longer than a line, such as a path, cannot be helped.
+  // A word longer than a line, such as a path, has to wrap.
   const broken = wrapped.filter((line) => line.trim().includes(' '))
   assert.deepEqual(broken, [], text)
   assertPlain(raw.replaceAll(OWN_SEQUENCES, ''))
@@ -43,8 +43,8 @@ export function assertFits({ raw, text, wrapped, isCursorHidden, isAlternate }) 
   assert.equal(isAlternate, false, 'the other screen is still shown')
 }
 
-/** One document and nothing else; what is in it. */
-export function documentIn({ stdout, stderr }) {
+/** Parses stdout, which must be one JSON document. */
+export function jsonDocumentOf({ stdout, stderr }) {
   assert.notEqual(stdout, '', stderr)
   assert.ok(stdout.endsWith('\n'))
   assertPlain(stdout)
@@ -52,12 +52,12 @@ export function documentIn({ stdout, stderr }) {
 }
 
 /**
- * It was refused as wrong use: one line that says what is wrong and what to do next, and nothing for a program to read.
- * Candidates, or what would have been done, may stand below it.
+ * Asserts a usage error: an empty stdout, and one line that names the error and the next step.
+ * Indented lines with candidates or a plan may follow.
  */
 export function assertRefused(outcome, what, { code = 2, next = /\bwaymark \w+|--\w+/, isLongWork = false } = {}) {
   const { stdout } = outcome
-  // Long work that has begun may have said how far it was, if it was long enough.
+  // A long call may have printed progress lines.
   const stderr = isLongWork ? outcome.stderr.replaceAll(PROGRESS, '') : outcome.stderr
   assert.equal(outcome.code, code, stderr || stdout)
   assert.equal(stdout, '')

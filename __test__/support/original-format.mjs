@@ -1,5 +1,5 @@
-// An independent reading of the directory layout, with nothing but node's own modules: what the original store, or
-// any other program, sees in a directory that ours wrote.
+// Reads the directory layout with Node.js modules alone, as the original store or
+// another program does.
 
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -17,13 +17,13 @@ export function checkpointFiles(base, sessionId) {
   return names.map((name) => join(directory, name))
 }
 
-/** The checksum as the original computes it from a parsed checkpoint. */
+/** The checksum that the original store computes from a parsed checkpoint. */
 export function originalChecksum({ sessionId, timestamp, taskTree, agentStates }) {
   const covered = JSON.stringify({ sessionId, timestamp, taskTree, agentStates })
   return createHash('sha256').update(covered).digest('hex')
 }
 
-/** The last member, computed from a parsed checkpoint: the values of the two large ones are left to the checksum. */
+/** The member `integrity`, computed from a parsed checkpoint: the checksum covers the two large values. */
 export function integrityOf({ integrity: _, ...covered }) {
   const leftOut = new Set(['taskTree', 'agentStates'])
   const members = Object.entries(covered).map(

@@ -1,19 +1,19 @@
-// What becomes of calls on a store while its server is in trouble, and of what they were to store.
+// Calls on a store during server faults: how they end, and what they stored.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 
-import { grown } from './deltas.mjs'
+import { growingSession } from './deltas.mjs'
 import { makeSession, makeTree } from './sessions.mjs'
 import { OPTIONS, checkpointOf, openStore, scratchDirectory } from './stores.mjs'
 
-/** For a store in which nothing that came twice goes unseen. */
+/** Keeps everything, so that a duplicate is visible. */
 export const KEEP_ALL = { maxCheckpointsPerSession: Infinity, maxCheckpointsPerAgent: Infinity, keepPrevious: 1000 }
 
-/** How often something may be there, by how the call ended that was to store it. */
+/** How often an item may be stored, by the outcome of its call. */
 const COUNTS = { done: [1], WAYMARK_IO: [0], WAYMARK_BUSY: [0], WAYMARK_OUTCOME_UNKNOWN: [0, 1] }
 
-/** Makes a call; resolves to how it ended, which is `done` or the code of its error, and after how long. */
+/** Makes a call; resolves to its outcome, `done` or an error code, and its duration. */
 export async function outcomeOf(call) {
   const begun = performance.now()
   const {
@@ -27,15 +27,15 @@ export async function outcomeOf(call) {
   return { ended: success ? 'done' : code, error, ms: performance.now() - begun }
 }
 
-/** What was acknowledged is there once, what certainly failed is not, and nothing is there twice. */
+/** Asserts that an acknowledged item is stored once, a failed one not at all, and none twice. */
 export function assertCount(count, { ended, error }, what) {
   assert.ok(ended in COUNTS, `${what} ended with ${ended}: ${error}`)
   assert.ok(COUNTS[ended].includes(count), `${what} ended with ${ended}, and is there ${count} times: ${error}`)
 }
 
 /**
- * Every kind of write. `begin` makes what it needs; `write` does it, under a name that nothing else has; `names` lists under which
- * names it was done, or `count` says how often it was under one. All are handed what `begin` resolved to.
+ * Every kind of write. `begin` prepares it; `write` does it under a unique name; `names` lists the stored
+ * names, or `count` counts one. All get what `begin` resolved to.
  */
 export const WRITES = {
   'a checkpoint': {
@@ -43,9 +43,9 @@ export const WRITES = {
     names: descriptions,
   },
   'a delta': {
-    begin: (store) => checkpointOf(store, grown(0), { ...OPTIONS, encoding: 'delta' }),
+    begin: (store) => checkpointOf(store, growingSession(0), { ...OPTIONS, encoding: 'delta' }),
     write: (store, name) =>
-      store.createCheckpoint(grown(1), {}, {}, { ...OPTIONS, encoding: 'delta', description: name }),
+      store.createCheckpoint(growingSession(1), {}, {}, { ...OPTIONS, encoding: 'delta', description: name }),
     names: descriptions,
   },
   'a checkpoint whose label is its own': {
@@ -131,13 +131,13 @@ export const WRITES = {
   },
 }
 
-/** How often a write was done under a name. */
+/** How often a write with a name was stored. */
 export async function countOf({ names, count }, store, name, made = undefined) {
   if (count) return count(store, name, made)
   return (await names(store)).filter((other) => other === name).length
 }
 
-/** Reads of all kinds; there is a session `s` with checkpoints. */
+/** Every kind of read, for a session `s` with checkpoints. */
 export const READS = {
   'a session': (store) => store.loadSession('s'),
   'a list of checkpoints': (store) => store.listCheckpoints('s', 3),
@@ -148,7 +148,7 @@ async function madeOne(store) {
   return (await checkpointOf(store, makeSession('s'))).checkpointId
 }
 
-/** The file of a session with three checkpoints. */
+/** The export file of a session with three checkpoints. */
 async function packed() {
   const store = await openStore()
   await store.saveSession(makeSession('packed'))
@@ -166,7 +166,7 @@ async function sessionNames(store) {
   return (await versionsOf((options) => store.loadSession('s', options))).map(({ name }) => name)
 }
 
-/** A document and all that it ever was. */
+/** All versions of a document. */
 async function versionsOf(load) {
   const found = []
   for (let version = 0; ; version -= 1) {
@@ -176,7 +176,7 @@ async function versionsOf(load) {
   }
 }
 
-/** A session is there whole, or not at all. */
+/** Asserts that a session is stored whole or not at all. */
 async function countSessions(store, id, checkpoints) {
   const [session, { total }] = [await store.loadSession(id), await store.listCheckpointInfo(id)]
   assert.deepEqual([session?.id, total], session ? [id, checkpoints] : [undefined, 0])

@@ -1,4 +1,4 @@
-// Automatic checkpoints of the session `s`, and what they do.
+// Automatic checkpoints of session `s`.
 
 import { CheckpointPolicy } from '../../index.js'
 import { makeSession } from './sessions.mjs'
@@ -9,7 +9,7 @@ export const state = () => ({ session: makeSession('s') })
 
 export const total = async (store) => (await store.listCheckpointInfo('s')).total
 
-/** An AutoCheckpoint that counts its captures in `seen.captures` and collects what onError is told in `seen.errors`. */
+/** An AutoCheckpoint that counts its captures in `seen.captures` and collects the errors of onError in `seen.errors`. */
 export function autoOf(store, options = {}) {
   const seen = { captures: 0, errors: [] }
   const { capture = () => state(), ...others } = options

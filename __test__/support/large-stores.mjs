@@ -1,10 +1,10 @@
-// Sessions that keep the command busy for long enough to be interrupted: each kind of work is slow at another one.
+// Stores that keep the command busy long enough to be interrupted: each is slow for another command.
 
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { folderOf, noise } from './deltas.mjs'
-import { HOUR, idAt } from './forged.mjs'
+import { HOUR, idAt } from './past-checkpoints.mjs'
 import { makeSession } from './sessions.mjs'
 import { OPTIONS, checkpointOf, openStore, scratchDirectory } from './stores.mjs'
 
@@ -19,17 +19,17 @@ async function filled(location, id, count, overrides, options) {
   return location
 }
 
-/** 240 MB as they are: long to read and to write. */
-export const heavy = () => filled(scratchDirectory(), 'heavy', 60, { description: noise(4_000_000) })
+/** 240 MB uncompressed: slow to read and write. */
+export const largeStore = () => filled(scratchDirectory(), 'heavy', 60, { description: noise(4_000_000) })
 
-/** Some kilobytes that are 320 MB: long to look into. */
-export const squeezed = () =>
+/** 320 MB compressed to some kilobytes: slow to inflate. */
+export const compressedStore = () =>
   filled(scratchDirectory(), 'squeezed', 20, { description: 'x'.repeat(16_000_000) }, { encoding: 'zstd' })
 
-export const MANY = 3000
+export const CHECKPOINT_COUNT = 3000
 
-/** Thousands of small ones, as the original store wrote them: long to go through. */
-export async function many() {
+/** Thousands of small checkpoints in the format of the original store: slow to iterate. */
+export async function manyCheckpoints() {
   const location = await filled(scratchDirectory(), 'many', 1, {})
   const folder = folderOf(location, 'many')
   const name = readdirSync(folder).find((entry) => entry.endsWith('.json'))
@@ -42,7 +42,7 @@ export async function many() {
     agentCount: _____,
     ...checkpoint
   } = JSON.parse(readFileSync(path, 'utf8'))
-  for (let number = 1; number < MANY; number += 1) {
+  for (let number = 1; number < CHECKPOINT_COUNT; number += 1) {
     const id = idAt(checkpoint.timestamp - number * HOUR, number)
     writeFileSync(join(folder, `${id}.json`), JSON.stringify({ ...checkpoint, id }))
   }

@@ -1,21 +1,21 @@
-// A store as it is after some nights: everything that people come to look at, made with the class itself.
+// A realistic store with sessions of every kind, for tests of the command.
 
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 
 import { makeAgent, makeSession, makeTask } from './sessions.mjs'
 import { snapshotOf } from './snapshot.mjs'
-import { CheckpointStore, OPTIONS, checkpointOf, openStore, places, scratchDirectory } from './stores.mjs'
+import { CheckpointStore, OPTIONS, checkpointOf, openStore, backends, scratchDirectory } from './stores.mjs'
 
 export const ENCODINGS = ['json', 'gzip', 'zstd', 'delta']
 
-/** A label that paints the terminal red, moves its cursor, changes its title and rings its bell if it gets there. */
+/** A label with control sequences: colour, cursor movement, title, bell. */
 export const HOSTILE_LABEL = 'red \u001b[31malert\u001b[2A\u001b]0;owned\u0007 \u009b1m\r\nnext'
 
-/** A label of letters that take two columns each, and of marks that take none. */
+/** A label of wide letters and of combining marks. */
 export const WIDE_LABEL = '夜間ビルド 🚀 e\u0301tape'
 
-/** The sessions that there are, sorted as the store lists them. */
+/** The ids of all sessions in the order of the store. */
 export const SESSIONS = [
   'agents only',
   'broken',
@@ -87,7 +87,7 @@ const ERRORS = [
   },
 ]
 
-/** Makes checkpoints one after the other, as an orchestrator does: each knows the one before. */
+/** Creates checkpoints in sequence as an orchestrator does: each names its parent. */
 async function checkpointed(store, session, all, agents = {}) {
   const ids = []
   for (const { after, change, ...options } of all) {
@@ -108,7 +108,7 @@ const done = (id) => (session) => {
   session.taskTree[id].result = { success: true, output: `${id} ✓` }
 }
 
-/** Hundreds of tasks, every encoding, labels, pins, agents, and work that was taken up again from an earlier state. */
+/** Hundreds of tasks, every encoding, labels, pins, agents, and a branch from an earlier checkpoint. */
 async function nightlyBuild(store) {
   const tree = deepTree((at) => STATUSES[at % STATUSES.length])
   const session = sessionOf('nightly-build', tree, { name: 'Nightly build', errors: ERRORS })
@@ -140,7 +140,7 @@ async function nightlyBuild(store) {
   return ids
 }
 
-/** Children that are not there, a task that nobody has as a child, and a ring. */
+/** Missing children, an orphan task, and a cycle. */
 const tangledTree = () => ({
   root: makeTask('root', { children: ['a', 'gone', 'root'] }),
   a: makeTask('a', { parentId: 'root', depth: 1, children: ['b'] }),
@@ -149,7 +149,7 @@ const tangledTree = () => ({
   orphan: makeTask('orphan', { parentId: 'nobody', depth: 4 }),
 })
 
-/** Turns bytes in the middle of a stored checkpoint over. */
+/** Inverts bits in the middle of a stored checkpoint. */
 export function damage(path) {
   const bytes = readFileSync(path)
   const middle = bytes.length >> 1
@@ -198,20 +198,20 @@ async function filledDirectory() {
   return { directory, ids: { build, report, migration, broken, owned, tangled, wide } }
 }
 
-/** Somebody who works on a session, and whose process is gone for all that we know. */
+/** Leaves a lease of session `owned`, as a process that ended without releasing it. */
 async function own(location) {
   const store = await openStore(location)
   await store.acquireSession('owned', { owner: OWNER, ttlMs: 86_400_000 })
 }
 
-/** A lived-in store of a kind, as `location`, with the `ids` of its checkpoints, oldest first. */
-export async function livedInStore(place = 'files') {
+/** The example store on a backend: its `location`, and the `ids` of its checkpoints, oldest first. */
+export async function exampleStore(place = 'files') {
   const { directory, ids } = await filledDirectory()
   if (place === 'files') {
     await own(directory)
     return { location: directory, ids }
   }
-  const location = places[place]()
+  const location = backends[place]()
   const from = new CheckpointStore(directory)
   const to = new CheckpointStore(location)
   await Promise.all([from.initialize(), to.initialize()])
@@ -221,15 +221,15 @@ export async function livedInStore(place = 'files') {
   return { location, ids }
 }
 
-/** The same store once more, for a test that changes it. */
-export function copyOf(location) {
+/** A copy of a store on files, for a test that changes it. */
+export function copyOfStore(location) {
   const copy = join(scratchDirectory(), basename(location))
   cpSync(location, copy, { recursive: true, verbatimSymlinks: true })
   return copy
 }
 
-/** Everything in a store, but for what its users lock each other out with. */
-export function contentsOf(location) {
+/** Everything in a store on files, without lock files. */
+export function contentsOfStore(location) {
   const { '.leases/': leases, ...sessions } = snapshotOf(location)
   const owners = Object.entries(leases ?? {}).filter(([name]) => !name.startsWith('.lock'))
   return { ...sessions, owners: Object.fromEntries(owners) }

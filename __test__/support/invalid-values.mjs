@@ -1,4 +1,4 @@
-// What nobody should pass, and the proof that it left nothing behind.
+// Invalid argument values, and a store that shows that nothing was written.
 
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path'
 
 import { openStore, scratchDirectory } from './stores.mjs'
 
-/** Values that are no strings, and what messages call them. */
+/** Values that are not strings, and how messages name them. */
 export const NOT_STRINGS = [
   [undefined, 'undefined'],
   [null, 'null'],
@@ -21,7 +21,7 @@ export const NOT_STRINGS = [
 ]
 
 /** Ids that cannot be file names on every system. */
-export const HOSTILE_IDS = [
+export const INVALID_IDS = [
   '',
   '.',
   '..',
@@ -83,7 +83,7 @@ export const UNSTORABLE = {
   },
 }
 
-/** A store on an empty directory, and the proof that nothing was written there. */
+/** A store on an empty directory, and a function that asserts that it is still empty. */
 export async function emptyStore() {
   const base = join(scratchDirectory(), 'base')
   const store = await openStore(base)

@@ -1,5 +1,5 @@
-// Archives of sessions that were not made by the store: zstd as far as it needs no compressing, and lines as anybody could
-// write them.
+// Export files made without the store: uncompressed zstd frames and manifest lines with any
+// content.
 
 import { createHash } from 'node:crypto'
 
@@ -16,7 +16,7 @@ function block(type, size, bytes, isLast) {
   return Buffer.concat([header, bytes])
 }
 
-/** A zstd stream of these bytes, not compressed. */
+/** An uncompressed zstd stream of these bytes. */
 export function zstdOf(bytes) {
   const blocks = [HEADER]
   let at = 0
@@ -28,7 +28,7 @@ export function zstdOf(bytes) {
   return Buffer.concat(blocks)
 }
 
-/** A zstd stream of a text and then so many megabytes of zeros, of four bytes each eighth of them. */
+/** A zstd stream of a text and this many megabytes of zeros: four bytes for each 128 KiB. */
 export function bombOf(text, megabytes) {
   const zeros = Array.from({ length: megabytes * 8 }, (_, at) =>
     block(RUN, BLOCK, Buffer.from('0'), at === megabytes * 8 - 1),
@@ -39,7 +39,7 @@ export function bombOf(text, megabytes) {
 
 export const HEAD = { waymark: 'session', version: 1, sessionId: 's', madeBy: '0.1.0', items: 1 }
 
-/** The text of an archive: `items` are `[line, bytes]`; what is missing in a line is put there. */
+/** The text of an export file: `items` are `[line, bytes]`; missing members of a line are added. */
 export function archiveText(items, { head = HEAD, end = {} } = {}) {
   const line = (value) => Buffer.from(`${JSON.stringify(value)}\n`)
   const parts = [line(head)]
@@ -54,5 +54,5 @@ export function archiveText(items, { head = HEAD, end = {} } = {}) {
   return Buffer.concat([before, line({ items: items.length, bytes: total, sha256, ...end })])
 }
 
-/** A whole archive of items as for `archiveText`. */
+/** A whole export file of items as for `archiveText`. */
 export const archiveOf = (items, changes = undefined) => zstdOf(archiveText(items, changes))
