@@ -1,4 +1,4 @@
-// Runs what concerns PostgreSQL, with the binary that is built, on a server of its own or on the one of DATABASE_URL.
+// Runs the PostgreSQL tests with the built binary, on a new server or the one of DATABASE_URL.
 //
 //   node scripts/test-postgres.mjs [part ...]
 
@@ -23,7 +23,7 @@ const PARTS = {
   // The features that `npm run test:rust` builds the tests with: nothing is compiled twice.
   rust: () => ['cargo', ['test', '--no-default-features', '--lib', 'postgres']],
   suite: () => [process.execPath, ['--test', CONCURRENCY, ...suite()]],
-  // Servers are stopped, and time limits are measured: one at a time.
+  // One at a time: servers are stopped, and time limits are measured.
   faults: () => [process.execPath, ['--test', '--test-concurrency=1', ...testsIn(POSTGRES_TESTS)]],
 }
 
@@ -45,15 +45,15 @@ if (server) {
   console.log(`PostgreSQL ${parameters.server_version} at ${new URL(url).host}, as DATABASE_URL says`)
 }
 
-/** What the schemas of this run begin with. */
+/** The prefix of the schemas of this run. */
 const prefix = `waymark_test_${Date.now().toString(36)}_`
 const env = { ...process.env, WAYMARK_TEST_DATABASE_URL: url, WAYMARK_TEST_SCHEMA_PREFIX: prefix }
-// A store does not show its password: who opens the place that another one names has it from here.
+// A store does not show its password; a test that opens the location of another store takes it from here.
 const { password } = new URL(url)
 if (password) env.PGPASSWORD = decodeURIComponent(password)
 
 let child
-// Before the server that it uses.
+// Before the server is stopped.
 process.prependOnceListener('exit', () => child?.kill())
 
 let exitCode = 0
@@ -76,7 +76,7 @@ function ran(program, args) {
   })
 }
 
-/** Somebody else's server is left as it was. */
+/** A server that was already running is left unchanged. */
 async function dropSchemas() {
   const named = `SELECT nspname FROM pg_namespace WHERE starts_with(nspname, '${prefix}')`
   const { rows } = await query(url, named)

@@ -1,5 +1,5 @@
-// Runs the suite on every supported runtime, with the one binary that is built. Without names, it leaves out the version of Node that
-// it runs on itself: `npm test` covers that one.
+// Runs the suite on every supported runtime with one binary. Without names, it skips the version of Node that
+// it runs on, which `npm test` covers.
 //
 //   node scripts/test-runtimes.mjs [name ...]
 
@@ -9,8 +9,8 @@ import { join } from 'node:path'
 import { RUNTIMES, runtime } from './runtimes.mjs'
 import { CONCURRENCY, ROOT, testsIn } from './test-files.mjs'
 
-// What runs once, with `npm test`: the tests of the package and its documents need npm and a compiler, not a particular runtime; the
-// long ones concern the store; the command is the same JavaScript everywhere.
+// These run only with `npm test`: the tests of the package and its documents need npm and a compiler, the long ones test the
+// store, and the command is the same JavaScript on every runtime.
 const ONCE = /^__test__.(?:package|model|support|cli|concurrency.mixed-campaign)\b/
 const SUITE = testsIn('__test__').filter((path) => !ONCE.test(path))
 const SMOKE = join('__test__', 'package', 'smoke.mjs')

@@ -76,14 +76,14 @@ onEveryBackend('an agent state', (open) => {
     it(`returns as JSON would have it, wherever a value is, ${kind}`, async () => {
       const store = await open()
       const agent = store.agent('s', 'a')
-      const places = [
+      const positions = [
         { ...ODD_VALUES },
         { metadata: ODD_VALUES },
         { messages: [ODD_VALUES, undefined, { role: 'user', content: ODD_VALUES }] },
         { toolCalls: [{ toolName: 'x', arguments: ODD_VALUES, result: ODD_VALUES, success: true }] },
         { pendingToolCalls: [ODD_VALUES], partialResults: [ODD_VALUES, null, -0] },
       ]
-      for (const state of places) {
+      for (const state of positions) {
         await saved(agent, state, { compress })
         assert.deepEqual(stateIn(await agent.latest()), throughJson({ messages: [], toolCalls: [], ...state }))
       }

@@ -38,7 +38,7 @@ describe('CheckpointPolicy', () => {
       assert.equal(policy.shouldCheckpoint(0, { type, elapsedMs: 100 }), true)
       assert.equal(policy.shouldCheckpoint(0, { type, elapsedMs: Infinity }), true)
       assert.equal(policy.shouldCheckpoint(0, { type, elapsedMs: -1 }), false)
-      assert.equal(policy.shouldCheckpoint(0, { type }), false, 'nobody knows how long it has been')
+      assert.equal(policy.shouldCheckpoint(0, { type }), false, 'the elapsed time is unknown')
       assert.equal(policy.shouldCheckpoint(0, type), false)
     }
   })

@@ -35,7 +35,7 @@ onEveryBackend('checkpoints()', (open) => {
     assert.deepEqual(await walk.next(), { done: true, value: undefined })
     assert.equal(walk[Symbol.asyncIterator](), walk)
 
-    const empty = store.checkpoints('nobody')
+    const empty = store.checkpoints('unknown')
     for (const _ of [1, 2]) assert.deepEqual(await empty.next(), { done: true, value: undefined })
   })
 

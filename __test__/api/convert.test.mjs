@@ -112,7 +112,7 @@ onEveryBackend('convert', (open) => {
     await filled(store, { count: 1 })
     for (const wrong of ['brotli', '', undefined, null, 7, {}])
       await assert.rejects(store.convert('s', wrong), { code: 'WAYMARK_INVALID_ARGUMENT' })
-    await assert.rejects(store.convert('nobody', 'zstd'), { code: 'WAYMARK_NOT_FOUND' })
+    await assert.rejects(store.convert('unknown', 'zstd'), { code: 'WAYMARK_NOT_FOUND' })
     await assert.rejects(store.convert('../s', 'zstd'), { code: 'WAYMARK_INVALID_ID' })
   })
 })

@@ -263,7 +263,7 @@ for (const [source, newSource] of Object.entries(backends)) {
       it('rejects a session that does not exist', async () => {
         const [from, to] = await filledPair()
         await from.createSessionDirectory('empty')
-        for (const sessionId of ['nobody', 'empty']) {
+        for (const sessionId of ['unknown', 'empty']) {
           await assert.rejects(from.copyTo(to, { sessionId }), {
             code: 'WAYMARK_NOT_FOUND',
             message: `Session not found: ${sessionId}`,

@@ -165,7 +165,7 @@ onEveryBackend('diffCheckpoints', (open) => {
     const { name } = await made(store)
     for (const missing of [
       { sessionId: 's', checkpointId: 'cp-none' },
-      { sessionId: 'nobody', checkpointId: name.checkpointId },
+      { sessionId: 'unknown', checkpointId: name.checkpointId },
     ]) {
       const expected = {
         code: 'WAYMARK_NOT_FOUND',

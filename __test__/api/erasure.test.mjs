@@ -7,7 +7,7 @@ import { makeAgent, makeSession, makeTask } from '../support/sessions.mjs'
 import { OPTIONS, checkpointOf, onEveryBackend } from '../support/stores.mjs'
 
 /** Must not be found anywhere after its session was deleted. */
-const SECRET = 'a-secret-that-nobody-else-writes'
+const SECRET = 'a-secret-of-this-test-alone'
 
 const ENCODINGS = ['json', 'gzip', 'zstd', 'delta']
 

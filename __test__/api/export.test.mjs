@@ -212,7 +212,7 @@ onEveryBackend('exportSession', (open) => {
     const store = await open()
     const file = newFile()
     await store.createSessionDirectory('empty')
-    for (const id of ['nobody', 'empty']) {
+    for (const id of ['unknown', 'empty']) {
       await assert.rejects(store.exportSession(id, file), { code: 'WAYMARK_NOT_FOUND', message: /Session not found/ })
     }
     assert.deepEqual(readdirSync(join(file, '..')), [])

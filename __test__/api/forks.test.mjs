@@ -237,7 +237,7 @@ onEveryBackend('forkSession', (open) => {
     const { checkpointId } = await sourceOf(store)
     for (const [sessionId, id] of [
       ['s', 'cp-none'],
-      ['nobody', checkpointId],
+      ['unknown', checkpointId],
       ['fork', checkpointId],
     ]) {
       const refused = await store.forkSession({ sessionId, checkpointId: id, newSessionId: 'fork' })

@@ -125,7 +125,7 @@ onEveryBackend('history', (open) => {
 
   it('rejects an unknown session', async () => {
     const store = await open()
-    await assert.rejects(store.history('nobody'), { code: 'WAYMARK_NOT_FOUND', message: 'Session not found: nobody' })
+    await assert.rejects(store.history('unknown'), { code: 'WAYMARK_NOT_FOUND', message: 'Session not found: unknown' })
     await assert.rejects(store.history('../s'), { code: 'WAYMARK_INVALID_ID' })
     for (const id of [undefined, null, 7, {}]) {
       await assert.rejects(store.history(id), { code: 'WAYMARK_INVALID_ARGUMENT' })

@@ -158,7 +158,7 @@ onEveryBackend('labelCheckpoint', (open) => {
     for (const [session, checkpoint] of [
       ['s', 'cp-none'],
       ['s', doomed],
-      ['nobody', id],
+      ['unknown', id],
     ]) {
       const result = await store.labelCheckpoint(session, checkpoint, 'x')
       assert.deepEqual(result, {
@@ -168,7 +168,7 @@ onEveryBackend('labelCheckpoint', (open) => {
       })
       assert.equal((await store.labelCheckpoint(session, checkpoint, null)).code, 'WAYMARK_NOT_FOUND')
     }
-    assert.equal(await store.getCheckpointByLabel('nobody', 'x'), null)
+    assert.equal(await store.getCheckpointByLabel('unknown', 'x'), null)
     assert.deepEqual(
       (await store.sessionsInfo()).map((session) => session.id),
       ['s'],
@@ -307,7 +307,7 @@ describe('the labels file', () => {
     const other = await newCheckpointId(store)
     const before = snapshotOf(base)
     assert.equal((await store.labelCheckpoint('s', 'cp-none', 'x')).code, 'WAYMARK_NOT_FOUND')
-    assert.equal((await store.labelCheckpoint('nobody', id, 'x')).code, 'WAYMARK_NOT_FOUND')
+    assert.equal((await store.labelCheckpoint('unknown', id, 'x')).code, 'WAYMARK_NOT_FOUND')
     assert.equal((await store.labelCheckpoint('s', other, 'taken', { unique: true })).code, 'WAYMARK_EXISTS')
     assert.equal((await store.labelCheckpoint('s', other, '')).code, 'WAYMARK_INVALID_ARGUMENT')
     assert.deepEqual(snapshotOf(base), before)

@@ -106,11 +106,11 @@ onEveryBackend('acquireSession', (open) => {
   it('with waitMs acquires the session when it is released', async () => {
     const store = await open()
     const lease = await store.acquireSession('s', LONG)
-    const waiting = store.acquireSession('s', { owner: 'patient', waitMs: 20_000 })
+    const waiting = store.acquireSession('s', { owner: 'waiting', waitMs: 20_000 })
     await sleep(50)
     await lease.release()
     const second = await waiting
-    assert.equal(second.owner, 'patient')
+    assert.equal(second.owner, 'waiting')
     await second.release()
   })
 
@@ -304,7 +304,7 @@ for (const name of durableBackends) {
 
     const successors = {
       'a successor': (store) => store.acquireSession('s', { owner: 'successor', waitMs: 20_000, ...LONG }),
-      'somebody without a lease': async (store) => {
+      'a store without a lease': async (store) => {
         await until(async () => !(await store.sessionsInfo())[0].lease)
       },
     }

@@ -82,7 +82,7 @@ onEveryBackend('listCheckpointInfo', (open) => {
 
   it('returns nothing for an unknown session', async () => {
     const store = await open()
-    assert.deepEqual(await store.listCheckpointInfo('nobody'), { checkpoints: [], total: 0, damaged: [] })
+    assert.deepEqual(await store.listCheckpointInfo('unknown'), { checkpoints: [], total: 0, damaged: [] })
   })
 
   it('pages correctly while checkpoints are created and deleted', async () => {

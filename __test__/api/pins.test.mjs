@@ -98,7 +98,7 @@ onEveryBackend('pinCheckpoint', (open) => {
     for (const method of ['pinCheckpoint', 'unpinCheckpoint']) {
       for (const [session, checkpoint] of [
         ['s', 'cp-none'],
-        ['nobody', id],
+        ['unknown', id],
       ]) {
         assert.deepEqual(await store[method](session, checkpoint), {
           success: false,
@@ -138,7 +138,7 @@ describe('a pin (files)', () => {
     const base = scratchDirectory()
     const store = await openStore(base, 1)
     const before = snapshotOf(base)
-    assert.equal((await store.pinCheckpoint('nobody', 'cp-none')).code, 'WAYMARK_NOT_FOUND')
+    assert.equal((await store.pinCheckpoint('unknown', 'cp-none')).code, 'WAYMARK_NOT_FOUND')
     assert.deepEqual(snapshotOf(base), before)
     const id = await newCheckpointId(store)
     const pin = join(base, 's', 'checkpoints', `${id}.pin`)

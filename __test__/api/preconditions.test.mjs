@@ -46,7 +46,7 @@ onEveryBackend('saveSession with ifRevision', (open) => {
     const { revision } = await store.saveSession(makeSession('s', { status: 'completed', expiresAt: 1 }))
     const loaded = await store.loadSession('s', { withRevision: true })
     assert.deepEqual(loaded, { session: await store.loadSession('s'), revision })
-    assert.equal(await store.loadSession('nobody', { withRevision: true }), null)
+    assert.equal(await store.loadSession('unknown', { withRevision: true }), null)
     assert.equal((await store.expireSessions()).length, 1)
     const archived = await store.loadSession('s', { withRevision: true })
     assert.notEqual(archived.revision, revision)

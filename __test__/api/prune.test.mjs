@@ -157,9 +157,9 @@ onEveryBackend('prune', (open) => {
 
   it('rejects an unknown session and removes nothing in an empty store', async () => {
     const store = await open()
-    await assert.rejects(store.prune('nobody'), { code: 'WAYMARK_NOT_FOUND', message: 'Session not found: nobody' })
+    await assert.rejects(store.prune('unknown'), { code: 'WAYMARK_NOT_FOUND', message: 'Session not found: unknown' })
     assert.deepEqual(await store.prune(), { dryRun: false, removed: [], kept: 0, freedBytes: 0, failed: [] })
-    assert.equal(await store.getRetention('nobody'), null)
+    assert.equal(await store.getRetention('unknown'), null)
   })
 
   it('keeps pinned and labelled checkpoints and the newest, and drops labels of removed ones', async () => {

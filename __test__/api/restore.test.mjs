@@ -120,7 +120,7 @@ onEveryBackend('restoreCheckpoint', (open) => {
     for (const request of [
       [{ checkpointId: 'cp-none', ...CHECKED }],
       [{ checkpointId: 's/cp-none' }],
-      [{ checkpointId: 'cp-none', sessionId: 'nobody' }],
+      [{ checkpointId: 'cp-none', sessionId: 'unknown' }],
       ['s', 'cp-none'],
     ]) {
       assert.deepEqual(await store.restoreCheckpoint(...request), {

@@ -217,8 +217,8 @@ onEveryBackend('retention', (open) => {
     await made(store)
     assert.equal((await checkpointIdsOf(store)).length, 1)
     await store.setRetention('s', null)
-    await store.setRetention('nobody', null)
-    assert.equal(await store.getRetention('nobody'), null)
+    await store.setRetention('unknown', null)
+    assert.equal(await store.getRetention('unknown'), null)
   })
 
   it('of a session replaces the default of 100, but not a given maxCheckpointsPerSession', async () => {

@@ -108,14 +108,14 @@ onEveryBackend('sessionsInfo', (open) => {
     for (const id of ['a', 'b', 'c']) await store.saveSession(makeSession(id))
     await checkpointOf(store, makeSession('only-checkpoints'))
     await store.createSessionDirectory('empty')
-    const lease = await store.acquireSession('b', { owner: 'somebody', ttlMs: 3_600_000 })
+    const lease = await store.acquireSession('b', { owner: 'worker', ttlMs: 3_600_000 })
     for (const info of await store.sessionsInfo()) {
       const own = await store.sessionInfo(info.id)
       // The remaining time of the lease is added to a running clock.
       if (own.lease) own.lease.expiresAt = info.lease.expiresAt
       assert.deepEqual(own, info)
     }
-    assert.equal((await store.sessionInfo('b')).lease.owner, 'somebody')
+    assert.equal((await store.sessionInfo('b')).lease.owner, 'worker')
     assert.deepEqual([await store.sessionInfo('empty'), await store.sessionInfo('unknown')], [null, null])
     await assert.rejects(store.sessionInfo('../a'), { code: 'WAYMARK_INVALID_ID' })
     await lease.release()

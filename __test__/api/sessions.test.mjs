@@ -62,9 +62,9 @@ onEveryBackend('saveSession and loadSession', (open) => {
 
   it('return null for what was never saved', async () => {
     const store = await open()
-    assert.equal(await store.loadSession('nobody'), null)
-    assert.equal(await store.loadTaskTree('nobody'), null)
-    assert.equal(await store.loadTaskResult('nobody', 'nothing'), null)
+    assert.equal(await store.loadSession('unknown'), null)
+    assert.equal(await store.loadTaskTree('unknown'), null)
+    assert.equal(await store.loadTaskResult('unknown', 'nothing'), null)
   })
 
   it('listSessions lists saved sessions only, in the order of their ids', async () => {

@@ -136,8 +136,8 @@ onEveryBackend('verifySession', (open) => {
     assert.ok(report.files.every((file) => file.whole))
     assert.deepEqual(await store.verifyCheckpoint('s', made[0].checkpointId), report.checkpoints[1])
     await assert.rejects(store.verifyCheckpoint('s', 'cp-none'), { code: 'WAYMARK_NOT_FOUND' })
-    assert.deepEqual(await store.verifySession('nobody'), {
-      sessionId: 'nobody',
+    assert.deepEqual(await store.verifySession('unknown'), {
+      sessionId: 'unknown',
       whole: true,
       checkpoints: [],
       agentCheckpoints: [],

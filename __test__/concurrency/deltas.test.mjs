@@ -125,7 +125,7 @@ describe('deltas while a stopped process holds the name lock', () => {
       const began = Date.now()
       const { path } = await checkpointOf(store, growingSession(3), DELTA)
       assert.ok(path.endsWith('.json.zst'), path)
-      assert.ok(Date.now() - began < 1000, 'nobody waits for it for long')
+      assert.ok(Date.now() - began < 1000, 'calls do not wait for it for long')
       const other = await openStore(base, { durability: 'relaxed', timeoutMs: 300 })
       await Promise.all([4, 5].map((number) => checkpointOf(other, growingSession(number), DELTA)))
       const { checkpoints } = await other.listCheckpoints('s')

@@ -164,7 +164,7 @@ describe('a write rejected for a missing lease', () => {
       await checkpointOf(owner, makeSession('s'), { ...OPTIONS, encoding: 'delta' })
       // Left by an interruption: only the owner may remove it.
       const directory = join(place, 's', 'checkpoints')
-      writeFileSync(join(directory, 'cp-1-000000.key.zst'), 'a key that nothing stands on')
+      writeFileSync(join(directory, 'cp-1-000000.key.zst'), 'a base without deltas')
       writeFileSync((await checkpointOf(owner, makeSession('s'))).path, '{"damaged')
       const from = await openStore()
       await checkpointOf(from, makeSession('s'))

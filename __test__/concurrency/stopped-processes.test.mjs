@@ -55,15 +55,15 @@ async function stoppedWriter(location) {
   const { child, ended, printed } = startNode(writer(location))
   started.add(child)
   await until(() => printed().includes('\n'))
-  const [hasty, patient] = [await openStore(location, { timeoutMs: 1 }), store]
+  const [shortTimeout, longTimeout] = [await openStore(location, { timeoutMs: 1 }), store]
   const isRefused = async (probe) => (await probe.saveTaskTree('s', makeTree())).code === 'WAYMARK_BUSY'
   await until(async () => {
     child.kill('SIGSTOP')
-    if ((await isRefused(hasty)) && (await isRefused(patient))) return true
+    if ((await isRefused(shortTimeout)) && (await isRefused(longTimeout))) return true
     child.kill('SIGCONT')
     return false
   })
-  await hasty.close()
+  await shortTimeout.close()
   const resume = async () => {
     const acknowledged = () => Number(printed().trim().split('\n').at(-1))
     const before = acknowledged()
@@ -174,12 +174,12 @@ describe('a process stopped inside a critical section', { skip: NO_FLOCK, concur
 
   it('is waited for by acquireSession with waitMs', async () => {
     const { owner, other, lease, letGo } = await stopped()
-    const waiting = other.acquireSession('s', { owner: 'patient', waitMs: 60_000 })
+    const waiting = other.acquireSession('s', { owner: 'waiting', waitMs: 60_000 })
     // Longer than one attempt.
     assert.ok(await isPending(waiting, 1000))
     await letGo()
     await lease.release()
-    assert.equal((await waiting).owner, 'patient')
+    assert.equal((await waiting).owner, 'waiting')
     await owner.close()
   })
 

@@ -42,7 +42,7 @@ describe('benchmark figures', () => {
   it('are missing with a reason if a server is not available', async () => {
     for (const [url, binaries, reason] of [
       ['', '/nowhere', /PG_BIN is \/nowhere/],
-      ['postgres://nobody@127.0.0.1:1/nothing', '', /ECONNREFUSED/],
+      ['postgres://unknown@127.0.0.1:1/nothing', '', /ECONNREFUSED/],
     ]) {
       Object.assign(process.env, { DATABASE_URL: url, PG_BIN: binaries })
       const lines = await postgres()

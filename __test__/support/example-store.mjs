@@ -38,7 +38,7 @@ function deepTree(statusOf) {
   const grow = (id, parentId, depth, fanOut) => {
     const count = fanOut[0] ?? 0
     const children = Array.from({ length: count }, (_, at) => (depth === 0 ? `module-${at}` : `${id}.${at}`))
-    const prompt = `Build ${id}: read what is there, change as little as possible, and prove that it still works`
+    const prompt = `Build ${id}: read the code, change as little as possible, and prove that it still works`
     tree[id] = makeTask(id, { parentId, depth, children, prompt })
     for (const child of children) grow(child, id, depth + 1, fanOut.slice(1))
   }
@@ -146,7 +146,7 @@ const tangledTree = () => ({
   a: makeTask('a', { parentId: 'root', depth: 1, children: ['b'] }),
   b: makeTask('b', { parentId: 'a', depth: 2, children: ['a', 'c'] }),
   c: makeTask('c', { parentId: 'b', depth: 3, children: ['a'], prompt: HOSTILE_LABEL }),
-  orphan: makeTask('orphan', { parentId: 'nobody', depth: 4 }),
+  orphan: makeTask('orphan', { parentId: 'unknown', depth: 4 }),
 })
 
 /** Inverts bits in the middle of a stored checkpoint. */

@@ -122,7 +122,7 @@ describe('a server that denies access', ownServer, () => {
       await query(server().url, `GRANT CREATE ON DATABASE postgres TO ${quoted(role)}`)
       await refused(urlFor(server().url, role, `${password}!`), /password authentication failed/, password)
       await refused(urlFor(server().url, role, ''), /password/, password)
-      await refused(urlFor(server().url, 'nobody at all', password), /nobody at all/, password)
+      await refused(urlFor(server().url, 'no such role', password), /no such role/, password)
       const place = newSchema(urlFor(server().url, role, password))
       const store = await openStore(place)
       const { path } = await store.saveSession(makeSession('s'))

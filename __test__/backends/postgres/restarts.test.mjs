@@ -77,15 +77,15 @@ describe('a stopped server', () => {
   it('fails a call in time, and not if it is back within the limit', ownServer, async (t) => {
     const server = await serverFor(t)
     const place = newSchema(server.url)
-    const [patient, hasty] = [await openStore(place), await openStore(place, { timeoutMs: 500 })]
+    const [longTimeout, shortTimeout] = [await openStore(place), await openStore(place, { timeoutMs: 500 })]
     await server.kill()
-    const { ended, error, ms } = await outcomeOf(() => hasty.saveTaskResult('s', 't', 1))
+    const { ended, error, ms } = await outcomeOf(() => shortTimeout.saveTaskResult('s', 't', 1))
     assert.ok(['WAYMARK_IO', 'WAYMARK_OUTCOME_UNKNOWN'].includes(ended), error)
     assert.ok(ms < 2500, `${ms} ms`)
-    const saved = outcomeOf(() => patient.saveTaskResult('s', 't', 2))
+    const saved = outcomeOf(() => longTimeout.saveTaskResult('s', 't', 2))
     await server.restart()
     assert.equal((await saved).ended, 'done', (await saved).error)
-    assert.equal(await hasty.loadTaskResult('s', 't'), 2)
-    await Promise.all([patient.close(), hasty.close()])
+    assert.equal(await shortTimeout.loadTaskResult('s', 't'), 2)
+    await Promise.all([longTimeout.close(), shortTimeout.close()])
   })
 })

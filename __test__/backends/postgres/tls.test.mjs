@@ -12,7 +12,7 @@ const [PASSWORD] = PASSWORDS
 
 describe('TLS', { skip: ownServer.skip || lacksOpenssl }, () => {
   const authority = newAuthority('Those who sign')
-  const stranger = newAuthority('Somebody else')
+  const stranger = newAuthority('Another authority')
   const server = suiteServer(() => {
     const { key, certificate } = authority.issue('localhost')
     const access = ['host all postgres 127.0.0.1/32 trust', 'hostssl all guest 127.0.0.1/32 scram-sha-256']
