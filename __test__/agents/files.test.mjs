@@ -3,10 +3,9 @@ import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { gzipSync } from 'node:zlib'
 
 import { idsIn, makeState, saved } from '../support/agents.mjs'
-import { readCheckpointText } from '../support/original-format.mjs'
+import { readCheckpointText, rewriteCheckpoint } from '../support/original-format.mjs'
 import { runNode } from '../support/processes.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { checkpointOf, openStore, scratchDirectory } from '../support/stores.mjs'
@@ -35,14 +34,6 @@ const DAMAGE = {
   'with bytes that are no base64': [(text) => text.replace('AP8K', 'AP8!'), 'WAYMARK_CHECKSUM_MISMATCH'],
   'with its agent changed': [(text) => text.replace(/"agentId": ?"a"/, '"agentId":"b"'), 'WAYMARK_CHECKSUM_MISMATCH'],
   'with its checksum gone': [(text) => text.replace(/,\s*"integrity": ?"\w+"/, ''), 'WAYMARK_CHECKSUM_MISMATCH'],
-}
-
-/** Rewrites a stored checkpoint, plain or gzipped. */
-function rewrite(path, change) {
-  const text = readCheckpointText(path)
-  const changed = change(text)
-  assert.notEqual(changed, text)
-  writeFileSync(path, path.endsWith('.gz') ? gzipSync(changed) : changed)
 }
 
 describe('agent files', () => {
@@ -143,7 +134,7 @@ describe('damaged agent checkpoints', () => {
         const context = new Uint8Array([0, 255, 10])
         const good = await saved(agent, makeState({ iteration: 1 }))
         const bad = await saved(agent, makeState({ iteration: 2, context }), { compress })
-        rewrite(bad.path, change)
+        rewriteCheckpoint(bad.path, change)
         const found = await agent.latest()
         assert.deepEqual([found.id, found.iteration], [good.checkpointId, 1])
         const named = ({ id, path, code: given, error }) => [id, path, given, error.includes(path)]
@@ -181,16 +172,16 @@ describe('damaged agent checkpoints', () => {
     const made = []
     for (const iteration of [1, 2, 3, 4, 5, 6]) made.unshift(await saved(agent, makeState({ iteration })))
     const changes = ['with a message changed', 'cut off', 'of a newer version', 'with a message changed']
-    for (const [index, kind] of changes.entries()) rewrite(made[index].path, DAMAGE[kind][0])
+    for (const [index, kind] of changes.entries()) rewriteCheckpoint(made[index].path, DAMAGE[kind][0])
     // Older than the returned checkpoint, so never read.
-    rewrite(made[5].path, DAMAGE.empty[0])
+    rewriteCheckpoint(made[5].path, DAMAGE.empty[0])
     const { iteration, passedOver } = await agent.latest()
     assert.equal(iteration, 2)
     assert.deepEqual(
       passedOver.map(({ id, code }) => [id, code]),
       changes.map((kind, index) => [made[index].checkpointId, DAMAGE[kind][1]]),
     )
-    rewrite(made[4].path, DAMAGE['no JSON'][0])
+    rewriteCheckpoint(made[4].path, DAMAGE['no JSON'][0])
     await assert.rejects(agent.latest(), {
       code: 'WAYMARK_CHECKSUM_MISMATCH',
       message: new RegExp(made[0].checkpointId),
@@ -215,7 +206,7 @@ describe('damaged agent checkpoints', () => {
   it('do not affect other agents or the session', async () => {
     const store = await openStore()
     const bad = await saved(store.agent('s', 'a'), makeState())
-    rewrite(bad.path, DAMAGE.empty[0])
+    rewriteCheckpoint(bad.path, DAMAGE.empty[0])
     const good = await saved(store.agent('s', 'b'), makeState())
     await checkpointOf(store, makeSession('s'))
     assert.deepEqual(await store.listAgents('s'), ['a', 'b'])

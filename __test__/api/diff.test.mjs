@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
-import { gunzipSync, gzipSync } from 'node:zlib'
 
+import { rewriteCheckpoint } from '../support/original-format.mjs'
 import { makeAgent, makeSession, makeTask, makeTree } from '../support/sessions.mjs'
 import { OPTIONS, checkpointOf, onEveryBackend, openStore } from '../support/stores.mjs'
 
@@ -217,20 +216,14 @@ onEveryBackend('diffCheckpoints', (open) => {
 
 describe('diffCheckpoints (files)', () => {
   for (const compress of [false, true]) {
-    /** Rewrites a stored checkpoint. */
-    const rewrite = (path, change) => {
-      const bytes = readFileSync(path)
-      const text = change((compress ? gunzipSync(bytes) : bytes).toString())
-      writeFileSync(path, compress ? gzipSync(text) : text)
-    }
     const kind = compress ? 'gzip' : 'plain'
 
     it(`ignores layout and spelling, ${kind}`, async () => {
       const store = await openStore()
       const [a, b] = [await made(store, { name: 'Zürich' }), await made(store, { name: 'Zürich', compress })]
-      rewrite(b.path, (text) => JSON.stringify(JSON.parse(text), null, '\t'))
+      rewriteCheckpoint(b.path, (text) => JSON.stringify(JSON.parse(text), null, '\t'))
       assert.equal((await store.diffCheckpoints(a.name, b.name)).identical, true)
-      rewrite(b.path, (text) => text.replace('ü', '\\u00fc').replace('task-1', '\\u0074ask-1'))
+      rewriteCheckpoint(b.path, (text) => text.replace('ü', '\\u00fc').replace('task-1', '\\u0074ask-1'))
       assert.equal((await store.diffCheckpoints(a.name, b.name)).identical, true)
       assert.equal((await store.diffCheckpoints(b.name, a.name)).identical, true)
       assert.equal((await store.diffCheckpoints(b.name, b.name)).identical, true)
@@ -248,7 +241,7 @@ describe('diffCheckpoints (files)', () => {
       const good = await made(store)
       for (const [damage, code] of damages) {
         const bad = await made(store, { compress })
-        rewrite(bad.path, damage)
+        rewriteCheckpoint(bad.path, damage)
         const error = await store.getCheckpoint('s', bad.name.checkpointId).catch((thrown) => thrown)
         assert.equal(error.code, code)
         const expected = { code, message: error.message }

@@ -3,12 +3,9 @@ import { mkdirSync, readFileSync, readdirSync, rmSync, statSync, truncateSync, w
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
-import { makeSession, throughJson, withoutTree } from '../support/sessions.mjs'
+import { ACTIVE_STATUSES, RESTING_STATUSES, makeSession, throughJson, withoutTree } from '../support/sessions.mjs'
 import { isLockFile } from '../support/snapshot.mjs'
 import { checkpointOf, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
-
-const RUNNING = ['initializing', 'active', 'resuming', 'completing']
-const AT_REST = ['paused', 'completed', 'failed']
 
 const HOUR = 3_600_000
 
@@ -82,20 +79,21 @@ onEveryBackend('expireSessions', (open) => {
   for (const action of ['archive', 'delete']) {
     it(`skips sessions that are in use and takes all others, action ${action}`, async () => {
       const store = await open()
-      for (const status of [...RUNNING, ...AT_REST]) await store.saveSession(over(status, { status }))
+      for (const status of [...ACTIVE_STATUSES, ...RESTING_STATUSES]) await store.saveSession(over(status, { status }))
       for (const expiresAt of [-1e300, -1, 0]) {
-        for (const status of RUNNING) await store.saveSession(over(`${status}${expiresAt}`, { status, expiresAt }))
+        for (const status of ACTIVE_STATUSES)
+          await store.saveSession(over(`${status}${expiresAt}`, { status, expiresAt }))
       }
       const ended = await store.expireSessions(Infinity, { action })
       assert.deepEqual(
         ended.map(({ sessionId, status }) => [sessionId, status]),
-        AT_REST.toSorted().map((status) => [status, status]),
+        RESTING_STATUSES.toSorted().map((status) => [status, status]),
       )
       const left = await store.listSessions()
       assert.equal(left.length, 16 + (action === 'archive' ? 3 : 0))
       for (const id of left) {
         const { status } = await store.loadSession(id)
-        if (AT_REST.includes(id)) assert.equal(status, 'archived')
+        if (RESTING_STATUSES.includes(id)) assert.equal(status, 'archived')
         else assert.ok(id.startsWith(status), `${id} is ${status}`)
       }
     })

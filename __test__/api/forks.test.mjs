@@ -11,6 +11,7 @@ import { snapshotOf } from '../support/snapshot.mjs'
 import {
   OPTIONS,
   checkpointOf,
+  forkOf,
   newCheckpointId,
   onEveryBackend,
   openStore,
@@ -43,12 +44,6 @@ async function sourceOf(store, options = {}) {
   return checkpointOf(store, sessionWithAccidents(), { ...OPTIONS, ...options }, AGENTS, CONTEXT)
 }
 
-async function forked(store, checkpointId, newSessionId, options = {}) {
-  const result = await store.forkSession({ sessionId: 's', checkpointId, newSessionId, ...options })
-  assert.equal(result.success, true, result.error)
-  return result
-}
-
 /** Everything readable of a session. */
 async function readingsOf(store, id) {
   return {
@@ -65,7 +60,7 @@ onEveryBackend('forkSession', (open) => {
     it(`from a ${compress ? 'compressed' : 'plain'} checkpoint creates an independent session with its whole state`, async () => {
       const store = await open()
       const { checkpointId } = await sourceOf(store, { compress, label: 'green', metadata: { build: 1 } })
-      const result = await forked(store, checkpointId, 'fork')
+      const result = await forkOf(store, checkpointId, 'fork')
       assert.deepEqual(Object.keys(result), [
         'success',
         'sessionId',
@@ -112,7 +107,7 @@ onEveryBackend('forkSession', (open) => {
     await store.saveTaskTree('s', {})
     const { checkpointId } = await sourceOf(store)
     const before = await readingsOf(store, 's')
-    const { checkpointId: first } = await forked(store, checkpointId, 'fork', { resetFailedTasks: true })
+    const { checkpointId: first } = await forkOf(store, checkpointId, 'fork', { resetFailedTasks: true })
     await checkpointOf(store, makeSession('fork', { lastCheckpointId: first }))
     await store.deleteSession('fork')
     assert.deepEqual(await readingsOf(store, 's'), before)
@@ -131,7 +126,7 @@ onEveryBackend('forkSession', (open) => {
       ],
     ]
     for (const [index, [resets, warnings]] of wishes.entries()) {
-      const result = await forked(store, checkpointId, `fork ${index}`, resets)
+      const result = await forkOf(store, checkpointId, `fork ${index}`, resets)
       assert.deepEqual(result.warnings, warnings)
       const restored = await store.restoreCheckpoint({ sessionId: 's', checkpointId, includeState: true, ...resets })
       assert.deepEqual(restored.warnings, warnings)
@@ -145,7 +140,7 @@ onEveryBackend('forkSession', (open) => {
   it('records the source of each fork, also of a fork of a fork', async () => {
     const store = await open()
     const { checkpointId } = await sourceOf(store)
-    const first = await forked(store, checkpointId, 'first')
+    const first = await forkOf(store, checkpointId, 'first')
     const second = await store.forkSession({
       sessionId: 'first',
       checkpointId: first.checkpointId,
@@ -168,7 +163,7 @@ onEveryBackend('forkSession', (open) => {
   it('gives a session that can be restored, checkpointed and pruned', async () => {
     const store = await open(2)
     const { checkpointId } = await sourceOf(store)
-    const first = await forked(store, checkpointId, 'fork')
+    const first = await forkOf(store, checkpointId, 'fork')
     const byPlainId = await store.restoreCheckpoint({ checkpointId: first.checkpointId, includeState: true })
     assert.equal(byPlainId.sessionId, 'fork')
     const { session, taskTree } = byPlainId.state
@@ -187,7 +182,7 @@ onEveryBackend('forkSession', (open) => {
   it('changes only name and origin', async () => {
     const store = await open()
     const { checkpointId } = await sourceOf(store, { compress: true })
-    const fork = await forked(store, checkpointId, 'fork')
+    const fork = await forkOf(store, checkpointId, 'fork')
     const diff = await store.diffCheckpoints(`s/${checkpointId}`, `fork/${fork.checkpointId}`)
     for (const part of [diff.tasks, diff.agents, diff.context]) {
       assert.deepEqual(part, { added: [], removed: [], changed: [] })
@@ -198,7 +193,7 @@ onEveryBackend('forkSession', (open) => {
   it('keeps a checkpoint without agents and context without them', async () => {
     const store = await open()
     const { checkpointId } = await store.createCheckpoint(makeSession('s', { taskTree: {} }), { trigger: 'auto' })
-    const result = await forked(store, checkpointId, 'fork')
+    const result = await forkOf(store, checkpointId, 'fork')
     assert.deepEqual([result.restoredTasks, result.restoredAgents], [0, 0])
     assert.deepEqual(await store.loadTaskTree('fork'), {})
   })
@@ -229,7 +224,7 @@ onEveryBackend('forkSession', (open) => {
       assert.deepEqual([await readingsOf(store, newSessionId), await readingsOf(store, 's')], before)
     }
     await store.deleteSession('saved')
-    await forked(store, checkpointId, 'saved')
+    await forkOf(store, checkpointId, 'saved')
   })
 
   it('rejects a source that does not exist and creates nothing', async () => {
@@ -296,7 +291,7 @@ onEveryBackend('forkSession', (open) => {
     const store = await open()
     const { checkpointId } = await sourceOf(store)
     const names = Array.from({ length: 20 }, (_, index) => `fork ${String(index).padStart(2, '0')}`)
-    const results = await Promise.all(names.map((name) => forked(store, checkpointId, name)))
+    const results = await Promise.all(names.map((name) => forkOf(store, checkpointId, name)))
     assert.equal(new Set(results.map((result) => result.checkpointId)).size, 20)
     const [node] = (await store.history('s')).checkpoints
     assert.deepEqual(node.forks, names)
@@ -312,7 +307,7 @@ describe('forkSession (files)', () => {
     await store.pinCheckpoint('s', checkpointId)
     await store.labelCheckpoint('s', checkpointId, 'base line')
     const before = snapshotOf(join(base, 's'))
-    const { path, checkpointId: first } = await forked(store, checkpointId, 'fork', { resetFailedTasks: true })
+    const { path, checkpointId: first } = await forkOf(store, checkpointId, 'fork', { resetFailedTasks: true })
     assert.deepEqual(snapshotOf(join(base, 's')), before)
     assert.equal(path, join(base, 'fork', 'checkpoints', `${first}.json`))
     assert.deepEqual(readdirSync(join(base, 'fork')).toSorted(), [
@@ -334,7 +329,7 @@ describe('forkSession (files)', () => {
       const edited = JSON.stringify(JSON.parse(text), null, '\t').replaceAll('ü', '\\u00fc')
       assert.notEqual(edited, text)
       writeFileSync(path, compress ? gzipSync(edited) : edited)
-      const result = await forked(store, checkpointId, 'fork', { resetInProgressTasks: true })
+      const result = await forkOf(store, checkpointId, 'fork', { resetInProgressTasks: true })
       assert.deepEqual(result.warnings, ['Reset in-progress task: 10'])
       assert.equal((await store.loadSession('fork')).name, 'Zürich')
       assert.deepEqual((await store.getLatestCheckpoint('fork')).agentStates, AGENTS)
@@ -402,8 +397,8 @@ describe('forkSession (files)', () => {
     const { checkpointId } = await sourceOf(store)
     await store.createSessionDirectory('fork')
     mkdirSync(join(base, 'empty'))
-    await forked(store, checkpointId, 'fork')
-    await forked(store, checkpointId, 'empty')
+    await forkOf(store, checkpointId, 'fork')
+    await forkOf(store, checkpointId, 'empty')
     assert.equal((await store.listSessions()).length, 2)
   })
 })

@@ -7,17 +7,12 @@ import { makeSession } from '../support/sessions.mjs'
 import {
   OPTIONS,
   checkpointOf,
+  forkOf,
   newCheckpointId,
   onEveryBackend,
   openStore,
   scratchDirectory,
 } from '../support/stores.mjs'
-
-async function forked(store, checkpointId, newSessionId, options = {}) {
-  const result = await store.forkSession({ sessionId: 's', checkpointId, newSessionId, ...options })
-  assert.equal(result.success, true, result.error)
-  return result
-}
 
 const asLink = { skip: process.platform === 'win32' && 'there it is a file' }
 
@@ -41,9 +36,9 @@ onEveryBackend('history', (open) => {
     const right = await next(store, root)
     const leaf = await next(store, left, { description: 'a "leaf"' })
     await store.pinCheckpoint('s', root)
-    await forked(store, left, 'b')
-    await forked(store, left, 'a')
-    await forked(store, leaf, 'c')
+    await forkOf(store, left, 'b')
+    await forkOf(store, left, 'a')
+    await forkOf(store, leaf, 'c')
     const history = await store.history('s')
     assert.deepEqual(Object.keys(history), ['sessionId', 'checkpoints', 'damaged'])
     assert.deepEqual([history.sessionId, history.damaged], ['s', []])
@@ -60,7 +55,7 @@ onEveryBackend('history', (open) => {
   it('names the origin of a forked session', async () => {
     const store = await open()
     const root = await next(store)
-    const { checkpointId } = await forked(store, root, 'fork')
+    const { checkpointId } = await forkOf(store, root, 'fork')
     const history = await store.history('fork')
     assert.deepEqual(history.forkedFrom, { sessionId: 's', checkpointId: root })
     assert.deepEqual(await treeOf(store, 'fork'), { [checkpointId]: [undefined, [], []] })
@@ -72,8 +67,8 @@ onEveryBackend('history', (open) => {
   it('leaves out deleted forks and forks of other sessions', async () => {
     const store = await open()
     const root = await next(store)
-    await forked(store, root, 'gone')
-    const { checkpointId } = await forked(store, root, 'stays')
+    await forkOf(store, root, 'gone')
+    const { checkpointId } = await forkOf(store, root, 'stays')
     await store.forkSession({ sessionId: 'stays', checkpointId, newSessionId: 'grandchild' })
     await store.deleteSession('gone')
     assert.deepEqual((await treeOf(store))[root][2], ['stays'])
@@ -166,7 +161,7 @@ describe('history of damaged files', () => {
     const store = await openStore(base)
     const root = await next(store)
     await store.saveSession(makeSession('s'))
-    for (const name of ['cut', 'list', 'odd', 'whole']) await forked(store, root, name)
+    for (const name of ['cut', 'list', 'odd', 'whole']) await forkOf(store, root, name)
     const write = (name, text) => writeFileSync(join(base, name, 'session.json'), text)
     write('cut', '{"forkedFrom": {')
     write('list', '[]')

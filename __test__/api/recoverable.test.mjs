@@ -1,14 +1,12 @@
 import assert from 'node:assert/strict'
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
-import { gunzipSync, gzipSync } from 'node:zlib'
 
+import { rewriteCheckpoint } from '../support/original-format.mjs'
 import { runNode } from '../support/processes.mjs'
-import { makeSession, makeTask, makeTree } from '../support/sessions.mjs'
+import { ACTIVE_STATUSES, RESTING_STATUSES, makeSession, makeTask, makeTree } from '../support/sessions.mjs'
 import { snapshotOf } from '../support/snapshot.mjs'
 import { OPTIONS, checkpointOf, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
-
-const RUNNING = ['initializing', 'active', 'resuming', 'completing']
 
 const idsOf = (lines) => lines.map(({ sessionId }) => sessionId)
 
@@ -19,12 +17,10 @@ function respell(path) {
   writeFileSync(path, text.replace('"A session"', '"\\u0041 session"'))
 }
 
-const AT_REST = ['paused', 'completed', 'failed']
-
 onEveryBackend('recoverable', (open) => {
   it('lists each session whose document has an active status', async () => {
     const store = await open()
-    for (const status of [...RUNNING, ...AT_REST, 'archived']) {
+    for (const status of [...ACTIVE_STATUSES, ...RESTING_STATUSES, 'archived']) {
       const session = makeSession(status, { status, name: `is ${status}` })
       await checkpointOf(store, session, { ...OPTIONS, label: 'l', description: 'd' })
       const { checkpointId } = await checkpointOf(store, session, { ...OPTIONS, compress: true, label: 'newest' })
@@ -32,7 +28,7 @@ onEveryBackend('recoverable', (open) => {
       await store.saveSession(session)
     }
     const found = await store.recoverable()
-    assert.deepEqual(idsOf(found), RUNNING.toSorted())
+    assert.deepEqual(idsOf(found), ACTIVE_STATUSES.toSorted())
     for (const { sessionId, ...line } of found) {
       const [checkpoint] = (await store.listCheckpointInfo(sessionId)).checkpoints
       assert.deepEqual(line, { name: `is ${sessionId}`, status: sessionId, checkpoint, damaged: [] })
@@ -42,7 +38,7 @@ onEveryBackend('recoverable', (open) => {
 
   it('lists a session without a document if its newest checkpoint has an active status', async () => {
     const store = await open()
-    for (const status of [...RUNNING, ...AT_REST, 'archived']) {
+    for (const status of [...ACTIVE_STATUSES, ...RESTING_STATUSES, 'archived']) {
       await checkpointOf(store, makeSession(`was-${status}`, { status: 'paused', name: 'older' }))
       await checkpointOf(store, makeSession(`was-${status}`, { status, name: 'newest' }))
       await checkpointOf(store, makeSession(`then-${status}`, { status }))
@@ -51,7 +47,7 @@ onEveryBackend('recoverable', (open) => {
     const found = await store.recoverable()
     assert.deepEqual(
       found.map(({ sessionId, status, name }) => [sessionId, status, name]),
-      RUNNING.toSorted().map((status) => [`was-${status}`, status, 'newest']),
+      ACTIVE_STATUSES.toSorted().map((status) => [`was-${status}`, status, 'newest']),
     )
     for (const { sessionId, checkpoint } of found) {
       assert.equal(checkpoint.id, (await store.getLatestCheckpoint(sessionId)).id)
@@ -118,14 +114,6 @@ describe('recoverable (files)', () => {
     'of a newer version': [(text) => text.replace('1.0.0', '2.0.0'), 'WAYMARK_NEWER_VERSION'],
   }
 
-  /** Rewrites a stored checkpoint, plain or gzipped. */
-  function rewrite(path, change) {
-    const bytes = readFileSync(path)
-    const isGzip = path.endsWith('.gz')
-    const text = change((isGzip ? gunzipSync(bytes) : bytes).toString())
-    writeFileSync(path, isGzip ? gzipSync(text) : text)
-  }
-
   /** The same checkpoint with other white space and escapes. */
   const respelt = (text) => JSON.stringify(JSON.parse(text), null, 7).replace('A session', '\\u0041 session')
 
@@ -135,7 +123,7 @@ describe('recoverable (files)', () => {
         const store = await openStore()
         const good = await checkpointOf(store, makeSession('s'))
         const bad = await checkpointOf(store, makeSession('s'), { ...OPTIONS, compress })
-        rewrite(bad.path, change)
+        rewriteCheckpoint(bad.path, change)
         await checkpointOf(store, makeSession('other'))
         for (const isSaved of [false, true]) {
           if (isSaved) await store.saveSession(makeSession('s'))
@@ -157,11 +145,11 @@ describe('recoverable (files)', () => {
   it('lists no checkpoint if none is whole, and no session without a document then', async () => {
     const store = await openStore()
     for (const change of [DAMAGE.empty[0], DAMAGE['changed in one value'][0]]) {
-      rewrite((await checkpointOf(store, makeSession('saved'))).path, change)
+      rewriteCheckpoint((await checkpointOf(store, makeSession('saved'))).path, change)
     }
     await store.saveSession(makeSession('saved'))
     for (const change of [DAMAGE.empty[0], DAMAGE['cut off'][0]]) {
-      rewrite((await checkpointOf(store, makeSession('never saved'))).path, change)
+      rewriteCheckpoint((await checkpointOf(store, makeSession('never saved'))).path, change)
     }
     const found = await store.recoverable()
     assert.deepEqual(
@@ -176,7 +164,7 @@ describe('recoverable (files)', () => {
     const store = await openStore()
     await checkpointOf(store, makeSession('s'))
     const { checkpointId, path } = await checkpointOf(store, makeSession('s'))
-    rewrite(path, respelt)
+    rewriteCheckpoint(path, respelt)
     await store.saveSession(makeSession('s'))
     const [found] = await store.recoverable()
     assert.equal(found.checkpoint.id, checkpointId)
@@ -205,8 +193,8 @@ describe('recoverable (files)', () => {
     const base = scratchDirectory()
     const store = await openStore(base)
     await checkpointOf(store, makeSession('s'))
-    rewrite((await checkpointOf(store, makeSession('s'))).path, respelt)
-    rewrite((await checkpointOf(store, makeSession('s'))).path, DAMAGE.empty[0])
+    rewriteCheckpoint((await checkpointOf(store, makeSession('s'))).path, respelt)
+    rewriteCheckpoint((await checkpointOf(store, makeSession('s'))).path, DAMAGE.empty[0])
     await store.saveSession(makeSession('s'))
     const before = snapshotOf(base)
     await store.recoverable()

@@ -15,7 +15,7 @@ import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { describe, it } from 'node:test'
 
-import { killNode, runNode } from '../support/processes.mjs'
+import { killNode, runNode, writeFromProcesses } from '../support/processes.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { CheckpointStore, OPTIONS, checkpointOf, openStore, scratchDirectory } from '../support/stores.mjs'
 
@@ -298,23 +298,7 @@ describe('several processes on one database', () => {
 
   it('write one session at once within the limit', async () => {
     const file = newFile()
-    const script = `
-      const store = new CheckpointStore(${JSON.stringify(`sqlite:${file}`)}, 10)
-      await store.initialize()
-      const session = ${JSON.stringify(makeSession('s'))}
-      for (let n = 0; n < 15; n += 1) {
-        const results = await Promise.all([
-          store.createCheckpoint(session, {}, {}, { trigger: 'auto', compress: n % 2 === 0, includeContext: false }),
-          store.saveSession(session),
-          store.saveTaskTree('s', session.taskTree),
-          store.saveTaskResult('s', 't' + n, n),
-        ])
-        for (const result of results) if (!result.success || result.warnings) console.log(JSON.stringify(result))
-      }
-    `
-    const runs = await Promise.all(Array.from({ length: 4 }, () => runNode(script)))
-    for (const { code, stdout, stderr } of runs)
-      assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: '', stderr: '' })
+    await writeFromProcesses(`sqlite:${file}`)
     const store = await openStore(`sqlite:${file}`)
     const { total, damaged } = await store.listCheckpoints('s')
     assert.deepEqual([total, damaged], [10, []])

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { Worker } from 'node:worker_threads'
 
-import { runNode } from '../support/processes.mjs'
+import { writeFromProcesses } from '../support/processes.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { OPTIONS, checkpointOf, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
 
@@ -116,26 +116,12 @@ describe('threads and processes', () => {
 
   it('several processes write one session within the limit', async () => {
     const base = scratchDirectory()
-    const script = `
-      const store = new CheckpointStore(${JSON.stringify(base)}, 10)
-      await store.initialize()
-      const session = ${JSON.stringify(makeSession('s'))}
-      for (let n = 0; n < 15; n += 1) {
-        const results = await Promise.all([
-          store.createCheckpoint(session, {}, {}, { trigger: 'auto', compress: n % 2 === 0, includeContext: false }),
-          store.saveSession(session),
-          store.saveTaskTree('s', session.taskTree),
-          store.saveTaskResult('s', 't', n),
-        ])
-        for (const result of results) if (!result.success || result.warnings) console.log(JSON.stringify(result))
-      }
-    `
-    const runs = await Promise.all(Array.from({ length: 4 }, () => runNode(script)))
-    for (const { code, stdout, stderr } of runs)
-      assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: '', stderr: '' })
+    await writeFromProcesses(base)
     const store = await openStore(base)
     const { total, damaged } = await store.listCheckpoints('s')
     assert.deepEqual([total, damaged], [10, []])
+    assert.equal((await store.getSessionStorageStats('s')).resultCount, 15)
+    assert.equal((await store.verifySession('s')).whole, true)
     assert.ok(await store.loadSession('s'))
     assert.deepEqual(
       readdirSync(join(base, 's')).filter((name) => name.endsWith('.tmp')),

@@ -1,14 +1,23 @@
 // Reads the directory layout with Node.js modules alone, as the original store or
 // another program does.
 
+import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { gunzipSync } from 'node:zlib'
+import { gunzipSync, gzipSync } from 'node:zlib'
 
 export function readCheckpointText(path) {
   const bytes = readFileSync(path)
   return (path.endsWith('.gz') ? gunzipSync(bytes) : bytes).toString('utf8')
+}
+
+/** Rewrites a checkpoint file, plain or gzipped; the change must have an effect. */
+export function rewriteCheckpoint(path, change) {
+  const text = readCheckpointText(path)
+  const changed = change(text)
+  assert.notEqual(changed, text)
+  writeFileSync(path, path.endsWith('.gz') ? gzipSync(changed) : changed)
 }
 
 export function checkpointFiles(base, sessionId) {

@@ -1,7 +1,10 @@
 // Other processes with the runtime of the tests.
 
+import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
 import { pathToFileURL } from 'node:url'
+
+import { makeSession } from './sessions.mjs'
 
 const addon = new URL('../../index.js', import.meta.url)
 
@@ -56,4 +59,26 @@ export function killNode(source, { afterLines }) {
       else reject(new Error(`The process ended by itself, after ${JSON.stringify(printed)}`))
     })
   })
+}
+
+/** Four processes that write session `s` at once, fifteen times each, with a limit of ten checkpoints; every call must succeed. */
+export async function writeFromProcesses(location) {
+  const script = `
+    const store = new CheckpointStore(${JSON.stringify(location)}, 10)
+    await store.initialize()
+    const session = ${JSON.stringify(makeSession('s'))}
+    for (let n = 0; n < 15; n += 1) {
+      const results = await Promise.all([
+        store.createCheckpoint(session, {}, {}, { trigger: 'auto', compress: n % 2 === 0, includeContext: false }),
+        store.saveSession(session),
+        store.saveTaskTree('s', session.taskTree),
+        store.saveTaskResult('s', 't' + n, n),
+      ])
+      for (const result of results) if (!result.success || result.warnings) console.log(JSON.stringify(result))
+    }
+  `
+  const runs = await Promise.all(Array.from({ length: 4 }, () => runNode(script)))
+  for (const { code, stdout, stderr } of runs) {
+    assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: '', stderr: '' })
+  }
 }

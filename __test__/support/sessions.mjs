@@ -1,5 +1,9 @@
 // Sessions, task trees and agents.
 
+/** The statuses of a session in use, and those of one at rest that can expire. */
+export const ACTIVE_STATUSES = ['initializing', 'active', 'resuming', 'completing']
+export const RESTING_STATUSES = ['paused', 'completed', 'failed']
+
 export function makeTask(id, overrides = {}) {
   return {
     id,

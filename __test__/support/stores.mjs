@@ -1,5 +1,6 @@
 // Stores on locations of their own, removed when the process ends.
 
+import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -113,3 +114,10 @@ export async function checkpointIdsOf(store, session = 's') {
 
 /** How many results report success. */
 export const successesIn = (results) => results.filter(({ success }) => success).length
+
+/** Forks session `s`; throws if that fails. */
+export async function forkOf(store, checkpointId, newSessionId, options = {}) {
+  const result = await store.forkSession({ sessionId: 's', checkpointId, newSessionId, ...options })
+  assert.equal(result.success, true, result.error)
+  return result
+}
