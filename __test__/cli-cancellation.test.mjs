@@ -3,10 +3,10 @@ import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
-import { endWhatIsLeft, outcomeOf, startWaymark, waymark } from './support/command.mjs'
-import { MANY, heavy, many, squeezed } from './support/bulky.mjs'
+import { assertFits, jsonDocumentOf } from './support/cli-output.mjs'
+import { killChildren, outcomeOf, startWaymark, waymark } from './support/command.mjs'
 import { folderOf } from './support/deltas.mjs'
-import { assertFits, documentIn } from './support/looks.mjs'
+import { CHECKPOINT_COUNT, compressedStore, largeStore, manyCheckpoints } from './support/large-stores.mjs'
 import { openStore, scratchDirectory } from './support/stores.mjs'
 import { CTRL_C, noTerminal, openWaymark } from './support/terminal.mjs'
 import { until } from './support/waiting.mjs'
@@ -29,12 +29,12 @@ describe('Ctrl-C during a long command', { skip: noTerminal }, () => {
   let manyStore
 
   before(async () => {
-    heavyStore = await heavy()
-    squeezedStore = await squeezed()
-    manyStore = await many()
+    heavyStore = await largeStore()
+    squeezedStore = await compressedStore()
+    manyStore = await manyCheckpoints()
   })
 
-  after(endWhatIsLeft)
+  after(killChildren)
 
   /** Runs a command until it shows progress, or until `when` holds, and cancels it. */
   const cancel = async (args, { columns = 80, when } = {}) => {
@@ -88,7 +88,7 @@ describe('Ctrl-C during a long command', { skip: noTerminal }, () => {
     const target = join(scratchDirectory(), 'copy')
     await cancel(['copy', heavyStore, target])
     assert.ok((await stored(target, 'heavy')) < 60)
-    const { unchanged, checkpoints } = documentIn(await waymark(['copy', heavyStore, target, '--json', '--yes']))
+    const { unchanged, checkpoints } = jsonDocumentOf(await waymark(['copy', heavyStore, target, '--json', '--yes']))
     assert.ok(unchanged > 0 && checkpoints > 0, JSON.stringify({ unchanged, checkpoints }))
     assert.equal(await stored(target, 'heavy'), 60)
   })
@@ -112,10 +112,10 @@ describe('Ctrl-C during a long command', { skip: noTerminal }, () => {
     const expected = await newest()
     const folder = folderOf(manyStore, 'many')
     await cancel(['prune', 'many', '--keep-last', '1', manyStore, '--yes'], {
-      when: () => readdirSync(folder).length < MANY,
+      when: () => readdirSync(folder).length < CHECKPOINT_COUNT,
     })
     const left = await stored(manyStore, 'many')
-    assert.ok(left > 1 && left < MANY, `${left} are left`)
+    assert.ok(left > 1 && left < CHECKPOINT_COUNT, `${left} are left`)
     assert.equal(await newest(), expected)
   })
 

@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
 import { COMMAND, environment, waymark } from './support/command.mjs'
-import { contentsOf, copyOf, livedInStore } from './support/lived-in.mjs'
-import { snapshotOf } from './support/snapshot.mjs'
+import { contentsOfStore, copyOfStore, exampleStore } from './support/example-store.mjs'
 import { makeSession } from './support/sessions.mjs'
+import { snapshotOf } from './support/snapshot.mjs'
 import { OPTIONS, checkpointOf, openStore, scratchDirectory } from './support/stores.mjs'
 import { noTerminal, openTerminal } from './support/terminal.mjs'
 
@@ -23,7 +23,7 @@ describe('shell completion', () => {
 
   before(async () => {
     directory = scratchDirectory()
-    location = copyOf((await livedInStore()).location)
+    location = copyOfStore((await exampleStore()).location)
     for (const shell of SHELLS) {
       const { code, stdout, stderr } = await waymark(['completion', shell])
       assert.deepEqual([code, stderr], [0, ''])
@@ -137,9 +137,9 @@ describe('shell completion', () => {
     })
 
     it('changes nothing in the store', () => {
-      const untouched = contentsOf(location)
+      const untouched = contentsOfStore(location)
       completionsOf(['waymark', 'show', 'night'])
-      assert.deepEqual(contentsOf(location), untouched)
+      assert.deepEqual(contentsOfStore(location), untouched)
     })
   })
 })

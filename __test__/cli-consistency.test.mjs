@@ -2,15 +2,15 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
-import { AT_ONCE, waymark } from './support/command.mjs'
-import { assertRefused, documentIn } from './support/looks.mjs'
+import { assertRefused, jsonDocumentOf } from './support/cli-output.mjs'
+import { CONCURRENT, waymark } from './support/command.mjs'
 import { makeSession, makeTask } from './support/sessions.mjs'
 import { checkpointOf, openStore, scratchDirectory } from './support/stores.mjs'
 
 const treeOf = (...statuses) =>
   Object.fromEntries(statuses.map((status, at) => [`t${at}`, makeTask(`t${at}`, { status })]))
 
-describe('the commands agree', AT_ONCE, () => {
+describe('the commands agree', CONCURRENT, () => {
   let location
   const ids = []
 
@@ -46,7 +46,7 @@ describe('the commands agree', AT_ONCE, () => {
     assert.equal(code, 0, stderr)
     return stdout
   }
-  const document = async (...args) => documentIn(await waymark([...args, '--store', location, '--json']))
+  const document = async (...args) => jsonDocumentOf(await waymark([...args, '--store', location, '--json']))
 
   it('on the newest checkpoint of a running session', async () => {
     const row = (await printed('ls')).split('\n').find((line) => line.startsWith('begun'))

@@ -4,9 +4,9 @@ import { chmodSync, copyFileSync, truncateSync, utimesSync, writeFileSync } from
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
-import { AT_ONCE, COMMAND, environment, waymark } from './support/command.mjs'
-import { contentsOf, copyOf } from './support/lived-in.mjs'
-import { documentIn } from './support/looks.mjs'
+import { jsonDocumentOf } from './support/cli-output.mjs'
+import { COMMAND, CONCURRENT, environment, waymark } from './support/command.mjs'
+import { contentsOfStore, copyOfStore } from './support/example-store.mjs'
 import { makeSession, makeTree } from './support/sessions.mjs'
 import { checkpointOf, openStore, scratchDirectory } from './support/stores.mjs'
 
@@ -20,7 +20,7 @@ const DAMAGES = {
   'of an agent': ({ agent }) => truncateSync(agent, 50),
 }
 
-describe('a damaged session', AT_ONCE, () => {
+describe('a damaged session', CONCURRENT, () => {
   let location
   const ids = {}
   const paths = {}
@@ -64,7 +64,7 @@ describe('a damaged session', AT_ONCE, () => {
     'all bad': undefined,
   })) {
     it(`is reported by verify with a command that repairs it, if there is one: ${id}`, async () => {
-      const copy = copyOf(location)
+      const copy = copyOfStore(location)
       const args = ['verify', '--store', copy, '--', id]
       const { code, stdout } = await waymark(args)
       assert.equal(code, 1)
@@ -93,29 +93,29 @@ describe('a damaged session', AT_ONCE, () => {
   })
 
   it('keeps the order of its other checkpoints, whatever the file names are', async () => {
-    const copy = copyOf(location)
+    const copy = copyOfStore(location)
     const folder = join(copy, 'foreign', 'checkpoints')
     const [oldest, middle, newest] = ids.foreign
     // A file that was copied in by hand is the newest checkpoint of the store.
     copyFileSync(join(folder, `${oldest}.json`), join(folder, 'backup.json'))
     const listed = async () =>
-      documentIn(await waymark(['ls', 'foreign', copy, '--json'])).checkpoints.map(({ id }) => id)
+      jsonDocumentOf(await waymark(['ls', 'foreign', copy, '--json'])).checkpoints.map(({ id }) => id)
     assert.deepEqual(await listed(), ['backup', newest, middle, oldest])
     writeFileSync(join(folder, 'junk.json'), 'junk')
     utimesSync(join(folder, 'junk.json'), new Date(), new Date(Date.now() + 60_000))
     assert.deepEqual(await listed(), ['junk', 'backup', newest, middle, oldest])
-    const untouched = contentsOf(copy)
+    const untouched = contentsOfStore(copy)
     const { stderr } = await waymark(['recover', 'foreign', copy])
     assert.match(stderr, /Checkpoint junk, which is damaged, .*skipped.*Checkpoint backup \(.*will be restored/s)
-    assert.deepEqual(contentsOf(copy), untouched)
-    assert.equal(documentIn(await waymark(['recover', 'foreign', copy, '--yes', '--json'])).checkpointId, 'backup')
+    assert.deepEqual(contentsOfStore(copy), untouched)
+    assert.equal(jsonDocumentOf(await waymark(['recover', 'foreign', copy, '--yes', '--json'])).checkpointId, 'backup')
   })
 
   it(
     'is distinguished from one without read permission',
     { skip: process.getuid?.() !== 0 && 'only root can run a command as another user' },
     async () => {
-      const copy = copyOf(location)
+      const copy = copyOfStore(location)
       const files = ['-R', 'a+rwX', join(copy, '..')]
       assert.equal(spawnSync('chmod', files).status, 0)
       chmodSync(join(copy, 'foreign', 'checkpoints', `${ids.foreign[2]}.json`), 0o600)

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { describe, it } from 'node:test'
 
-import { AT_ONCE, waymark } from './support/command.mjs'
-import { WIDTHS, assertFits, assertNoEscapes, documentIn } from './support/looks.mjs'
+import { WIDTHS, assertFits, assertNoEscapes, jsonDocumentOf } from './support/cli-output.mjs'
+import { CONCURRENT, waymark } from './support/command.mjs'
 import { scratchDirectory } from './support/stores.mjs'
 import { noTerminal, seenOf } from './support/terminal.mjs'
 
-describe('waymark demo', AT_ONCE, () => {
+describe('waymark demo', CONCURRENT, () => {
   it('finishes in a pipe and leaves no files', async () => {
     const directory = scratchDirectory()
     const env = { HOME: directory, USERPROFILE: directory, TMPDIR: directory, TEMP: directory, TMP: directory }
@@ -23,7 +23,7 @@ describe('waymark demo', AT_ONCE, () => {
   it('prints one document with --json', async () => {
     const outcome = await waymark(['demo', '--json'])
     assert.equal(outcome.code, 0, outcome.stderr)
-    assert.equal(typeof documentIn(outcome), 'object')
+    assert.equal(typeof jsonDocumentOf(outcome), 'object')
   })
 
   for (const columns of WIDTHS) {

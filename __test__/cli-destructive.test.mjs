@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 
-import { AT_ONCE, COMMAND, endWhatIsLeft, waymark } from './support/command.mjs'
-import { OWNER, contentsOf, copyOf, livedInStore } from './support/lived-in.mjs'
-import { assertFits, assertNoEscapes, assertRefused, documentIn } from './support/looks.mjs'
+import { assertFits, assertNoEscapes, assertRefused, jsonDocumentOf } from './support/cli-output.mjs'
+import { COMMAND, CONCURRENT, killChildren, waymark } from './support/command.mjs'
+import { OWNER, contentsOfStore, copyOfStore, exampleStore } from './support/example-store.mjs'
 import { makeSession } from './support/sessions.mjs'
 import { checkpointOf, openStore, scratchDirectory } from './support/stores.mjs'
 import { CTRL_C, ENTER, noTerminal, openTerminal, openWaymark } from './support/terminal.mjs'
@@ -11,17 +11,17 @@ import { CTRL_C, ENTER, noTerminal, openTerminal, openWaymark } from './support/
 const statusesIn = async (store, session) =>
   Object.fromEntries(Object.values(await store.loadTaskTree(session)).map(({ id, status }) => [id, status]))
 
-describe('a destructive command', AT_ONCE, () => {
+describe('a destructive command', CONCURRENT, () => {
   let location
   let ids
   let untouched
 
   before(async () => {
-    ;({ location, ids } = await livedInStore())
-    untouched = contentsOf(location)
+    ;({ location, ids } = await exampleStore())
+    untouched = contentsOfStore(location)
   })
 
-  after(endWhatIsLeft)
+  after(killChildren)
 
   /** The arguments of each, what it must announce, and the check of its effect. */
   const COMMANDS = {
@@ -71,11 +71,11 @@ describe('a destructive command', AT_ONCE, () => {
   for (const [name, { args, announces, check }] of Object.entries(COMMANDS)) {
     describe(name, () => {
       const answered = async (keys, columns = 80) => {
-        const copy = copyOf(location)
+        const copy = copyOfStore(location)
         const terminal = openWaymark([...args, copy], { columns })
         await terminal.shows(/\[y\/N\]/)
         for (const announced of announces) assert.match(terminal.text.replaceAll(/\s+/g, ' '), announced)
-        assert.deepEqual(contentsOf(copy), untouched, 'nothing is changed before the answer')
+        assert.deepEqual(contentsOfStore(copy), untouched, 'nothing is changed before the answer')
         terminal.type(keys)
         const code = await terminal.ended
         assertFits(terminal)
@@ -95,14 +95,14 @@ describe('a destructive command', AT_ONCE, () => {
       }
 
       it('without --yes and a terminal is refused and changes nothing', async () => {
-        const copy = copyOf(location)
+        const copy = copyOfStore(location)
         assertRefused(await waymark([...args, copy]), /terminal/, { next: /--yes/ })
         assertRefused(await waymark([...args, copy, '--json']), /terminal/, { next: /--yes/ })
-        assert.deepEqual(contentsOf(copy), untouched)
+        assert.deepEqual(contentsOfStore(copy), untouched)
       })
 
       it('with --yes does not ask', async () => {
-        const copy = copyOf(location)
+        const copy = copyOfStore(location)
         const outcome = await waymark([...args, copy, '--yes'])
         assert.equal(outcome.code, 0, outcome.stderr)
         assertNoEscapes(outcome)
@@ -111,23 +111,23 @@ describe('a destructive command', AT_ONCE, () => {
       })
 
       it('prints one JSON document with --json', async () => {
-        const copy = copyOf(location)
+        const copy = copyOfStore(location)
         const outcome = await waymark([...args, copy, '--yes', '--json'])
         assert.equal(outcome.code, 0, outcome.stderr)
-        assert.equal(typeof documentIn(outcome), 'object')
+        assert.equal(typeof jsonDocumentOf(outcome), 'object')
         await assertDone(copy)
       })
 
       it('announces the change on a terminal, and changes nothing after n', { skip: noTerminal }, async () => {
         const { copy, text } = await answered(`n${ENTER}`)
-        assert.deepEqual(contentsOf(copy), untouched)
+        assert.deepEqual(contentsOfStore(copy), untouched)
         assert.match(text, /Nothing was changed/)
       })
 
       it('exits with 130 and changes nothing after Ctrl-C', { skip: noTerminal }, async () => {
         const { code, copy } = await answered(CTRL_C)
         assert.equal(code, 130)
-        assert.deepEqual(contentsOf(copy), untouched)
+        assert.deepEqual(contentsOfStore(copy), untouched)
       })
 
       for (const columns of [80, 120]) {
@@ -139,7 +139,7 @@ describe('a destructive command', AT_ONCE, () => {
       }
 
       it('with --yes does not ask on a terminal either', { skip: noTerminal }, async () => {
-        const copy = copyOf(location)
+        const copy = copyOfStore(location)
         const terminal = openWaymark([...args, copy, '--yes'])
         assert.equal(await terminal.ended, 0, terminal.text)
         assert.doesNotMatch(terminal.text, /\[y\/N\]/)
@@ -151,10 +151,10 @@ describe('a destructive command', AT_ONCE, () => {
 
   it('is refused if only one of stdin and stderr is a terminal', { skip: noTerminal }, async () => {
     for (const line of ['echo y | "$0" "$@"', '"$0" "$@" 2> /dev/null']) {
-      const copy = copyOf(location)
+      const copy = copyOfStore(location)
       const terminal = openTerminal(['sh', '-c', line, process.execPath, COMMAND, 'rm', 'migration', copy])
       assert.equal(await terminal.ended, 2, terminal.text)
-      assert.deepEqual(contentsOf(copy), untouched)
+      assert.deepEqual(contentsOfStore(copy), untouched)
     }
   })
 
@@ -163,20 +163,20 @@ describe('a destructive command', AT_ONCE, () => {
     { skip: noTerminal },
     async () => {
       for (const keys of [ENTER, `perhaps${ENTER}`, '\u0004']) {
-        const copy = copyOf(location)
+        const copy = copyOfStore(location)
         const terminal = openWaymark(['rm', 'migration', copy])
         await terminal.shows(/\[y\/N\]/)
         terminal.type(keys)
         await terminal.ended
         assert.match(terminal.text, /Nothing was changed/)
-        assert.deepEqual(contentsOf(copy), untouched)
+        assert.deepEqual(contentsOfStore(copy), untouched)
       }
     },
   )
 
   it('restore resets interrupted and failed tasks only with the options for it', async () => {
     const restored = async (...options) => {
-      const copy = copyOf(location)
+      const copy = copyOfStore(location)
       const outcome = await waymark(['restore', 'broken/whole', ...options, '--yes', '--store', copy])
       assert.equal(outcome.code, 0, outcome.stderr)
       const store = await openStore(copy)
@@ -193,7 +193,7 @@ describe('a destructive command', AT_ONCE, () => {
   })
 
   it('refuses a leased session and names its owner', async () => {
-    const copy = copyOf(location)
+    const copy = copyOfStore(location)
     for (const args of [
       ['restore', 'owned/latest'],
       ['rm', 'owned'],
@@ -203,25 +203,25 @@ describe('a destructive command', AT_ONCE, () => {
       const outcome = await waymark([...args, '--yes', '--store', copy])
       assert.equal(outcome.code, 1, `${args.join(' ')}: ${outcome.stdout}`)
       assert.ok(outcome.stderr.includes(OWNER), outcome.stderr)
-      assert.deepEqual(contentsOf(copy), untouched)
+      assert.deepEqual(contentsOfStore(copy), untouched)
     }
   })
 
   it('restore refuses a damaged checkpoint and names the command that helps', async () => {
-    const copy = copyOf(location)
+    const copy = copyOfStore(location)
     const outcome = await waymark(['restore', 'broken/damaged', '--yes', '--store', copy])
     assert.deepEqual([outcome.code, outcome.stdout], [1, ''])
     assert.match(outcome.stderr, /waymark verify/)
-    assert.deepEqual(contentsOf(copy), untouched)
+    assert.deepEqual(contentsOfStore(copy), untouched)
   })
 
   it('prune --dry-run lists what would be deleted, does not ask, and changes nothing', async () => {
-    const copy = copyOf(location)
+    const copy = copyOfStore(location)
     const outcome = await waymark(['prune', 'nightly-build', '--keep-last', '2', '--dry-run', copy])
     assert.equal(outcome.code, 0, outcome.stderr)
     for (const number of [1, 3]) assert.ok(outcome.stdout.includes(ids.build[number]), outcome.stdout)
     assert.ok(!outcome.stdout.includes(ids.build[0]))
-    const { dryRun, removed } = documentIn(
+    const { dryRun, removed } = jsonDocumentOf(
       await waymark(['prune', 'nightly-build', '--keep-last', '2', '--dry-run', '--json', copy]),
     )
     assert.equal(dryRun, true)
@@ -229,7 +229,7 @@ describe('a destructive command', AT_ONCE, () => {
       removed.map(({ checkpointId }) => checkpointId),
       [ids.build[1], ids.build[3]],
     )
-    assert.deepEqual(contentsOf(copy), untouched)
+    assert.deepEqual(contentsOfStore(copy), untouched)
   })
 
   it(
@@ -258,12 +258,12 @@ describe('a destructive command', AT_ONCE, () => {
 
   it('prune reports dryRun: false if there was nothing to delete', async () => {
     const args = ['prune', 'nightly-build', '--keep-last', '99', '--json', location]
-    assert.equal(documentIn(await waymark([...args, '--yes'])).dryRun, false)
-    assert.equal(documentIn(await waymark([...args, '--dry-run'])).dryRun, true)
+    assert.equal(jsonDocumentOf(await waymark([...args, '--yes'])).dryRun, false)
+    assert.equal(jsonDocumentOf(await waymark([...args, '--dry-run'])).dryRun, true)
   })
 
   it('prune skips leased sessions and reports each once', async () => {
-    const copy = copyOf(location)
+    const copy = copyOfStore(location)
     for (const [options, code] of [
       [['--dry-run'], 0],
       [['--yes'], 1],
@@ -271,7 +271,7 @@ describe('a destructive command', AT_ONCE, () => {
       const args = ['prune', '--keep-last', '1', '--labelled-too', ...options, '--json', copy]
       const outcome = await waymark(args)
       assert.equal(outcome.code, code, outcome.stderr)
-      const { removed, owned } = documentIn(outcome)
+      const { removed, owned } = jsonDocumentOf(outcome)
       assert.ok(removed.length > 0 && removed.every(({ sessionId }) => sessionId !== 'owned'))
       assert.deepEqual(
         owned.map(({ sessionId, owner }) => [sessionId, owner]),
@@ -285,7 +285,7 @@ describe('a destructive command', AT_ONCE, () => {
 
   it('prune accepts durations and sizes with units', async () => {
     const dry = async (...args) =>
-      documentIn(await waymark(['prune', 'nightly-build', ...args, '--dry-run', '--json', location])).removed.length
+      jsonDocumentOf(await waymark(['prune', 'nightly-build', ...args, '--dry-run', '--json', location])).removed.length
     assert.deepEqual(
       await Promise.all([
         dry('--max-age', '7d'),

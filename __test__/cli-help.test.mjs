@@ -4,9 +4,9 @@ import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
-import { AT_ONCE, COMMAND, environment, waymark } from './support/command.mjs'
-import { copyOf, livedInStore } from './support/lived-in.mjs'
-import { assertFits, assertNoEscapes, assertPlain } from './support/looks.mjs'
+import { assertFits, assertNoEscapes, assertPlain } from './support/cli-output.mjs'
+import { COMMAND, CONCURRENT, environment, waymark } from './support/command.mjs'
+import { copyOfStore, exampleStore } from './support/example-store.mjs'
 import { makeSession, makeTask } from './support/sessions.mjs'
 import { checkpointOf, openStore, scratchDirectory } from './support/stores.mjs'
 import { noTerminal, seenOf } from './support/terminal.mjs'
@@ -38,7 +38,7 @@ before(async () => {
   for (const [at, name] of COMMANDS.entries()) helps[name] = outcomes[at]
 })
 
-describe('the help of the command', AT_ONCE, () => {
+describe('the help of the command', CONCURRENT, () => {
   it('lists every command with a summary', async () => {
     const outcome = await waymark(['--help'], { env: WITHOUT_ADDON })
     assert.deepEqual([outcome.code, outcome.stderr], [0, ''])
@@ -91,7 +91,7 @@ describe('the help of the command', AT_ONCE, () => {
 
   it('does not load the addon, nor do completion scripts and usage errors', async () => {
     // Check that the environment has an effect.
-    const { location } = await livedInStore()
+    const { location } = await exampleStore()
     assert.notEqual((await waymark(['ls', location], { env: WITHOUT_ADDON })).code, 0)
     const codes = await Promise.all(
       [['completion', 'bash'], ['completion', 'zsh'], ['completion', 'fish'], ['lss'], ['ls', '--frobnicate'], []].map(
@@ -136,7 +136,7 @@ const PREPARATIONS = {
 /** Examples that do not end by themselves, need a server, or have tests of their own. */
 const isTestedElsewhere = (example) => /\b(watch|demo|postgres:)/.test(example)
 
-describe('an example in the help', AT_ONCE, () => {
+describe('an example in the help', CONCURRENT, () => {
   let original
 
   before(async () => {
@@ -146,7 +146,7 @@ describe('an example in the help', AT_ONCE, () => {
   for (const name of COMMANDS) {
     it(`of ${name} runs as written`, async () => {
       for (const example of examplesIn(helps[name].stdout).filter((line) => !isTestedElsewhere(line))) {
-        const home = copyOf(original)
+        const home = copyOfStore(original)
         const options = { cwd: home, env: { HOME: home, USERPROFILE: home } }
         for (const args of PREPARATIONS[name] ?? []) {
           const prepared = await waymark(args, options)
@@ -178,7 +178,7 @@ async function runExample(example, { cwd, env }) {
 
 describe('the start-up time', () => {
   it('is reported relative to an empty Node.js program', async (t) => {
-    const { location } = await livedInStore()
+    const { location } = await exampleStore()
     const env = environment()
     const timed = (args) => {
       const began = performance.now()

@@ -4,28 +4,28 @@ import { chmodSync, mkdirSync, renameSync, statSync, writeFileSync } from 'node:
 import { dirname, join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
+import { assertNoEscapes, assertRefused, jsonDocumentOf } from './support/cli-output.mjs'
 import { COMMAND, environment, waymark } from './support/command.mjs'
-import { SESSIONS, copyOf, livedInStore } from './support/lived-in.mjs'
-import { assertNoEscapes, assertRefused, documentIn } from './support/looks.mjs'
-import { CheckpointStore, durablePlaces, places, scratchDirectory } from './support/stores.mjs'
+import { SESSIONS, copyOfStore, exampleStore } from './support/example-store.mjs'
+import { CheckpointStore, backends, durableBackends, scratchDirectory } from './support/stores.mjs'
 
 const notRoot = process.getuid?.() !== 0 && 'only root can run a command as another user'
 
-const sessionsIn = (outcome) => documentIn(outcome).sessions.map(({ id }) => id)
+const sessionsIn = (outcome) => jsonDocumentOf(outcome).sessions.map(({ id }) => id)
 
-for (const backend of durablePlaces) {
+for (const backend of durableBackends) {
   describe(`the command on a store (${backend})`, () => {
     let location
     let ids
 
     before(async () => {
-      ;({ location, ids } = await livedInStore(backend))
+      ;({ location, ids } = await exampleStore(backend))
     })
 
     const document = async (args, code = 0) => {
       const outcome = await waymark([...args, location, '--json'])
       assert.equal(outcome.code, code, outcome.stderr)
-      return documentIn(outcome)
+      return jsonDocumentOf(outcome)
     }
 
     it('reads with every reading command', async () => {
@@ -71,10 +71,10 @@ for (const backend of durablePlaces) {
         sessionsIn(await waymark(['ls', location, '--json'])),
         [...SESSIONS, 'forked', 'imported'].filter((session) => session !== 'migration').toSorted(),
       )
-      const target = places.sqlite()
+      const target = backends.sqlite()
       const copied = await waymark(['copy', location, target, '--json'])
       assert.equal(copied.code, 0, copied.stderr)
-      assert.deepEqual(sessionsIn(await waymark(['ls', target, '--json'])), documentIn(copied).sessions)
+      assert.deepEqual(sessionsIn(await waymark(['ls', target, '--json'])), jsonDocumentOf(copied).sessions)
     })
   })
 }
@@ -83,7 +83,7 @@ describe('the location of the store', () => {
   let location
 
   before(async () => {
-    ;({ location } = await livedInStore())
+    ;({ location } = await exampleStore())
   })
 
   it('is the last argument, --store, -s or WAYMARK_STORE', async () => {
@@ -95,7 +95,7 @@ describe('the location of the store', () => {
       waymark(['ls', '-s', location, '--json'], elsewhere),
       waymark(['ls', '--json'], { env: { WAYMARK_STORE: location } }),
       waymark(['ls', '.', '--json'], { cwd: location }),
-      waymark(['ls', './here', '--json'], { cwd: linked(copyOf(location)) }),
+      waymark(['ls', './here', '--json'], { cwd: linked(copyOfStore(location)) }),
     ]
     for (const outcome of await Promise.all(ways)) assert.deepEqual(sessionsIn(outcome), SESSIONS)
   })
@@ -103,7 +103,7 @@ describe('the location of the store', () => {
   it('is the default of the class if none is given', async () => {
     const home = scratchDirectory()
     mkdirSync(join(home, '.meshseeks'))
-    renameSync(copyOf(location), join(home, '.meshseeks', 'sessions'))
+    renameSync(copyOfStore(location), join(home, '.meshseeks', 'sessions'))
     const env = { HOME: home, USERPROFILE: home }
     const ways = [waymark(['ls', '--json'], { env }), waymark(['ls', '~/.meshseeks/sessions', '--json'], { env })]
     for (const outcome of await Promise.all(ways)) assert.deepEqual(sessionsIn(outcome), SESSIONS)
@@ -113,7 +113,7 @@ describe('the location of the store', () => {
 
   it('is not an argument that does not look like a location', async () => {
     const outcome = await waymark(['ls', 'nightly-report', '--json'], { env: { WAYMARK_STORE: location } })
-    assert.equal(documentIn(outcome).sessionId, 'nightly-report')
+    assert.equal(jsonDocumentOf(outcome).sessionId, 'nightly-report')
   })
 
   it('is refused with an explanation if it is a database without write permission', { skip: notRoot }, async () => {
@@ -151,7 +151,7 @@ describe('the location of the store', () => {
 })
 
 async function emptyDatabase() {
-  const location = places.sqlite()
+  const location = backends.sqlite()
   const store = new CheckpointStore(location)
   await store.initialize()
   await store.close()

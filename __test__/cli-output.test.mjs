@@ -3,9 +3,17 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { before, describe, it } from 'node:test'
 
+import {
+  COLOURED,
+  STYLED,
+  WIDTHS,
+  assertFits,
+  assertNoEscapes,
+  assertPlain,
+  jsonDocumentOf,
+} from './support/cli-output.mjs'
 import { COMMAND, environment, outcomeOf, startWaymark, waymark } from './support/command.mjs'
-import { ENCODINGS, OWNER, SESSIONS } from './support/lived-in.mjs'
-import { COLOURED, STYLED, WIDTHS, assertFits, assertNoEscapes, assertPlain, documentIn } from './support/looks.mjs'
+import { ENCODINGS, OWNER, SESSIONS } from './support/example-store.mjs'
 import { readOnlyStore } from './support/read-only-store.mjs'
 import { noTerminal, seenOf } from './support/terminal.mjs'
 
@@ -130,7 +138,7 @@ describe('the output', () => {
 
       it('is one document with --json', () => {
         assert.equal(machine.code, code, machine.stderr)
-        assert.equal(typeof documentIn(machine), 'object')
+        assert.equal(typeof jsonDocumentOf(machine), 'object')
       })
 
       for (const columns of WIDTHS) {
@@ -228,7 +236,7 @@ describe('the output', () => {
       damaged.map((line) => line.split(' ')[0]),
       [ids.broken[2]],
     )
-    const { checkpoints } = documentIn(await waymark(['ls', 'broken', location, '--json']))
+    const { checkpoints } = jsonDocumentOf(await waymark(['ls', 'broken', location, '--json']))
     assert.deepEqual(
       checkpoints.map(({ id, whole }) => [id, whole]),
       [
@@ -275,18 +283,18 @@ describe('the output', () => {
     const { CheckpointStore } = await import('./support/stores.mjs')
     const store = new CheckpointStore(location)
     await store.initialize()
-    const shown = documentIn(await waymark(['show', 'nightly-build/green', location, '--json']))
+    const shown = jsonDocumentOf(await waymark(['show', 'nightly-build/green', location, '--json']))
     const checkpoint = await store.getCheckpoint('nightly-build', ids.build[2])
     assert.deepEqual(shown.taskTree, checkpoint.taskTree)
     assert.deepEqual(shown.agentStates, checkpoint.agentStates)
     assert.deepEqual(shown.session.errors, checkpoint.session.errors)
-    const { sessions } = documentIn(await waymark(['ls', location, '--json']))
+    const { sessions } = jsonDocumentOf(await waymark(['ls', location, '--json']))
     const infos = await store.sessionsInfo()
     assert.deepEqual(
       sessions.map(({ id, sizeBytes, lease }) => [id, sizeBytes, lease?.owner]),
       infos.map(({ id, sizeBytes, lease }) => [id, sizeBytes, lease?.owner]),
     )
-    const diff = documentIn(await waymark(['diff', 'nightly-build/green', 'latest', location, '--json']))
+    const diff = jsonDocumentOf(await waymark(['diff', 'nightly-build/green', 'latest', location, '--json']))
     const expected = await store.diffCheckpoints(`nightly-build/${ids.build[2]}`, `nightly-build/${ids.build[7]}`)
     assert.deepEqual([diff.identical, diff.tasks], [false, expected.tasks])
     await store.close()
@@ -297,7 +305,9 @@ describe('the output', () => {
     const prefix = uniquePrefix(green, ids.build)
     const words = [green, prefix, 'green', 'latest~5']
     const shown = await Promise.all(
-      words.map(async (word) => documentIn(await waymark(['show', `nightly-build/${word}`, location, '--json'])).id),
+      words.map(
+        async (word) => jsonDocumentOf(await waymark(['show', `nightly-build/${word}`, location, '--json'])).id,
+      ),
     )
     assert.deepEqual(shown, [green, green, green, green])
     const others = {
@@ -307,10 +317,10 @@ describe('the output', () => {
       [ids.build[5]]: '夜間ビルド 🚀 e\u0301tape',
     }
     for (const [id, word] of Object.entries(others)) {
-      assert.equal(documentIn(await waymark(['show', `nightly-build/${word}`, location, '--json'])).id, id)
+      assert.equal(jsonDocumentOf(await waymark(['show', `nightly-build/${word}`, location, '--json'])).id, id)
     }
     // The session by a unique prefix.
-    assert.equal(documentIn(await waymark(['show', 'nightly-b/green', location, '--json'])).id, green)
+    assert.equal(jsonDocumentOf(await waymark(['show', 'nightly-b/green', location, '--json'])).id, green)
   })
 
   it('of show for a damaged checkpoint is an error that names the previous one', async () => {
@@ -326,7 +336,7 @@ describe('the output', () => {
 
   it('of diff compares checkpoints of two sessions', async () => {
     const outcome = await waymark(['diff', 'nightly-build/green', 'what-if/latest', location, '--json'])
-    const { a, b } = documentIn(outcome)
+    const { a, b } = jsonDocumentOf(outcome)
     assert.deepEqual([a.sessionId, a.checkpointId, b.sessionId], ['nightly-build', ids.build[2], 'what-if'])
   })
 

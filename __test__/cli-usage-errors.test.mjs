@@ -3,8 +3,8 @@ import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
-import { AT_ONCE, waymark } from './support/command.mjs'
-import { assertRefused } from './support/looks.mjs'
+import { CONCURRENT, waymark } from './support/command.mjs'
+import { assertRefused } from './support/cli-output.mjs'
 import { readOnlyStore } from './support/read-only-store.mjs'
 import { snapshotOf } from './support/snapshot.mjs'
 import { scratchDirectory } from './support/stores.mjs'
@@ -29,7 +29,7 @@ const ON_A_STORE = {
   rm: ['s', '--yes'],
 }
 
-describe('a usage error', AT_ONCE, () => {
+describe('a usage error', CONCURRENT, () => {
   let location
   let ids
 

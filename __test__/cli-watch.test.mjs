@@ -3,9 +3,9 @@ import { mkdirSync, renameSync, rmSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 
-import { AT_ONCE, endWhatIsLeft, outcomeOf, startWaymark } from './support/command.mjs'
-import { copyOf, livedInStore } from './support/lived-in.mjs'
-import { WIDTHS, assertFits, assertPlain } from './support/looks.mjs'
+import { WIDTHS, assertFits, assertPlain } from './support/cli-output.mjs'
+import { CONCURRENT, killChildren, outcomeOf, startWaymark } from './support/command.mjs'
+import { copyOfStore, exampleStore } from './support/example-store.mjs'
 import { makeSession, makeTask } from './support/sessions.mjs'
 import { checkpointOf, openStore } from './support/stores.mjs'
 import { CTRL_C, noTerminal, openWaymark } from './support/terminal.mjs'
@@ -13,14 +13,14 @@ import { until } from './support/waiting.mjs'
 
 const QUICKLY = ['--interval', '50ms']
 
-describe('watch', AT_ONCE, () => {
+describe('watch', CONCURRENT, () => {
   let original
 
   before(async () => {
-    original = (await livedInStore()).location
+    original = (await exampleStore()).location
   })
 
-  after(endWhatIsLeft)
+  after(killChildren)
 
   /** Writes a checkpoint, as another process would during the watch. */
   const workOn = async (location, id, status = 'in_progress') => {
@@ -47,7 +47,7 @@ describe('watch', AT_ONCE, () => {
 
   for (const columns of WIDTHS) {
     it(`redraws in place on ${columns} columns and restores the screen`, { skip: noTerminal }, async () => {
-      const location = copyOf(original)
+      const location = copyOfStore(original)
       const terminal = openWaymark(['watch', location, ...QUICKLY], { columns })
       await terminal.shows(/nightly-build/)
       assert.doesNotMatch(terminal.text, /newcomer/)
@@ -63,7 +63,7 @@ describe('watch', AT_ONCE, () => {
   }
 
   it('shows one session and updates its tasks', { skip: noTerminal }, async () => {
-    const location = copyOf(original)
+    const location = copyOfStore(original)
     await workOn(location, 'alone')
     const terminal = openWaymark(['watch', 'alone', location, ...QUICKLY])
     await terminal.shows(/new-task/)
@@ -94,7 +94,7 @@ describe('watch', AT_ONCE, () => {
   })
 
   it('prints lines on a terminal that cannot redraw', { skip: noTerminal }, async () => {
-    const location = copyOf(original)
+    const location = copyOfStore(original)
     const terminal = openWaymark(['watch', location, ...QUICKLY], { env: { TERM: 'dumb' } })
     await terminal.shows(/Watching/)
     const id = await workOn(location, 'newcomer')
@@ -116,7 +116,7 @@ describe('watch', AT_ONCE, () => {
   })
 
   it('does not report old checkpoints as new after the store was unavailable', async () => {
-    const location = copyOf(original)
+    const location = copyOfStore(original)
     const child = startWaymark(['watch', location, ...QUICKLY])
     const outcome = outcomeOf(child)
     const printed = await watching(child, location)
@@ -132,7 +132,7 @@ describe('watch', AT_ONCE, () => {
   })
 
   it('prints one line for each new checkpoint in a pipe, and ends with a signal', async () => {
-    const location = copyOf(original)
+    const location = copyOfStore(original)
     const child = startWaymark(['watch', location, ...QUICKLY])
     const outcome = outcomeOf(child)
     const printed = await watching(child, location)
@@ -152,7 +152,7 @@ describe('watch', AT_ONCE, () => {
   })
 
   it('prints one document per line with --json', async () => {
-    const location = copyOf(original)
+    const location = copyOfStore(original)
     const child = startWaymark(['watch', location, '--json', ...QUICKLY])
     const outcome = outcomeOf(child)
     const printed = await watching(child, location)
@@ -168,7 +168,7 @@ describe('watch', AT_ONCE, () => {
   })
 
   it('ends without an error when its output pipe is closed', async () => {
-    const location = copyOf(original)
+    const location = copyOfStore(original)
     const child = startWaymark(['watch', location, ...QUICKLY])
     const outcome = outcomeOf(child)
     await watching(child, location)

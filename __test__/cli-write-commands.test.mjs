@@ -3,41 +3,41 @@ import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
-import { MANY, many } from './support/bulky.mjs'
-import { AT_ONCE, outcomeOf, startWaymark, waymark } from './support/command.mjs'
-import { everythingOf } from './support/filled.mjs'
-import { OWNER, SESSIONS, contentsOf, copyOf, livedInStore } from './support/lived-in.mjs'
-import { WIDTHS, assertFits, assertNoEscapes, documentIn } from './support/looks.mjs'
+import { WIDTHS, assertFits, assertNoEscapes, jsonDocumentOf } from './support/cli-output.mjs'
+import { CONCURRENT, outcomeOf, startWaymark, waymark } from './support/command.mjs'
+import { OWNER, SESSIONS, contentsOfStore, copyOfStore, exampleStore } from './support/example-store.mjs'
+import { contentsOfSession } from './support/full-session.mjs'
+import { CHECKPOINT_COUNT, manyCheckpoints } from './support/large-stores.mjs'
 import { makeSession } from './support/sessions.mjs'
 import { openStore, scratchDirectory } from './support/stores.mjs'
 import { noTerminal, seenOf } from './support/terminal.mjs'
 
-describe('a writing command', AT_ONCE, () => {
+describe('a writing command', CONCURRENT, () => {
   let location
   let ids
 
   before(async () => {
-    ;({ location, ids } = await livedInStore())
+    ;({ location, ids } = await exampleStore())
   })
 
   /** Runs a command as text, as JSON and on terminals, each on its own copy of the store, and checks the result. */
   const runAll = async (args, check) => {
-    const plain = copyOf(location)
+    const plain = copyOfStore(location)
     const outcome = await waymark([...args(plain), '--store', plain])
     assert.equal(outcome.code, 0, outcome.stderr)
     assertNoEscapes(outcome)
     assert.notEqual(outcome.stdout, '', 'it reports what it did')
     await inspect(plain, check)
 
-    const machine = copyOf(location)
+    const machine = copyOfStore(location)
     const answered = await waymark([...args(machine), '--store', machine, '--json'])
     assert.equal(answered.code, 0, answered.stderr)
-    const document = documentIn(answered)
+    const document = jsonDocumentOf(answered)
     await inspect(machine, check)
 
     if (noTerminal) return { text: outcome.stdout, document }
     for (const columns of WIDTHS) {
-      const screen = copyOf(location)
+      const screen = copyOfStore(location)
       const seen = await seenOf([...args(screen), '--store', screen], { columns })
       assert.equal(seen.code, 0, seen.text)
       assertFits(seen)
@@ -119,18 +119,20 @@ describe('a writing command', AT_ONCE, () => {
     const file = join(directory, 'build.waymark')
     assert.equal((await waymark(['export', 'nightly-build', file, location])).code, 0)
     const original = await openStore(location)
-    const expected = await everythingOf(original, 'nightly-build')
+    const expected = await contentsOfSession(original, 'nightly-build')
     for (const target of [join(directory, 'new'), `sqlite:${join(directory, 'new.db')}`]) {
       const outcome = await waymark(['import', file, target])
       assert.equal(outcome.code, 0, outcome.stderr)
       assertNoEscapes(outcome)
-      await inspect(target, async (store) => assert.deepEqual(await everythingOf(store, 'nightly-build'), expected))
+      await inspect(target, async (store) =>
+        assert.deepEqual(await contentsOfSession(store, 'nightly-build'), expected),
+      )
     }
     await original.close()
     const { document } = await runAll(
       () => ['import', file, '--as', 'a copy'],
       async (store) => {
-        assert.deepEqual((await everythingOf(store, 'a copy')).verified.length, 3)
+        assert.deepEqual((await contentsOfSession(store, 'a copy')).verified.length, 3)
         assert.equal((await store.verifySession('a copy')).whole, true)
       },
     )
@@ -149,7 +151,7 @@ describe('a writing command', AT_ONCE, () => {
         SESSIONS,
       )
     })
-    const again = documentIn(await waymark(['copy', location, to, '--json', '--yes']))
+    const again = jsonDocumentOf(await waymark(['copy', location, to, '--json', '--yes']))
     assert.deepEqual([again.checkpoints, again.documents], [0, 0])
     assert.ok(again.unchanged > 20)
     if (noTerminal) return
@@ -174,12 +176,12 @@ describe('a writing command', AT_ONCE, () => {
 
   it('copy finishes when its output pipes are closed', async () => {
     const target = scratchDirectory()
-    const child = startWaymark(['copy', await many(), target])
+    const child = startWaymark(['copy', await manyCheckpoints(), target])
     child.stdout.destroy()
     child.stderr.destroy()
     assert.equal((await outcomeOf(child)).code, 0)
     const store = await openStore(target)
-    assert.equal((await store.sessionInfo('many')).checkpointCount, MANY)
+    assert.equal((await store.sessionInfo('many')).checkpointCount, CHECKPOINT_COUNT)
     await store.close()
   })
 
@@ -218,8 +220,8 @@ describe('a writing command', AT_ONCE, () => {
   })
 
   it('label and pin refuse a leased session and name its owner', async () => {
-    const copy = copyOf(location)
-    const untouched = contentsOf(copy)
+    const copy = copyOfStore(location)
+    const untouched = contentsOfStore(copy)
     for (const args of [
       ['label', 'owned/latest', 'mine'],
       ['pin', 'owned/latest'],
@@ -228,13 +230,13 @@ describe('a writing command', AT_ONCE, () => {
       assert.deepEqual([outcome.code, outcome.stdout], [1, ''], args.join(' '))
       assert.ok(outcome.stderr.includes(OWNER), outcome.stderr)
     }
-    assert.deepEqual(contentsOf(copy), untouched)
+    assert.deepEqual(contentsOfStore(copy), untouched)
   })
 
   it('a long task prints progress without a terminal, except with --json', async () => {
     const directory = scratchDirectory()
     const file = join(directory, 'build.waymark')
-    const copy = copyOf(location)
+    const copy = copyOfStore(location)
     for (const args of [
       ['verify', 'nightly-build'],
       ['export', 'nightly-build', file],
@@ -258,6 +260,6 @@ describe('a writing command', AT_ONCE, () => {
     const lines = outcome.stderr.split('\n').filter(Boolean)
     assert.ok(lines.length <= 12, outcome.stderr)
     const silent = await waymark(['copy', location, join(scratchDirectory(), 'copy'), '--json'])
-    assert.equal(documentIn(silent).sessions.length, SESSIONS.length)
+    assert.equal(jsonDocumentOf(silent).sessions.length, SESSIONS.length)
   })
 })

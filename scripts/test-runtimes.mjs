@@ -1,24 +1,19 @@
-// Runs the suite on every supported runtime, with the one binary that is built. Without names, it leaves out the version of Node that
-// it runs on itself: `npm test` covers that one.
+// Runs the suite on every supported runtime with one binary. Without names, it skips the version of Node that
+// it runs on, which `npm test` covers.
 //
 //   node scripts/test-runtimes.mjs [name ...]
 
 import { execFileSync } from 'node:child_process'
-import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 
 import { RUNTIMES, runtime } from './runtimes.mjs'
+import { CONCURRENCY, ROOT, testsIn } from './test-files.mjs'
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url))
-
-// What runs once, with `npm test`: the tests of the package and its documents need npm and a compiler, not a particular runtime; the
-// long ones concern the store; the command is the same JavaScript everywhere.
-const ONCE = /^(?:package|readme|model|mixed-campaign|terminal|cli-.*)\.test\.mjs$/
-const SUITE = readdirSync(join(ROOT, '__test__'))
-  .filter((name) => name.endsWith('.test.mjs') && !ONCE.test(name))
-  .map((name) => join('__test__', name))
-const SMOKE = join('__test__', 'smoke.mjs')
+// These run only with `npm test`: the tests of the package and its documents need npm and a compiler, the long ones test the
+// store, and the command is the same JavaScript on every runtime.
+const ONCE = /^__test__.(?:package|model|support|cli|concurrency.mixed-campaign)\b/
+const SUITE = testsIn('__test__').filter((path) => !ONCE.test(path))
+const SMOKE = join('__test__', 'package', 'smoke.mjs')
 const ARGUMENTS = { bun: [SMOKE], deno: ['run', '--allow-all', SMOKE] }
 
 const own = `node${process.versions.node.split('.')[0]}`
@@ -33,7 +28,7 @@ for (const name of names) {
   const path = runtime(name)
   console.log(`\n${name}: ${execFileSync(path, ['--version'], { encoding: 'utf8' }).split('\n')[0]}`)
   try {
-    execFileSync(path, ARGUMENTS[name] ?? ['--test', ...SUITE], { cwd: ROOT, stdio: 'inherit' })
+    execFileSync(path, ARGUMENTS[name] ?? ['--test', CONCURRENCY, ...SUITE], { cwd: ROOT, stdio: 'inherit' })
   } catch {
     failed += 1
     console.log(`${name} FAILED`)

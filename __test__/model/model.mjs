@@ -394,7 +394,7 @@ export class StoreModel {
   }
 
   /** What retention removes: the oldest first. `exact` is false where the model cannot know the bytes of delta keys. */
-  #surplus(record, given) {
+  #excess(record, given) {
     const retention = given ?? record.retention ?? this.options.retention
     const limit = this.options.maxCheckpointsPerSession ?? (retention ? Infinity : DEFAULT_LIMIT)
     const all = newestFirst(record.checkpoints)
@@ -441,9 +441,9 @@ export class StoreModel {
   }
 
   #retain(record) {
-    const surplus = this.#surplus(record)
-    for (const { id } of surplus.removed) this.#forget(record, id)
-    if (!surplus.exact) record.inDoubt = surplus.mayGo
+    const excess = this.#excess(record)
+    for (const { id } of excess.removed) this.#forget(record, id)
+    if (!excess.exact) record.inDoubt = excess.mayGo
   }
 
   #forget(record, id) {
@@ -847,41 +847,41 @@ export class StoreModel {
         sizeBytes: sizeOf(checkpoint),
         reason: anyString,
       })
-      const surplus = this.#surplus(record, retention)
-      if (!surplus.exact && !isRefused) {
+      const excess = this.#excess(record, retention)
+      if (!excess.exact && !isRefused) {
         // Where deltas share keys, the answer says how far `maxBytes` went.
         const gone = answer.value?.removed.filter((each) => each.sessionId === id && !each.agentId) ?? []
-        record.inDoubt = [...surplus.removed, ...surplus.mayGo]
+        record.inDoubt = [...excess.removed, ...excess.mayGo]
         if (dryRun) {
           record.inDoubt = undefined
-          surplus.removed = gone.map(({ checkpointId }) => record.checkpoints.get(checkpointId))
+          excess.removed = gone.map(({ checkpointId }) => record.checkpoints.get(checkpointId))
         } else {
           const ids = [...record.checkpoints.keys()].filter((each) => !gone.some((one) => one.checkpointId === each))
-          surplus.removed = gone.map(({ checkpointId }) => record.checkpoints.get(checkpointId))
+          excess.removed = gone.map(({ checkpointId }) => record.checkpoints.get(checkpointId))
           this.learnRetained(id, ids)
         }
-        demand(!surplus.removed.includes(undefined), `prune removed a checkpoint of ${id} that was not there`)
+        demand(!excess.removed.includes(undefined), `prune removed a checkpoint of ${id} that was not there`)
       }
       const agents = [...record.agents].toSorted().map(([agentId, checkpoints]) => {
         const limit = this.options.maxCheckpointsPerAgent ?? DEFAULT_LIMIT
         return [agentId, checkpoints, newestFirst(checkpoints).slice(limit).toReversed()]
       })
       if (isRefused) {
-        const number = surplus.removed.length + agents.reduce((sum, [, , gone]) => sum + gone.length, 0)
-        if (number > 0 || !surplus.exact) mayFail.add(id)
-        if (number > 0 && surplus.exact) failed.push(id)
+        const number = excess.removed.length + agents.reduce((sum, [, , gone]) => sum + gone.length, 0)
+        if (number > 0 || !excess.exact) mayFail.add(id)
+        if (number > 0 && excess.exact) failed.push(id)
         kept += this.#allCheckpoints(record).length
         continue
       }
-      removed.push(...surplus.removed.map((checkpoint) => line(checkpoint)))
+      removed.push(...excess.removed.map((checkpoint) => line(checkpoint)))
       for (const [agentId, , gone] of agents) removed.push(...gone.map((checkpoint) => line(checkpoint, agentId)))
       const total = this.#allCheckpoints(record).length
       if (!dryRun) {
-        for (const checkpoint of surplus.removed) this.#forget(record, checkpoint.id)
+        for (const checkpoint of excess.removed) this.#forget(record, checkpoint.id)
         for (const [, checkpoints, gone] of agents) for (const { id: gonId } of gone) checkpoints.delete(gonId)
       }
       kept += dryRun
-        ? total - surplus.removed.length - agents.reduce((sum, [, , gone]) => sum + gone.length, 0)
+        ? total - excess.removed.length - agents.reduce((sum, [, , gone]) => sum + gone.length, 0)
         : this.#allCheckpoints(record).length
     }
     const isRefusal = (failures) =>
@@ -1065,7 +1065,7 @@ export class StoreModel {
         // One that is there in another encoding may stay in that, or be replaced.
         const encodings = [present, checkpoint].flatMap((each) => each?.possibleEncodings ?? each?.encoding ?? [])
         if (new Set(encodings).size > 1) received.possibleEncodings = encodings
-        // The bytes of a delta depend on the key that it stands on in the target.
+        // The bytes of a delta depend on its base in the target.
         const hasOtherBytes = present && present.sizeBytes !== checkpoint.sizeBytes
         if (encodings.includes('delta') || hasOtherBytes) received.sizeBytes = undefined
         mine.set(id, received)

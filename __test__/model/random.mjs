@@ -1,6 +1,6 @@
-// Random numbers from a seed, so that every sequence can be made again.
+// Random numbers from a seed, so that every sequence can be repeated.
 
-/** A generator of the numbers of one seed (mulberry32). */
+/** The mulberry32 generator. */
 export class Random {
   #state
 
@@ -30,7 +30,7 @@ export class Random {
     return values[Math.floor(this.next() * values.length)]
   }
 
-  /** One of the keys of `weights`, as often as its number says. */
+  /** A key of `weights`, with its weight as the probability. */
   weighted(weights) {
     const entries = Object.entries(weights)
     let left = this.next() * entries.reduce((sum, [, weight]) => sum + weight, 0)

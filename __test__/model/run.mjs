@@ -7,11 +7,11 @@
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 
-import { places } from '../support/stores.mjs'
+import { backends as allBackends } from '../support/stores.mjs'
 import { Mismatch, makeSequence, publicMembers, runSequence } from './sequence.mjs'
 import { report, shrink } from './shrink.mjs'
 
-/** So many sequences use every method, with a chance of failure that is negligible. */
+/** This many sequences use every method almost certainly. */
 const ENOUGH_FOR_ALL_METHODS = 200
 
 /**
@@ -22,7 +22,7 @@ export async function runSequences({
   backends,
   count,
   seed,
-  setting = { places },
+  setting = { backends: allBackends },
   isComplete = false,
   onDone = () => {},
 }) {

@@ -91,8 +91,8 @@ export function makeSequence(seed, backend) {
 }
 
 /** Runs a sequence. Gives what was used; throws a `Mismatch`, which has the calls in its `lines`. */
-export async function runSequence(sequence, { places, wrap = (store) => store }) {
-  const trial = new Trial(sequence, places, wrap)
+export async function runSequence(sequence, { backends, wrap = (store) => store }) {
+  const trial = new Trial(sequence, backends, wrap)
   try {
     await trial.open()
     for (const [at, operation] of sequence.operations.entries()) {
@@ -132,31 +132,31 @@ class Trial {
   exports = new Map()
   asyncDispose = Symbol.asyncDispose
   #sequence
-  #places
+  #backends
   #wrap
   #directory = mkdtempSync(join(tmpdir(), 'waymark-model-'))
   #policies = 0
 
-  constructor(sequence, places, wrap) {
+  constructor(sequence, backends, wrap) {
     this.#sequence = sequence
-    this.#places = places
+    this.#backends = backends
     this.#wrap = wrap
   }
 
   async open() {
     const { backend, target, options } = this.#sequence
     const [shared, other] = [new LocationModel(), new LocationModel()]
-    const first = this.#places[backend]()
-    const second = this.#places[target]()
+    const first = this.#backends[backend]()
+    const second = this.#backends[target]()
     // A store in memory belongs to one object.
-    const places =
+    const locations =
       backend === 'memory'
         ? [[first, shared]]
         : [
             [first, shared],
             [first, shared],
           ]
-    for (const [index, [location, model]] of [...places, [second, other]].entries()) {
+    for (const [index, [location, model]] of [...locations, [second, other]].entries()) {
       const isTarget = model === other
       const handle = { name: isTarget ? 'c' : 'ab'[index], location, options: options[isTarget ? 2 : index] }
       handle.locationModel = model

@@ -1,12 +1,12 @@
-// Agents and what they save.
+// Agents and their states.
 
 import assert from 'node:assert/strict'
 
-/** What a checkpoint says of itself; all else is the state. */
+/** The members that a checkpoint adds to the state. */
 const OWN_MEMBERS =
   'id sessionId agentId timestamp expiresAt version sizeBytes messageCount toolCallCount integrity'.split(' ')
 
-/** A state with a value for every member that has a meaning, and some of the caller's own. */
+/** A state with a value for every known member and some unknown ones. */
 export function makeState(overrides = {}) {
   return {
     iteration: 7,
@@ -34,21 +34,21 @@ export function makeState(overrides = {}) {
   }
 }
 
-/** Saves what must be saved. */
+/** Saves a state; throws if that fails. */
 export async function saved(agent, state, options = undefined) {
   const result = await agent.save(state, options)
   assert.equal(result.success, true, result.error)
   return result
 }
 
-/** Saves one state after the other; the ids of their checkpoints, in that order. */
+/** Saves states in sequence; resolves to the ids of their checkpoints in that order. */
 export async function savedAll(agent, states) {
   const ids = []
   for (const state of states) ids.push((await saved(agent, state)).checkpointId)
   return ids
 }
 
-/** A checkpoint without what it says of itself. */
+/** A checkpoint without the members added to the state. */
 export function stateIn(checkpoint) {
   return Object.fromEntries(Object.entries(checkpoint).filter(([name]) => !OWN_MEMBERS.includes(name)))
 }

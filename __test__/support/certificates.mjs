@@ -1,4 +1,4 @@
-// Certificates that are good for a day, made by openssl(1).
+// Certificates that are valid for a day, made by openssl(1).
 
 import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -10,7 +10,7 @@ export const lacksOpenssl = spawnSync('openssl', ['version']).error !== undefine
 
 const NEW_KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
 
-/** An authority: the path of its certificate, and what issues one for a host. */
+/** A certificate authority: the path of its certificate, and a function that issues one for a host. */
 export function newAuthority(name) {
   const directory = scratchDirectory()
   const [key, certificate] = [join(directory, 'ca.key'), join(directory, 'ca.crt')]
@@ -18,7 +18,7 @@ export function newAuthority(name) {
   openssl('req', '-x509', ...NEW_KEY, '-keyout', key, '-out', certificate, '-subj', `/CN=${name}`, '-days', '1')
   return {
     certificate,
-    /** The key and the certificate of a host, as texts. */
+    /** The key and the certificate of a host in PEM. */
     issue(host) {
       const [request, extension] = [join(directory, 'host.csr'), join(directory, 'host.ext')]
       const [hostKey, hostCertificate] = [join(directory, 'host.key'), join(directory, 'host.crt')]

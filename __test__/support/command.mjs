@@ -1,4 +1,4 @@
-// The command as programs run it: no terminal, everything that it prints in pipes.
+// The command without a terminal: its output goes to pipes.
 
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -12,26 +12,26 @@ const { bin } = JSON.parse(readFileSync(new URL('package.json', ROOT), 'utf8'))
 /** The file that `npx waymark` runs. */
 export const COMMAND = fileURLToPath(new URL(bin?.waymark ?? 'cli/main.js', ROOT))
 
-/** Far beyond what anything takes: a test that fails should not hang. */
-const PATIENCE_MS = 60_000
+/** Far beyond any normal duration, so that a failing test does not hang. */
+const TIMEOUT_MS = 60_000
 
-/** What would change what is printed, if whoever runs the tests has set it. */
-const MEDDLERS =
+/** Variables of the caller that would change the output. */
+const OVERRIDING_VARIABLES =
   'CI COLORTERM COLUMNS FORCE_COLOR LC_ALL LC_CTYPE LINES NODE_DISABLE_COLORS NODE_OPTIONS NODE_TEST_CONTEXT NO_COLOR TMUX WAYMARK_STORE'
 
 const home = scratchDirectory()
 
-/** The environment of a person with a modern terminal and nothing in their home directory. */
+/** An environment with a modern terminal and an empty home directory. */
 export function environment(overrides = {}) {
   const env = { ...process.env, HOME: home, USERPROFILE: home, LANG: 'C.UTF-8', TERM: 'xterm-256color' }
-  for (const name of MEDDLERS.split(' ')) delete env[name]
+  for (const name of OVERRIDING_VARIABLES.split(' ')) delete env[name]
   return { ...env, ...overrides }
 }
 
-/** How many tests of a suite run at once, where none disturbs another: most of the time they wait for processes. */
-export const AT_ONCE = { concurrency: 4 }
+/** For suites of independent tests that mostly wait for processes. */
+export const CONCURRENT = { concurrency: 4 }
 
-/** Collects what a child prints until it has ended. */
+/** Collects the output of a child process until it ends. */
 export function outcomeOf(child) {
   const printed = { stdout: '', stderr: '' }
   for (const name of ['stdout', 'stderr']) {
@@ -47,30 +47,30 @@ export function outcomeOf(child) {
 
 const running = new Set()
 
-/** Remembers a child until it has ended. */
-export function remember(child) {
+/** Tracks a child process until it ends. */
+export function trackChild(child) {
   running.add(child)
   child.once('close', () => running.delete(child))
   return child
 }
 
-/** Ends what a test that failed has left behind: for `after`. */
-export function endWhatIsLeft() {
+/** Kills the child processes that a failed test has left: for `after`. */
+export function killChildren() {
   for (const child of running) child.kill('SIGKILL')
 }
 
-/** Starts `waymark` with these arguments, without a terminal and without anything to read. */
+/** Starts `waymark` with these arguments, without a terminal and without input. */
 export function startWaymark(args, { env = {}, cwd = home } = {}) {
-  return remember(
+  return trackChild(
     spawn(process.execPath, [COMMAND, ...args], {
       cwd,
       env: environment(env),
       stdio: ['ignore', 'pipe', 'pipe'],
-      timeout: PATIENCE_MS,
+      timeout: TIMEOUT_MS,
       killSignal: 'SIGKILL',
     }),
   )
 }
 
-/** Runs it to its end: `code`, `signal`, `stdout` and `stderr`. */
+/** Runs `waymark` to its end: `code`, `signal`, `stdout` and `stderr`. */
 export const waymark = (args, options) => outcomeOf(startWaymark(args, options))

@@ -1,15 +1,15 @@
-// Sessions that change a little from one checkpoint to the next, and the files that deltas of them are kept in.
+// Sessions that change little between checkpoints, and the files of their deltas.
 
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { makeSession } from './sessions.mjs'
-import { OPTIONS, checkpointOf } from './stores.mjs'
+import { OPTIONS, checkpointIdsOf, checkpointOf } from './stores.mjs'
 
 export const DELTA = { ...OPTIONS, encoding: 'delta' }
 
-/** Letters that do not become much smaller, always the same ones for the same seed. */
+/** Text that compresses badly, the same for the same seed. */
 export function noise(length, seed = 1) {
   let state = seed * 2_654_435_761 + 12_345
   const next = () => {
@@ -23,12 +23,12 @@ export function noise(length, seed = 1) {
 
 const SETTLED = noise(20_000)
 
-/** A session of some twenty kilobytes; from one number to the next, little changes. */
-export const grown = (number, id = 's') =>
+/** A session of 20 kB that changes little from one number to the next. */
+export const growingSession = (number, id = 's') =>
   makeSession(id, { name: `${number}`, description: SETTLED, metadata: { steps: noise(100, number) } })
 
-/** So many checkpoints, one after the other; the answers of the calls. */
-export async function madeInTurn(store, count, { first = 0, sessionOf = grown, options = DELTA } = {}) {
+/** Creates checkpoints in sequence; resolves to the results. */
+export async function createInSequence(store, count, { first = 0, sessionOf = growingSession, options = DELTA } = {}) {
   const made = []
   for (let number = first; number < first + count; number += 1) {
     made.push(await checkpointOf(store, sessionOf(number), options))
@@ -38,16 +38,16 @@ export async function madeInTurn(store, count, { first = 0, sessionOf = grown, o
 
 export const folderOf = (base, session = 's') => join(base, session, 'checkpoints')
 
-/** The names of files with an ending, in their order. */
+/** The names of files with an ending, sorted. */
 const namesIn = (folder, ending) =>
   readdirSync(folder)
     .filter((name) => name.endsWith(ending))
     .toSorted()
 
-export const keysIn = (folder) => namesIn(folder, '.key.zst')
+export const basesIn = (folder) => namesIn(folder, '.key.zst')
 export const deltasIn = (folder) => namesIn(folder, '.delta.zst')
 
-/** Every checkpoint of a session is whole, for somebody who has nothing in memory; the names that they were given. */
+/** Asserts that every checkpoint of a session is whole; resolves to the names of its sessions. */
 export async function assertWhole(store, session = 's') {
   const { checkpoints, damaged } = await store.listCheckpoints(session, Infinity)
   assert.deepEqual(damaged, [])
@@ -55,4 +55,13 @@ export async function assertWhole(store, session = 's') {
   assert.equal(verdict.whole, true)
   assert.equal(verdict.checkpoints.length, checkpoints.length)
   return checkpoints.map((checkpoint) => checkpoint.session.name)
+}
+
+/** A session has exactly the checkpoints that were created, once each, and all are whole. */
+export async function assertAllWhole(store, created) {
+  assert.deepEqual(
+    (await checkpointIdsOf(store)).toSorted(),
+    created.map(({ checkpointId }) => checkpointId).toSorted(),
+  )
+  await assertWhole(store)
 }

@@ -1,4 +1,4 @@
-// Every method that needs an open store, with arguments that are good.
+// Every method that needs an open store, with valid arguments.
 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -49,7 +49,7 @@ export const ALL_METHODS = {
   importSession: [NOWHERE, {}],
 }
 
-/** The methods that answer `{success: false}` instead of rejecting. */
+/** The methods that return `{success: false}` instead of rejecting. */
 export const REPORTING = new Set([
   'saveSession',
   'saveTaskTree',

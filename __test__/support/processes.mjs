@@ -1,19 +1,22 @@
-// Other processes, on the runtime that runs the tests.
+// Other processes with the runtime of the tests.
 
+import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
 import { pathToFileURL } from 'node:url'
+
+import { makeSession } from './sessions.mjs'
 
 const addon = new URL('../../index.js', import.meta.url)
 
 const programOf = (source) =>
   `import { CheckpointStore } from ${JSON.stringify(pathToFileURL(addon.pathname).href)}\n${source}`
 
-/** Refuses writes beyond so many bytes of a file, instead of ending the process. */
+/** Makes writes beyond this file size fail instead of ending the process. */
 const limited = (mostBytes) => ['sh', '-c', `trap '' XFSZ; ulimit -f ${mostBytes / 512}; exec "$@"`, 'sh']
 
 /**
- * Runs a module that has `CheckpointStore` in scope; resolves to its exit code and what it printed. With `mostBytes`, no
- * file that it writes becomes longer than that.
+ * Runs a module with `CheckpointStore` in scope; resolves to its exit code and output. `mostBytes` limits the size
+ * of the files that it writes.
  */
 export function runNode(source, { args = [], timeout = 60_000, mostBytes = undefined } = {}) {
   return new Promise((resolve) => {
@@ -25,7 +28,7 @@ export function runNode(source, { args = [], timeout = 60_000, mostBytes = undef
   })
 }
 
-/** Starts such a module, which can be written to. */
+/** Starts such a module with a writable stdin. */
 export function startNode(source) {
   const child = spawn(process.execPath, ['--input-type=module', '--eval', programOf(source)], {
     stdio: ['pipe', 'pipe', 'inherit'],
@@ -40,7 +43,7 @@ export function startNode(source) {
   return { child, ended, printed: () => printed }
 }
 
-/** Runs such a module until it has printed so many lines, kills it in the middle, and resolves to all whole lines. */
+/** Runs such a module, kills it after it has printed this many lines, and resolves to all complete lines. */
 export function killNode(source, { afterLines }) {
   const child = spawn(process.execPath, ['--input-type=module', '--eval', programOf(source)], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -56,4 +59,26 @@ export function killNode(source, { afterLines }) {
       else reject(new Error(`The process ended by itself, after ${JSON.stringify(printed)}`))
     })
   })
+}
+
+/** Four processes that write session `s` at once, fifteen times each, with a limit of ten checkpoints; every call must succeed. */
+export async function writeFromProcesses(location) {
+  const script = `
+    const store = new CheckpointStore(${JSON.stringify(location)}, 10)
+    await store.initialize()
+    const session = ${JSON.stringify(makeSession('s'))}
+    for (let n = 0; n < 15; n += 1) {
+      const results = await Promise.all([
+        store.createCheckpoint(session, {}, {}, { trigger: 'auto', compress: n % 2 === 0, includeContext: false }),
+        store.saveSession(session),
+        store.saveTaskTree('s', session.taskTree),
+        store.saveTaskResult('s', 't' + n, n),
+      ])
+      for (const result of results) if (!result.success || result.warnings) console.log(JSON.stringify(result))
+    }
+  `
+  const runs = await Promise.all(Array.from({ length: 4 }, () => runNode(script)))
+  for (const { code, stdout, stderr } of runs) {
+    assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: '', stderr: '' })
+  }
 }

@@ -1,4 +1,4 @@
-// A door before a server that can be told to misbehave.
+// A proxy in front of a server that injects faults.
 
 import { connect, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -8,19 +8,19 @@ import { until } from './waiting.mjs'
 const DELAY_MS = 300
 
 /**
- * What can go wrong with a request, which is what a client sends at a time:
+ * Faults of a request, which is what a client sends at a time:
  *
- * - `cut before`: nothing of it gets through, and the connection ends.
- * - `cut inside`: half of it does.
- * - `cut after`: all of it does, and the connection ends when the server begins to answer.
+ * - `cut before`: nothing of it arrives, and the connection ends.
+ * - `cut inside`: half of it arrives.
+ * - `cut after`: all of it arrives, and the connection ends when the server begins to answer.
  * - `swallow`: the same, but the connection stays, and nothing more comes back.
- * - `hang`: nothing gets through, on any connection, until all is well again; then it does, even if the client is gone.
+ * - `hang`: nothing arrives on any connection until `heal`; then it does, even if the client is gone.
  *
- * And `delay` lets all of them take a while, and all answers.
+ * And `delay` delays all requests and all answers.
  */
 export const FAULTS = ['cut before', 'cut inside', 'cut after', 'swallow', 'hang']
 
-/** Opens a door to the server of a URL. */
+/** Starts a proxy for the server of a URL. */
 export async function startProxy(target) {
   const { hostname, port } = new URL(target)
   const links = new Set()
@@ -28,7 +28,7 @@ export async function startProxy(target) {
   const isHung = () => state.fault === 'hang' && state.happened > 0
   const delay = () => (state.fault === 'delay' && state.after < 0 ? sleep(DELAY_MS) : undefined)
 
-  /** The fault that a request meets, if any. */
+  /** The fault for the next request, if any. */
   function met() {
     state.after -= 1
     if (state.fault === null || state.after >= 0 || state.left === 0) return null
@@ -95,29 +95,29 @@ export async function startProxy(target) {
   url.host = `127.0.0.1:${server.address().port}`
 
   return {
-    /** The way to the same place that leads through this door. */
+    /** The URL of the same location through this proxy. */
     url: url.href,
-    /** From now on so many requests pass, and then so many meet the fault. */
+    /** After `after` more requests, `times` requests fail. */
     fail(fault, { after = 0, times = Infinity } = {}) {
       Object.assign(state, { fault, after, left: times, happened: 0 })
     },
-    /** How many requests have met the fault. */
+    /** How many requests have failed. */
     get happened() {
       return state.happened
     },
-    /** How often a client has sent something after the server had answered. */
+    /** How often a client sent a request after an answer. */
     get roundTrips() {
       return state.roundTrips
     },
-    /** How many connections there are. */
+    /** The number of open connections. */
     get connections() {
       return links.size
     },
-    /** How many there have been at once. */
+    /** The largest number of open connections. */
     get mostConnections() {
       return state.most
     },
-    /** All is well again. Resolves when what was held back is answered, and what clients have left behind is at its end. */
+    /** Ends the fault. Resolves when held requests are answered and abandoned connections closed. */
     async heal() {
       state.fault = null
       for (const link of links) link.release()
@@ -134,7 +134,7 @@ export async function startProxy(target) {
   }
 }
 
-/** Runs steps one after the other, each after a delay that is decided when its turn comes. */
+/** Runs steps in sequence, each after a delay that is computed at its turn. */
 function inTurn(delay) {
   let last = Promise.resolve()
   return (step) => {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { after, before } from 'node:test'
 
-import { contentsOf, livedInStore } from './lived-in.mjs'
+import { contentsOfStore, exampleStore } from './example-store.mjs'
 
 /** Creates the store before the tests of a suite, hands it to `use`, and checks after them that nothing was changed. */
 export function readOnlyStore(use) {
@@ -11,11 +11,11 @@ export function readOnlyStore(use) {
   let contents
 
   before(async () => {
-    const store = await livedInStore()
+    const store = await exampleStore()
     ;({ location } = store)
-    contents = contentsOf(location)
+    contents = contentsOfStore(location)
     use(store)
   })
 
-  after(() => assert.deepEqual(contentsOf(location), contents, 'nothing was changed'))
+  after(() => assert.deepEqual(contentsOfStore(location), contents, 'nothing was changed'))
 }

@@ -1,4 +1,4 @@
-// Passwords that must not get out.
+// Passwords that must not appear in errors.
 
 import assert from 'node:assert/strict'
 import { inspect } from 'node:util'
@@ -6,7 +6,7 @@ import { inspect } from 'node:util'
 /** A password that needs no escapes in a URL, and one that does. */
 export const PASSWORDS = ['hunter-in-the-dark', 'p@ss/w?rd:#%é"']
 
-/** How a password might look to somebody who finds it. */
+/** The spellings of a password in texts. */
 const spellings = (password) => [password, encodeURIComponent(password), encodeURI(password)]
 
 /** The URL of another role. */
@@ -17,8 +17,8 @@ export function urlFor(url, role, password) {
   return changed.href
 }
 
-/** An error, or whatever else, says nothing of a password, however it is looked at. */
-export function assertDiscreet(value, password) {
+/** Asserts that no representation of a value, such as an error, contains a password. */
+export function assertHidesPassword(value, password) {
   const looks = [inspect(value, { depth: Infinity, showHidden: true }), JSON.stringify(value) ?? '']
   for (let error = value; error instanceof Error; error = error.cause) {
     looks.push(String(error), error.message, error.stack, JSON.stringify({ ...error }))

@@ -1,4 +1,8 @@
-// Sessions, task trees and agents for the tests.
+// Sessions, task trees and agents.
+
+/** The statuses of a session in use, and those of one at rest that can expire. */
+export const ACTIVE_STATUSES = ['initializing', 'active', 'resuming', 'completing']
+export const RESTING_STATUSES = ['paused', 'completed', 'failed']
 
 export function makeTask(id, overrides = {}) {
   return {
@@ -102,7 +106,7 @@ export function makeSession(id = 'session-1', overrides = {}) {
   }
 }
 
-/** What JSON keeps of a value: the measure for everything that is stored and read back. */
+/** A value after a round trip through JSON, as it is read back from a store. */
 export function throughJson(value) {
   return JSON.parse(JSON.stringify(value))
 }

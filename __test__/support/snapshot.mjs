@@ -1,12 +1,12 @@
-// Everything in a directory, to be compared with everything in it later.
+// Snapshots of directories.
 
 import { readFileSync, readdirSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Whether a file is there to be locked, and says at most by which process. */
+/** Whether a file exists only to be locked. */
 export const isLockFile = (name) => /(^|[/\\])\.lock(-\d+)?$/.test(name)
 
-/** What every name below a directory holds: the bytes of a file, the target of a link. Lock files are left out. */
+/** The bytes of files and targets of links below a directory by name, without lock files. */
 export function snapshotOf(directory) {
   const snapshot = {}
   for (const entry of readdirSync(directory, { withFileTypes: true })) {

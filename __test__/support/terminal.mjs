@@ -1,14 +1,14 @@
-// The command as a person runs it: on a pseudo-terminal, with keys to press and a screen to look at.
+// The command on a pseudo-terminal, with keys and a screen.
 
 import { spawn, spawnSync } from 'node:child_process'
 
 import unicode from '@xterm/addon-unicode11'
 import xterm from '@xterm/headless'
 
-import { COMMAND, environment, remember } from './command.mjs'
+import { COMMAND, environment, trackChild } from './command.mjs'
 
-/** Far beyond what anything takes: a test that fails should not hang. */
-const PATIENCE_MS = 30_000
+/** Far beyond any normal duration, so that a failing test does not hang. */
+const TIMEOUT_MS = 30_000
 
 export const CTRL_C = '\u0003'
 export const ENTER = '\r'
@@ -23,11 +23,11 @@ function whyNot() {
 
 const quoted = (word) => `'${word.replaceAll("'", `'\\''`)}'`
 
-/** The arguments of `script` for a shell command: util-linux and BSD do not agree about them. */
+/** The arguments of `script` for a shell command, which differ between util-linux and BSD. */
 const scriptArguments = (command) =>
   process.platform === 'linux' ? ['-qefc', command, '/dev/null'] : ['-q', '/dev/null', 'sh', '-c', command]
 
-/** A program on a terminal: what it shows, and what is typed. */
+/** A program on a terminal: its screen and its input. */
 class Session {
   #child
   #screen
@@ -42,14 +42,14 @@ class Session {
     this.#screen.loadAddon(new unicode.Unicode11Addon())
     this.#screen.unicode.activeVersion = '11'
     const command = `stty sane cols ${columns} rows ${rows} && exec ${words.map(quoted).join(' ')}`
-    this.#child = remember(
+    this.#child = trackChild(
       spawn('script', scriptArguments(command), {
         cwd,
         env: environment(env),
         stdio: ['pipe', 'pipe', 'inherit'],
       }),
     )
-    // A terminal answers when it is asked where the cursor is, and the like.
+    // Answer queries such as for the position of the cursor.
     this.#screen.onData((answer) => this.type(answer))
     this.#child.stdin.on('error', () => {})
     this.#child.stdout.on('data', (bytes) => {
@@ -57,7 +57,7 @@ class Session {
       this.#raw += text
       this.#screen.write(text, () => this.#look())
     })
-    const limit = setTimeout(() => this.kill(), 2 * PATIENCE_MS).unref()
+    const limit = setTimeout(() => this.kill(), 2 * TIMEOUT_MS).unref()
     this.ended = new Promise((resolve, reject) => {
       this.#child.once('error', reject)
       this.#child.once('close', (code) => {
@@ -76,12 +76,12 @@ class Session {
     if (!this.#isOver) this.#child.stdin.write(keys)
   }
 
-  /** Everything that the program sent to the terminal. */
+  /** Everything that the program wrote to the terminal. */
   get raw() {
     return this.#raw
   }
 
-  /** What has scrolled out of sight and what is to be seen, without the empty lines at the end. */
+  /** The scrollback and the screen, without trailing empty lines. */
   get lines() {
     const buffer = this.#screen.buffer.active
     const lines = Array.from({ length: buffer.length }, (_, at) => buffer.getLine(at).translateToString(true))
@@ -92,14 +92,14 @@ class Session {
     return this.lines.join('\n')
   }
 
-  /** The lines that did not fit, and went on in the next row. */
+  /** The lines that wrapped. */
   get wrapped() {
     const buffer = this.#screen.buffer.active
     const rows = Array.from({ length: buffer.length }, (_, at) => buffer.getLine(at))
     return rows.flatMap((row, at) => (row.isWrapped ? [rows[at - 1].translateToString(true)] : []))
   }
 
-  /** Whether a program has the whole screen for itself, as an editor does. */
+  /** Whether the alternate screen is active. */
   get isAlternate() {
     return this.#screen.buffer.active.type === 'alternate'
   }
@@ -109,7 +109,7 @@ class Session {
     return this.raw.lastIndexOf('\u001b[?25l') > this.raw.lastIndexOf('\u001b[?25h')
   }
 
-  /** Resolves to what is to be seen as soon as it fits a pattern or a condition. */
+  /** Resolves to the visible text as soon as it matches a pattern or condition. */
   shows(what) {
     const holds = typeof what === 'function' ? what : () => what.test(this.text)
     return new Promise((resolve, reject) => {
@@ -125,13 +125,13 @@ class Session {
       const limit = setTimeout(() => {
         this.kill()
         settle(reject, new Error(`It never showed ${what}:\n${this.text}`))
-      }, PATIENCE_MS)
+      }, TIMEOUT_MS)
       this.#watchers.add(watcher)
       watcher()
     })
   }
 
-  /** For a test that is over before the program is. */
+  /** For a test that ends before the program. */
   kill() {
     this.#child.kill('SIGKILL')
   }
@@ -141,7 +141,7 @@ class Session {
   }
 }
 
-/** Starts any program on a terminal of this size. */
+/** Starts a program on a terminal of this size. */
 export function openTerminal(words, { columns = 80, rows = 24, env = {}, cwd = process.cwd() } = {}) {
   return new Session(words, { columns, rows, env, cwd })
 }
@@ -149,7 +149,7 @@ export function openTerminal(words, { columns = 80, rows = 24, env = {}, cwd = p
 /** Starts `waymark` on a terminal. */
 export const openWaymark = (args, options) => openTerminal([process.execPath, COMMAND, ...args], options)
 
-/** Runs `waymark` on a terminal to its end: its exit code, and what was to be seen. */
+/** Runs `waymark` on a terminal to its end: its exit code and its screen. */
 export async function seenOf(args, options) {
   const terminal = openWaymark(args, options)
   const code = await terminal.ended

@@ -1,21 +1,21 @@
-// Waiting for things to happen, never for time to pass.
+// Waiting for conditions, never for a fixed time.
 
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 
-/** Far beyond what anything takes: a test that fails should not hang. */
-const PATIENCE_MS = 60_000
+/** Far beyond any normal duration, so that a failing test does not hang. */
+const TIMEOUT_MS = 60_000
 
 /** Resolves when a condition holds. */
 export async function until(holds) {
-  const deadline = Date.now() + PATIENCE_MS
+  const deadline = Date.now() + TIMEOUT_MS
   while (!(await holds())) {
     if (Date.now() > deadline) throw new Error(`It never came true: ${holds}`)
     await sleep(1)
   }
 }
 
-/** Looks again and again while some work is under way; resolves to how often, when the work is done. */
-export async function lookedDuring(work, look) {
+/** Calls `look` repeatedly until the work is done; resolves to the number of calls. */
+export async function pollDuring(work, look) {
   const state = { isOver: false }
   const ended = work.finally(() => {
     state.isOver = true
@@ -32,7 +32,7 @@ export async function lookedDuring(work, look) {
 }
 
 /** A promise that is resolved from outside. */
-export function gate() {
+export function deferred() {
   let open
   const opened = new Promise((resolve) => {
     open = resolve
@@ -40,8 +40,8 @@ export function gate() {
   return { open, opened }
 }
 
-/** Replaces `setInterval` for one test by a timer that ticks when it is told to. */
-export function handTimer(t) {
+/** Replaces `setInterval` for one test by a timer that the test ticks. */
+export function manualTimer(t) {
   const timer = { everyMs: undefined, isReferenced: true, isCleared: false, tick: undefined }
   const handle = {
     unref() {
