@@ -3,15 +3,15 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { describe, it } from 'node:test'
 
-import { reference, withReference } from '../scripts/command-reference.mjs'
+import { reference, withReference } from '../../scripts/command-reference.mjs'
 
 const require = createRequire(import.meta.url)
-const { optionsOf, readArguments, usageLine } = require('../cli/input/arguments.js')
-const { allCommands, commandOf } = require('../cli/commands/index.js')
-const { helpOf, overview } = require('../cli/views/help.js')
-const { closestMatches } = require('../cli/input/suggest.js')
-const { durationMs, sizeBytes, wholeNumber } = require('../cli/input/quantities.js')
-const { ago, bytes, duration } = require('../cli/terminal/units.js')
+const { optionsOf, readArguments, usageLine } = require('../../cli/input/arguments.js')
+const { allCommands, commandOf } = require('../../cli/commands/index.js')
+const { helpOf, overview } = require('../../cli/views/help.js')
+const { closestMatches } = require('../../cli/input/suggest.js')
+const { durationMs, sizeBytes, wholeNumber } = require('../../cli/input/quantities.js')
+const { ago, bytes, duration } = require('../../cli/terminal/units.js')
 
 describe('quantities on the command line', () => {
   it('accept the common units of time and size', () => {
@@ -135,7 +135,7 @@ describe('generated help', () => {
   })
 
   it('matches the command table of the README', () => {
-    const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
+    const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
     assert.equal(readme, withReference(readme), 'npm run readme')
     for (const { summary } of allCommands()) assert.ok(reference().includes(summary))
   })

@@ -4,11 +4,11 @@ import { chmodSync, copyFileSync, truncateSync, utimesSync, writeFileSync } from
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
-import { jsonDocumentOf } from './support/cli-output.mjs'
-import { COMMAND, CONCURRENT, environment, waymark } from './support/command.mjs'
-import { contentsOfStore, copyOfStore } from './support/example-store.mjs'
-import { makeSession, makeTree } from './support/sessions.mjs'
-import { checkpointOf, openStore, scratchDirectory } from './support/stores.mjs'
+import { jsonDocumentOf } from '../support/cli-output.mjs'
+import { COMMAND, CONCURRENT, environment, waymark } from '../support/command.mjs'
+import { contentsOfStore, copyOfStore } from '../support/example-store.mjs'
+import { makeSession, makeTree } from '../support/sessions.mjs'
+import { checkpointOf, openStore, scratchDirectory } from '../support/stores.mjs'
 
 /** How each session is damaged; every one has a document, a task tree, a result, an agent and three checkpoints. */
 const DAMAGES = {

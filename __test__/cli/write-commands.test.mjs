@@ -3,14 +3,14 @@ import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
-import { WIDTHS, assertFits, assertNoEscapes, jsonDocumentOf } from './support/cli-output.mjs'
-import { CONCURRENT, outcomeOf, startWaymark, waymark } from './support/command.mjs'
-import { OWNER, SESSIONS, contentsOfStore, copyOfStore, exampleStore } from './support/example-store.mjs'
-import { contentsOfSession } from './support/full-session.mjs'
-import { CHECKPOINT_COUNT, manyCheckpoints } from './support/large-stores.mjs'
-import { makeSession } from './support/sessions.mjs'
-import { openStore, scratchDirectory } from './support/stores.mjs'
-import { noTerminal, seenOf } from './support/terminal.mjs'
+import { WIDTHS, assertFits, assertNoEscapes, jsonDocumentOf } from '../support/cli-output.mjs'
+import { CONCURRENT, outcomeOf, startWaymark, waymark } from '../support/command.mjs'
+import { OWNER, SESSIONS, contentsOfStore, copyOfStore, exampleStore } from '../support/example-store.mjs'
+import { contentsOfSession } from '../support/full-session.mjs'
+import { CHECKPOINT_COUNT, manyCheckpoints } from '../support/large-stores.mjs'
+import { makeSession } from '../support/sessions.mjs'
+import { openStore, scratchDirectory } from '../support/stores.mjs'
+import { noTerminal, seenOf } from '../support/terminal.mjs'
 
 describe('a writing command', CONCURRENT, () => {
   let location

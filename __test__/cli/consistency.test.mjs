@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
-import { assertRefused, jsonDocumentOf } from './support/cli-output.mjs'
-import { CONCURRENT, waymark } from './support/command.mjs'
-import { makeSession, makeTask } from './support/sessions.mjs'
-import { checkpointOf, openStore, scratchDirectory } from './support/stores.mjs'
+import { assertRefused, jsonDocumentOf } from '../support/cli-output.mjs'
+import { CONCURRENT, waymark } from '../support/command.mjs'
+import { makeSession, makeTask } from '../support/sessions.mjs'
+import { checkpointOf, openStore, scratchDirectory } from '../support/stores.mjs'
 
 const treeOf = (...statuses) =>
   Object.fromEntries(statuses.map((status, at) => [`t${at}`, makeTask(`t${at}`, { status })]))

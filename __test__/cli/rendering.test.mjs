@@ -3,17 +3,17 @@ import { createRequire } from 'node:module'
 import { describe, it } from 'node:test'
 
 const require = createRequire(import.meta.url)
-const { damageLine } = require('../cli/views/damage.js')
-const { toCliError } = require('../cli/views/error-message.js')
-const { jsonDocument } = require('../cli/views/json-document.js')
-const { tasksOf } = require('../cli/views/stored-state.js')
-const { graphRows } = require('../cli/views/history-graph.js')
-const { wrapLines } = require('../cli/terminal/lines.js')
-const { progressOn } = require('../cli/terminal/progress.js')
-const { table } = require('../cli/terminal/table.js')
-const { UNICODE, terminalOf } = require('../cli/terminal/terminal.js')
-const { buildForest, treeRows } = require('../cli/views/task-tree.js')
-const { displayWidth, pad, sanitize, truncate } = require('../cli/terminal/text-width.js')
+const { damageLine } = require('../../cli/views/damage.js')
+const { toCliError } = require('../../cli/views/error-message.js')
+const { jsonDocument } = require('../../cli/views/json-document.js')
+const { tasksOf } = require('../../cli/views/stored-state.js')
+const { graphRows } = require('../../cli/views/history-graph.js')
+const { wrapLines } = require('../../cli/terminal/lines.js')
+const { progressOn } = require('../../cli/terminal/progress.js')
+const { table } = require('../../cli/terminal/table.js')
+const { UNICODE, terminalOf } = require('../../cli/terminal/terminal.js')
+const { buildForest, treeRows } = require('../../cli/views/task-tree.js')
+const { displayWidth, pad, sanitize, truncate } = require('../../cli/terminal/text-width.js')
 
 /** A terminal with this many columns; without `columns`, a file. */
 function screen(columns, env = {}) {

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
 import { before, describe, it } from 'node:test'
 
-import { makeSession } from './support/sessions.mjs'
-import { checkpointOf, openStore } from './support/stores.mjs'
+import { makeSession } from '../support/sessions.mjs'
+import { checkpointOf, openStore } from '../support/stores.mjs'
 
 const require = createRequire(import.meta.url)
-const { checkpoint, pick, sessionId, split } = require('../cli/input/references.js')
-const { isLocation } = require('../cli/input/location.js')
+const { checkpoint, pick, sessionId, split } = require('../../cli/input/references.js')
+const { isLocation } = require('../../cli/input/location.js')
 
 /** As `checkpointsOf()` gives them, newest first. */
 const CHECKPOINTS = [

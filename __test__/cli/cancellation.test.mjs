@@ -3,13 +3,13 @@ import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
-import { assertFits, jsonDocumentOf } from './support/cli-output.mjs'
-import { killChildren, outcomeOf, startWaymark, waymark } from './support/command.mjs'
-import { folderOf } from './support/deltas.mjs'
-import { CHECKPOINT_COUNT, compressedStore, largeStore, manyCheckpoints } from './support/large-stores.mjs'
-import { openStore, scratchDirectory } from './support/stores.mjs'
-import { CTRL_C, noTerminal, openWaymark } from './support/terminal.mjs'
-import { until } from './support/waiting.mjs'
+import { assertFits, jsonDocumentOf } from '../support/cli-output.mjs'
+import { killChildren, outcomeOf, startWaymark, waymark } from '../support/command.mjs'
+import { folderOf } from '../support/deltas.mjs'
+import { CHECKPOINT_COUNT, compressedStore, largeStore, manyCheckpoints } from '../support/large-stores.mjs'
+import { openStore, scratchDirectory } from '../support/stores.mjs'
+import { CTRL_C, noTerminal, openWaymark } from '../support/terminal.mjs'
+import { until } from '../support/waiting.mjs'
 
 const sizeOf = (path) => statSync(path, { throwIfNoEntry: false })?.size ?? 0
 

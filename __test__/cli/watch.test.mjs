@@ -3,13 +3,13 @@ import { mkdirSync, renameSync, rmSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 
-import { WIDTHS, assertFits, assertPlain } from './support/cli-output.mjs'
-import { CONCURRENT, killChildren, outcomeOf, startWaymark } from './support/command.mjs'
-import { copyOfStore, exampleStore } from './support/example-store.mjs'
-import { makeSession, makeTask } from './support/sessions.mjs'
-import { checkpointOf, openStore } from './support/stores.mjs'
-import { CTRL_C, noTerminal, openWaymark } from './support/terminal.mjs'
-import { until } from './support/waiting.mjs'
+import { WIDTHS, assertFits, assertPlain } from '../support/cli-output.mjs'
+import { CONCURRENT, killChildren, outcomeOf, startWaymark } from '../support/command.mjs'
+import { copyOfStore, exampleStore } from '../support/example-store.mjs'
+import { makeSession, makeTask } from '../support/sessions.mjs'
+import { checkpointOf, openStore } from '../support/stores.mjs'
+import { CTRL_C, noTerminal, openWaymark } from '../support/terminal.mjs'
+import { until } from '../support/waiting.mjs'
 
 const QUICKLY = ['--interval', '50ms']
 

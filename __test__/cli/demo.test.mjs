@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { describe, it } from 'node:test'
 
-import { WIDTHS, assertFits, assertNoEscapes, jsonDocumentOf } from './support/cli-output.mjs'
-import { CONCURRENT, waymark } from './support/command.mjs'
-import { scratchDirectory } from './support/stores.mjs'
-import { noTerminal, seenOf } from './support/terminal.mjs'
+import { WIDTHS, assertFits, assertNoEscapes, jsonDocumentOf } from '../support/cli-output.mjs'
+import { CONCURRENT, waymark } from '../support/command.mjs'
+import { scratchDirectory } from '../support/stores.mjs'
+import { noTerminal, seenOf } from '../support/terminal.mjs'
 
 describe('waymark demo', CONCURRENT, () => {
   it('finishes in a pipe and leaves no files', async () => {

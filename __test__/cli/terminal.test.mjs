@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 
-import { CTRL_C, ENTER, noTerminal, openTerminal } from './terminal.mjs'
+import { CTRL_C, ENTER, noTerminal, openTerminal } from '../support/terminal.mjs'
 
 const node = (source, options) => openTerminal([process.execPath, '-e', source], options)
 

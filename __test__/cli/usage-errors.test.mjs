@@ -3,11 +3,11 @@ import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 
-import { CONCURRENT, waymark } from './support/command.mjs'
-import { assertRefused } from './support/cli-output.mjs'
-import { readOnlyStore } from './support/read-only-store.mjs'
-import { snapshotOf } from './support/snapshot.mjs'
-import { scratchDirectory } from './support/stores.mjs'
+import { CONCURRENT, waymark } from '../support/command.mjs'
+import { assertRefused } from '../support/cli-output.mjs'
+import { readOnlyStore } from '../support/read-only-store.mjs'
+import { snapshotOf } from '../support/snapshot.mjs'
+import { scratchDirectory } from '../support/stores.mjs'
 
 /** Valid arguments for every command that takes a store. */
 const ON_A_STORE = {

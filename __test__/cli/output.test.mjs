@@ -11,11 +11,11 @@ import {
   assertNoEscapes,
   assertPlain,
   jsonDocumentOf,
-} from './support/cli-output.mjs'
-import { COMMAND, environment, outcomeOf, startWaymark, waymark } from './support/command.mjs'
-import { ENCODINGS, OWNER, SESSIONS } from './support/example-store.mjs'
-import { readOnlyStore } from './support/read-only-store.mjs'
-import { noTerminal, seenOf } from './support/terminal.mjs'
+} from '../support/cli-output.mjs'
+import { COMMAND, environment, outcomeOf, startWaymark, waymark } from '../support/command.mjs'
+import { ENCODINGS, OWNER, SESSIONS } from '../support/example-store.mjs'
+import { readOnlyStore } from '../support/read-only-store.mjs'
+import { noTerminal, seenOf } from '../support/terminal.mjs'
 
 /** Commands that draw a progress bar, which needs escape sequences. */
 const HAS_PROGRESS = new Set(['verify', 'prune'])
@@ -280,7 +280,7 @@ describe('the output', () => {
   })
 
   it('with --json is the result of the class', async () => {
-    const { CheckpointStore } = await import('./support/stores.mjs')
+    const { CheckpointStore } = await import('../support/stores.mjs')
     const store = new CheckpointStore(location)
     await store.initialize()
     const shown = jsonDocumentOf(await waymark(['show', 'nightly-build/green', location, '--json']))

@@ -4,19 +4,19 @@ import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
-import { assertFits, assertNoEscapes, assertPlain } from './support/cli-output.mjs'
-import { COMMAND, CONCURRENT, environment, waymark } from './support/command.mjs'
-import { copyOfStore, exampleStore } from './support/example-store.mjs'
-import { makeSession, makeTask } from './support/sessions.mjs'
-import { checkpointOf, openStore, scratchDirectory } from './support/stores.mjs'
-import { noTerminal, seenOf } from './support/terminal.mjs'
+import { assertFits, assertNoEscapes, assertPlain } from '../support/cli-output.mjs'
+import { COMMAND, CONCURRENT, environment, waymark } from '../support/command.mjs'
+import { copyOfStore, exampleStore } from '../support/example-store.mjs'
+import { makeSession, makeTask } from '../support/sessions.mjs'
+import { checkpointOf, openStore, scratchDirectory } from '../support/stores.mjs'
+import { noTerminal, seenOf } from '../support/terminal.mjs'
 
 const COMMANDS =
   'ls log show diff verify recover restore fork label pin prune export import copy convert rm stats watch demo completion'.split(
     ' ',
   )
 
-const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
+const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
 
 /** An environment in which loading the addon fails. */
 const WITHOUT_ADDON = { NAPI_RS_NATIVE_LIBRARY_PATH: join(dirname(COMMAND), 'no-such-addon.node') }

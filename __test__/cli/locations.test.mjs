@@ -4,10 +4,10 @@ import { chmodSync, mkdirSync, renameSync, statSync, writeFileSync } from 'node:
 import { dirname, join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
-import { assertNoEscapes, assertRefused, jsonDocumentOf } from './support/cli-output.mjs'
-import { COMMAND, environment, waymark } from './support/command.mjs'
-import { SESSIONS, copyOfStore, exampleStore } from './support/example-store.mjs'
-import { CheckpointStore, backends, durableBackends, scratchDirectory } from './support/stores.mjs'
+import { assertNoEscapes, assertRefused, jsonDocumentOf } from '../support/cli-output.mjs'
+import { COMMAND, environment, waymark } from '../support/command.mjs'
+import { SESSIONS, copyOfStore, exampleStore } from '../support/example-store.mjs'
+import { CheckpointStore, backends, durableBackends, scratchDirectory } from '../support/stores.mjs'
 
 const notRoot = process.getuid?.() !== 0 && 'only root can run a command as another user'
 

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 
-import { assertFits, assertNoEscapes, assertRefused, jsonDocumentOf } from './support/cli-output.mjs'
-import { COMMAND, CONCURRENT, killChildren, waymark } from './support/command.mjs'
-import { OWNER, contentsOfStore, copyOfStore, exampleStore } from './support/example-store.mjs'
-import { makeSession } from './support/sessions.mjs'
-import { checkpointOf, openStore, scratchDirectory } from './support/stores.mjs'
-import { CTRL_C, ENTER, noTerminal, openTerminal, openWaymark } from './support/terminal.mjs'
+import { assertFits, assertNoEscapes, assertRefused, jsonDocumentOf } from '../support/cli-output.mjs'
+import { COMMAND, CONCURRENT, killChildren, waymark } from '../support/command.mjs'
+import { OWNER, contentsOfStore, copyOfStore, exampleStore } from '../support/example-store.mjs'
+import { makeSession } from '../support/sessions.mjs'
+import { checkpointOf, openStore, scratchDirectory } from '../support/stores.mjs'
+import { CTRL_C, ENTER, noTerminal, openTerminal, openWaymark } from '../support/terminal.mjs'
 
 const statusesIn = async (store, session) =>
   Object.fromEntries(Object.values(await store.loadTaskTree(session)).map(({ id, status }) => [id, status]))

@@ -4,12 +4,12 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 
-import { COMMAND, environment, waymark } from './support/command.mjs'
-import { contentsOfStore, copyOfStore, exampleStore } from './support/example-store.mjs'
-import { makeSession } from './support/sessions.mjs'
-import { snapshotOf } from './support/snapshot.mjs'
-import { OPTIONS, checkpointOf, openStore, scratchDirectory } from './support/stores.mjs'
-import { noTerminal, openTerminal } from './support/terminal.mjs'
+import { COMMAND, environment, waymark } from '../support/command.mjs'
+import { contentsOfStore, copyOfStore, exampleStore } from '../support/example-store.mjs'
+import { makeSession } from '../support/sessions.mjs'
+import { snapshotOf } from '../support/snapshot.mjs'
+import { OPTIONS, checkpointOf, openStore, scratchDirectory } from '../support/stores.mjs'
+import { noTerminal, openTerminal } from '../support/terminal.mjs'
 
 const SHELLS = ['bash', 'zsh', 'fish']
 
