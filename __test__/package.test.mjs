@@ -57,12 +57,14 @@ describe('the package', () => {
     for (const file of folders) assert.match(file, /\.m?js$/)
     const expected = [
       ...folders,
-      'ARCHITECTURE.md',
       'CHANGELOG.md',
       'LICENSE',
       'MIGRATING.md',
       'README.md',
       'binding.js',
+      'docs/architecture.md',
+      'docs/format.md',
+      'docs/glossary.md',
       'index.d.ts',
       'index.js',
       'lib/abort-signal.js',

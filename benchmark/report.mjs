@@ -55,7 +55,7 @@ export function withTables(documents, { machine, when, lines, sizes }) {
       'bench-everybody': contendersTable(sizes),
       'bench-machine': `${machine}, ${when.slice(0, 10)}`,
     },
-    'ARCHITECTURE.md': { 'bench-scale': scaleTable(lines) },
+    'docs/architecture.md': { 'bench-scale': scaleTable(lines) },
   }
   const filled = Object.entries(places).map(([document, tables]) => [
     document,

@@ -17,7 +17,7 @@ const base = mkdtempSync(join(tmpdir(), 'waymark-demo-'))
 const screen = openScreen(process.stdout)
 process.on('exit', () => rmSync(base, { recursive: true, force: true }))
 process.stdout.on('error', (error) => {
-  // A reader that has seen enough, such as `head`, is no failure.
+  // A reader that closes early, such as `head`, is not a failure.
   if (error.code !== 'EPIPE') throw error
   process.exit(0)
 })
@@ -39,7 +39,7 @@ const lost = Math.max(0, acknowledged.completed - second.restored.completed)
 if (lost > 0) fail(`${acknowledged.id} held ${lost} more finished tasks than what was restored`)
 report([...first.checkpoints, ...second.checkpoints], first, second)
 
-/** Runs one process of the swarm; resolves to what it had reported when it ended. */
+/** Runs one process of the swarm; resolves to its last report. */
 function runSwarm(mode, { killAt = Infinity }) {
   const seen = { total: 0, completed: 0, inProgress: 0, busy: [], checkpoints: [], restored: null }
   const child = spawn(process.execPath, [SWARM, mode, base], { stdio: ['ignore', 'pipe', 'inherit'] })

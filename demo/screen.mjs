@@ -1,4 +1,4 @@
-// What a person sees of the demonstration: a live display on a terminal, plain lines in a pipe.
+// The display of the demonstration: live on a terminal, plain lines in a pipe.
 
 const BAR_WIDTH = 40
 const CLEAR_LINE = '\u001b[2K'
@@ -6,7 +6,7 @@ const CLEAR_BELOW = '\u001b[J'
 const HIDE_CURSOR = '\u001b[?25l'
 const SHOW_CURSOR = '\u001b[?25h'
 
-/** `say(text)` is a line that stays; `show(event, seen)` is the state of the swarm. */
+/** `say(text)` prints a permanent line; `show(event, seen)` updates the state of the swarm. */
 export function openScreen(stream) {
   return stream.isTTY ? liveScreen(stream) : plainLines(stream)
 }

@@ -22,7 +22,7 @@ const context = { goal: 'Rewrite the service without stopping it' }
 const tasks = Object.values(session.taskTree)
 let isDone = false
 
-const checkpointing = checkpointAsLongAs(() => !isDone)
+const checkpointing = checkpointWhile(() => !isDone)
 await Promise.all(Object.values(agents).map(work))
 isDone = true
 await checkpointing
@@ -30,7 +30,7 @@ session.status = 'completed'
 await checkpoint('milestone')
 await store.close()
 
-/** The session of the process that died, as its last checkpoint has it, ready to go on. */
+/** The session of the killed process, restored from its last checkpoint. */
 async function restoredSession() {
   const { id } = await store.getLatestCheckpoint(SESSION_ID)
   const started = performance.now()
@@ -70,8 +70,8 @@ function nextTask(agent) {
   return task
 }
 
-async function checkpointAsLongAs(goesOn) {
-  while (goesOn()) {
+async function checkpointWhile(isRunning) {
+  while (isRunning()) {
     await checkpoint('auto')
     await sleep(CHECKPOINT_EVERY_MS)
   }

@@ -1,4 +1,4 @@
-// What the simulated swarm works on: a session with a task tree, agents, and results.
+// The simulated session: a task tree, agents, and results.
 
 const AGENTS = 12
 const MODULES = 10
