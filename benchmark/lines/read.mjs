@@ -31,7 +31,7 @@ export async function restore() {
   const what = 'restoreCheckpoint, checked, both files durable, 1,000 tasks, against one read and two floor writes'
   return [
     line(what, { ours: own, theirs: floor }, { atMost: 1.3 }),
-    line(`${what} of texts that are at hand, without their JSON.stringify`, { ours: own, theirs: bare }),
+    line(`${what} of ready texts, without their JSON.stringify`, { ours: own, theirs: bare }),
   ]
 }
 
@@ -52,7 +52,7 @@ export async function list() {
   await ours.end()
   return [
     line(
-      'what there is, 1,000 kept of 1.6 MB each: listCheckpointInfo against listCheckpoints in plain JavaScript',
+      'a list of 1,000 checkpoints of 1.6 MB each: listCheckpointInfo against listCheckpoints in plain JavaScript',
       { ...ourSamples, ...theirSamples },
       { atLeast: 1000 },
       'theirs: two rounds',
