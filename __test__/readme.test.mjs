@@ -57,7 +57,7 @@ describe('the README', () => {
   })
 
   it('names only codes that the store can give', () => {
-    const source = readFileSync(join(ROOT, 'src/error.rs'), 'utf8')
+    const source = readFileSync(join(ROOT, 'src/types/error.rs'), 'utf8')
     for (const [, code] of readme.matchAll(/\| `(WAYMARK_\w+)` \|/g)) assert.ok(source.includes(`"${code}"`), code)
     for (const [code] of source.matchAll(/WAYMARK_\w+/g)) assert.ok(types.includes(`'${code}'`), code)
   })

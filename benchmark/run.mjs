@@ -18,7 +18,7 @@ if (Number.parseInt(process.versions.node, 10) < LEAST_NODE) {
   process.exit(status ?? 1)
 }
 if (!existsSync(join(HERE, 'node_modules'))) {
-  // Every peer brings its binary along; nothing has to be built.
+  // Every peer contains its binary; nothing has to be built.
   execFileSync('npm', ['ci', '--ignore-scripts', '--silent'], { cwd: HERE, stdio: 'inherit' })
 }
 

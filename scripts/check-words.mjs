@@ -31,7 +31,8 @@ const ACTOR = 'the actor: the caller, another process, the owner, a program'
 /** A word and what to use instead. Case is ignored, except in names of types. */
 const BANNED = [
   [/\b(some|any)(body|one)\b/i, ACTOR],
-  [/\bno(body| one)\b/i, `${ACTOR}, with "no" or "not"`],
+  // Not the account of that name.
+  [/(?<!['"]|user )\bno(body| one)\b/i, `${ACTOR}, with "no" or "not"`],
   [/\bwho(ever|soever|mever)\b/i, ACTOR],
   [/\bwho (asks|asked|looks|wants|comes|waits)\b/i, ACTOR],
   [/\bat hand\b/i, '"in memory" or "available"'],

@@ -1,4 +1,4 @@
-// Runs what concerns PostgreSQL, with the binary that is built, on a server of its own or on the one of DATABASE_URL.
+// Runs the PostgreSQL tests with the built binary, on a new server or the one of DATABASE_URL.
 //
 //   node scripts/test-postgres.mjs [part ...]
 
@@ -17,19 +17,17 @@ const testsIn = (folder) =>
     .filter((name) => name.endsWith('.test.mjs'))
     .map((name) => join(folder, name))
 
-/** The tests of what holds on every backend: they import the places that there are. */
+/** The tests that run on every backend: they import its locations. */
 function suite() {
   const imported = (path) =>
     /\{([^}]*)\} from '.\/support\/stores.mjs'/.exec(readFileSync(join(ROOT, path), 'utf8'))?.[1]
-  return testsIn('__test__').filter((path) =>
-    /\b(onEveryBackend|places|durablePlaces|targetsFrom)\b/.test(imported(path)),
-  )
+  return testsIn('__test__').filter((path) => /\b(onEveryBackend|\w*[Pp]laces|targetsFrom)\b/.test(imported(path)))
 }
 
 const PARTS = {
   rust: () => ['cargo', ['test', '--lib', 'postgres']],
   suite: () => [process.execPath, ['--test', ...suite()]],
-  // Servers are stopped, and time limits are measured: one at a time.
+  // One at a time: servers are stopped, and time limits are measured.
   faults: () => [process.execPath, ['--test', '--test-concurrency=1', ...testsIn('__test__/postgres')]],
 }
 
@@ -51,15 +49,15 @@ if (server) {
   console.log(`PostgreSQL ${parameters.server_version} at ${new URL(url).host}, as DATABASE_URL says`)
 }
 
-/** What the schemas of this run begin with. */
+/** The prefix of the schemas of this run. */
 const prefix = `waymark_test_${Date.now().toString(36)}_`
 const env = { ...process.env, WAYMARK_TEST_DATABASE_URL: url, WAYMARK_TEST_SCHEMA_PREFIX: prefix }
-// A store does not show its password: who opens the place that another one names has it from here.
+// A store does not show its password; a test that opens the location of another store takes it from here.
 const { password } = new URL(url)
 if (password) env.PGPASSWORD = decodeURIComponent(password)
 
 let child
-// Before the server that it uses.
+// Before the server is stopped.
 process.prependOnceListener('exit', () => child?.kill())
 
 let exitCode = 0
@@ -82,7 +80,7 @@ function ran(program, args) {
   })
 }
 
-/** Somebody else's server is left as it was. */
+/** A server that was already running is left unchanged. */
 async function dropSchemas() {
   const named = `SELECT nspname FROM pg_namespace WHERE starts_with(nspname, '${prefix}')`
   const { rows } = await query(url, named)

@@ -1,5 +1,5 @@
-// Runs the suite on every supported runtime, with the one binary that is built. Without names, it leaves out the version of Node that
-// it runs on itself: `npm test` covers that one.
+// Runs the suite on every supported runtime with one binary. Without names, it skips the version of Node that
+// it runs on, which `npm test` covers.
 //
 //   node scripts/test-runtimes.mjs [name ...]
 
@@ -12,8 +12,8 @@ import { RUNTIMES, runtime } from './runtimes.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
-// What runs once, with `npm test`: the tests of the package and its documents need npm and a compiler, not a particular runtime; the
-// long ones concern the store; the command is the same JavaScript everywhere.
+// These run only with `npm test`: the tests of the package and its documents need npm and a compiler, the long ones test the
+// store, and the command is the same JavaScript on every runtime.
 const ONCE = /^(?:package|readme|model|mixed-campaign|terminal|cli-.*)\.test\.mjs$/
 const SUITE = readdirSync(join(ROOT, '__test__'))
   .filter((name) => name.endsWith('.test.mjs') && !ONCE.test(name))

@@ -1,4 +1,4 @@
-// Reading: the newest, a restore, and what there is.
+// Reading: the newest, a restore, and a list.
 
 import { alternate, line, start } from '../measure.mjs'
 import { filled } from './create.mjs'
@@ -37,10 +37,10 @@ export async function restore() {
 
 export async function list() {
   const count = 1000
-  const place = await filled(count, TASKS)
-  const ours = await start('waymark', { place })
+  const location = await filled(count, TASKS)
+  const ours = await start('waymark', { location })
   // It holds all checkpoints in memory at once.
-  const theirs = await start('plain JavaScript', { place, heapMb: 14_000 })
+  const theirs = await start('plain JavaScript', { location, heapMb: 14_000 })
   const read = (side, command) => async () => {
     const { ms, total } = await side.ask(command)
     if (total !== count) throw new Error(`${side.name} listed ${total} of ${count}`)
