@@ -102,8 +102,8 @@ export function summary(samples) {
 }
 
 /**
- * One line of the table: ours against theirs, as a ratio of medians. `target` is `{ atMost }`, or `{ atLeast }` for how many
- * times theirs is as long as ours.
+ * One line of the table: ours against theirs, as a ratio of medians. `target` is `{ atMost }`, or `{ atLeast }` for the
+ * inverse ratio.
  */
 export function line(name, { ours, theirs }, target = {}, note = undefined, unit = 'ms') {
   const [left, right] = [summary(ours), summary(theirs)]

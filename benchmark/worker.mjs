@@ -148,8 +148,8 @@ process.on('message', async ({ command, ...details }) => {
 })
 
 /**
- * The C library gives large blocks back to the system, and pays for fresh pages the next time, until it has seen one of
- * that size come back. Processes that have run for a while are past that; a new one may be or not, by chance.
+ * The C library returns large blocks to the system, and pays for fresh pages the next time, until it has seen one of
+ * that size freed. A long-running process is past that; a new one may or may not be.
  */
 function settleAllocator() {
   for (let round = 0; round < 2; round += 1) {

@@ -11,8 +11,8 @@ const SERVER = fileURLToPath(new URL('server.mjs', import.meta.url))
 export const CALL_LIMIT_MS = 45_000
 
 /**
- * A store of its own on a location: in a process of its own, or in this one. `call(method, ...args)` rejects with an error that has
- * the code of the store's, also where the store answers with `success: false`, and with the code `HANG` if there is no answer in time.
+ * A store on a location, in a separate process or in this one. `call(method, ...args)` rejects with the code of the store's error,
+ * also for a result with `success: false`, and with the code `HANG` at the deadline.
  */
 export async function startActor(storage, { options, isLocal = !storage.isShared, env = {} } = {}) {
   return isLocal ? localActor(storage, options) : remoteActor(storage, options, env)

@@ -13,8 +13,8 @@ const STORM = { what: 'everything at once, with kills, stops and aborts', round:
 export const ALL_PHASES = { ...PHASES, storm: STORM }
 
 /**
- * Runs the phases on a backend, again and again until the time is over, and each of them once in any case. Resolves to a row for each
- * phase, as `run.mjs` prints them.
+ * Runs the phases on a backend repeatedly until the time is over, each at least once. Resolves to a row for each phase for
+ * `run.mjs`.
  *
  * `keepGoing: false` stops at the first finding; `actions` are those of a storm's users, all by default.
  */

@@ -21,8 +21,8 @@ const hash = (text) => {
 }
 
 /**
- * The arguments of `createCheckpoint` for a token. Most states differ little from each other, as those of one session do; one in
- * nine has nothing in common with the others, which makes a delta begin a new key.
+ * The arguments of `createCheckpoint` for a token. Most states are similar, as those of one session are; one in nine shares nothing
+ * with the others, so that a delta needs a new base.
  */
 export function stateOf(sessionId, token) {
   const seed = hash(token)

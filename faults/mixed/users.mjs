@@ -52,8 +52,8 @@ export const WEIGHTS = {
 }
 
 /**
- * Works until `endAt` (of `clock()`). `stores` are on the location, `others` on the second one; a store that is shared with other users is
- * closed now and then all the same.
+ * Runs until `endAt` (of `clock()`). `stores` are on the first location, `others` on the second. A user may close a store that it
+ * shares with other users.
  */
 export class User {
   constructor({ name, seed, stores, others, log, directory, pause = 0.05, actions = Object.keys(WEIGHTS) }) {
@@ -61,7 +61,7 @@ export class User {
     this.random = randomFrom(seed)
     this.calls = 0
     this.tokens = 0
-    this.underWay = new Map()
+    this.active = new Map()
     /** The ids that this user knows, by session, newest last. */
     this.ids = new Map()
     this.tokensOf = new Map()
@@ -71,7 +71,7 @@ export class User {
     writeSync(this.log, `${JSON.stringify({ user: this.name, at: clock(), ...entry })}\n`)
   }
 
-  complain(text) {
+  addFinding(text) {
     this.write({ finding: text })
   }
 
@@ -80,7 +80,7 @@ export class User {
     this.calls += 1
     const number = this.calls
     this.write({ call: number, action, ...details })
-    this.underWay.set(number, { action, ticks: 0 })
+    this.active.set(number, { action, ticks: 0 })
     try {
       const value = succeeded(await call())
       this.write({ done: number, ...answerOf(value) })
@@ -97,18 +97,18 @@ export class User {
       })
       return undefined
     } finally {
-      this.underWay.delete(number)
+      this.active.delete(number)
     }
   }
 
   /** Counts the seconds in which this process ran; a call that is active for too many of them hangs. */
   tick() {
-    for (const [number, call] of this.underWay) {
+    for (const [number, call] of this.active) {
       call.ticks += 1
       if (call.ticks === ANSWER_LIMIT_S)
-        this.complain(`${call.action} (call ${number}) had no answer after ${call.ticks} s`)
+        this.addFinding(`${call.action} (call ${number}) had no answer after ${call.ticks} s`)
     }
-    return [...this.underWay.values()].every((call) => call.ticks < ANSWER_LIMIT_S)
+    return [...this.active.values()].every((call) => call.ticks < ANSWER_LIMIT_S)
   }
 
   async run(endAt, lanes = 2) {
@@ -349,15 +349,15 @@ export class User {
     const id = this.random.pick((this.ids.get(session) ?? []).filter((known) => this.tokensOf.has(known)))
     if (id) {
       const found = await this.note('get', { session, id }, () => this.store.getCheckpoint(session, id))
-      if (found === null) this.complain(`${session}/${id} was acknowledged and is not there`)
+      if (found === null) this.addFinding(`${session}/${id} was acknowledged and is missing`)
       const wrong = found && contentError(found, this.tokensOf.get(id))
-      if (wrong) this.complain(`${session}/${id}: ${wrong}`)
+      if (wrong) this.addFinding(`${session}/${id}: ${wrong}`)
     }
     const page = await this.note('list', { session }, () => this.store.listCheckpointInfo(session, { limit: 30 }))
     const shown = page?.checkpoints.map((checkpoint) => checkpoint.id) ?? []
-    if (new Set(shown).size < shown.length) this.complain(`listCheckpointInfo shows an id of ${session} twice`)
+    if (new Set(shown).size < shown.length) this.addFinding(`listCheckpointInfo shows an id of ${session} twice`)
     for (const { id: damaged, error } of page?.damaged ?? [])
-      this.complain(`${session}/${damaged} is damaged: ${error}`)
+      this.addFinding(`${session}/${damaged} is damaged: ${error}`)
   }
 
   async reopen() {

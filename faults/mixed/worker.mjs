@@ -31,6 +31,6 @@ try {
   process.exit(0)
 } catch (error) {
   const { code, message } = plainError(error)
-  new User({ name, seed, log }).complain(`the process failed with ${code}: ${message} ${error.stack}`)
+  new User({ name, seed, log }).addFinding(`the process failed with ${code}: ${message} ${error.stack}`)
   process.exit(1)
 }
