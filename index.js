@@ -1,13 +1,13 @@
-// The package as users see it: the addon, and what belongs to the JavaScript thread because it calls back. What few need is
-// loaded when it is needed: a command that only looks has started by then.
+// The public API: the classes of the addon, and the parts in JavaScript, which call back into user code. Those parts are
+// loaded on demand, so that the command starts faster.
 
 'use strict'
 
 const { AgentCheckpoints, CheckpointIterator, CheckpointStore, __napiBindingTarget } = require('./binding.js')
-const { control } = require('./lib/controlled.js')
 const { isObject } = require('./lib/errors.js')
+const { addProgress } = require('./lib/progress.js')
 
-const later = {
+const lazyClasses = {
   AutoCheckpoint: () => require('./lib/auto-checkpoint.js').AutoCheckpoint,
   CheckpointPolicy: () => require('./lib/policy.js').CheckpointPolicy,
   SessionLease: () => require('./lib/lease.js').SessionLease,
@@ -15,7 +15,7 @@ const later = {
 
 const methods = {
   autoCheckpoint(options) {
-    const AutoCheckpoint = later.AutoCheckpoint()
+    const AutoCheckpoint = lazyClasses.AutoCheckpoint()
     return new AutoCheckpoint(this, options)
   },
   acquireSession(sessionId, options) {
@@ -36,17 +36,17 @@ for (const [name, value] of Object.entries(methods)) {
   })
 }
 
-control(CheckpointStore.prototype, 'exportSession', 2)
-control(CheckpointStore.prototype, 'importSession', 1)
-control(CheckpointStore.prototype, 'convert', 2)
-control(CheckpointStore.prototype, 'copyTo', 1)
-control(CheckpointStore.prototype, 'verifySession', 1)
-// `prune({ … })` leaves out the session.
-control(CheckpointStore.prototype, 'prune', 1, ([first, second]) => second ?? (isObject(first) ? first : undefined))
+addProgress(CheckpointStore.prototype, 'exportSession', 2)
+addProgress(CheckpointStore.prototype, 'importSession', 1)
+addProgress(CheckpointStore.prototype, 'convert', 2)
+addProgress(CheckpointStore.prototype, 'copyTo', 1)
+addProgress(CheckpointStore.prototype, 'verifySession', 1)
+// `prune({ … })` has no session argument.
+addProgress(CheckpointStore.prototype, 'prune', 1, ([first, second]) => second ?? (isObject(first) ? first : undefined))
 
 module.exports = {
   AgentCheckpoints,
-  // `import { … }` finds names in CommonJS only if they are spelt out.
+  // Named imports of a CommonJS module need literal property names.
   AutoCheckpoint: undefined,
   CheckpointIterator,
   CheckpointPolicy: undefined,
@@ -55,6 +55,6 @@ module.exports = {
   __napiBindingTarget,
 }
 
-for (const [name, get] of Object.entries(later)) {
+for (const [name, get] of Object.entries(lazyClasses)) {
   Object.defineProperty(module.exports, name, { get, enumerable: true })
 }

@@ -3,8 +3,8 @@
 
 import { CheckpointStore } from '../index.js'
 
-const [place] = process.argv.slice(2)
-const store = new CheckpointStore(place, Infinity)
+const [location] = process.argv.slice(2)
+const store = new CheckpointStore(location, Infinity)
 await store.initialize()
 const { checkpoints } = await store.listCheckpointInfo('bench')
 const [a, b] = checkpoints.map(({ id }) => `bench/${id}`)

@@ -1,7 +1,7 @@
-//! For every line that it reads, compresses a file as often as the line says, and tells how many milliseconds all of that
-//! took, and how many bytes one came to.
+//! For each line of input, a number, compresses a file that many times; prints the milliseconds for all of them and the
+//! bytes of one.
 
-#![expect(clippy::print_stdout, reason = "that is how it answers")]
+#![expect(clippy::print_stdout, reason = "the results go to stdout")]
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -9,7 +9,7 @@ use std::time::Instant;
 use waymark::codec::gzip;
 
 fn main() -> io::Result<()> {
-  let path = std::env::args().nth(1).ok_or_else(|| io::Error::other("which file?"))?;
+  let path = std::env::args().nth(1).ok_or_else(|| io::Error::other("the path of a file is missing"))?;
   let bytes = std::fs::read(path)?;
   for line in io::stdin().lines() {
     let times: u32 = line?.parse().map_err(io::Error::other)?;

@@ -1,15 +1,15 @@
-// States that change a little from one checkpoint to the next, in the same way every time.
+// States that change slightly from one checkpoint to the next, reproducibly.
 
 import { Writer, makeResult, makeState } from './states.mjs'
 
 export const HISTORIES = {
-  /** 1,000 tasks, of which 1 % get on between two checkpoints. */
+  /** 1,000 tasks, of which 1 % change between two checkpoints. */
   'one percent': () => tasksGetOn(10),
   'ten percent': () => tasksGetOn(100),
   conversation,
 }
 
-/** Some tasks finish, others that were finished are worked on again: their results grow. */
+/** Some tasks finish, and finished ones are repeated: their results grow. */
 function tasksGetOn(changed) {
   const state = makeState(1000)
   const tasks = Object.values(state.session.taskTree)
@@ -33,7 +33,7 @@ function tasksGetOn(changed) {
   }
 }
 
-/** A conversation that gets longer by a question, an answer with a call of a tool, and what the tool said. */
+/** A conversation that grows by a question, an answer with a tool call, and its result. */
 function conversation() {
   const state = makeState(1)
   const write = new Writer(11, true)

@@ -1,4 +1,4 @@
-// How things are measured: contenders in processes of their own, sides that alternate, medians, and the spread.
+// The method: contenders in separate processes, alternating sides, medians, and the spread.
 
 import { fork } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -14,25 +14,29 @@ process.on('exit', () => {
 })
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(1))
 
-let places = 0
+let directories = 0
 
-/** A directory of its own; it goes when the run is over. */
-export function newPlace() {
-  places += 1
-  return join(scratch, String(places))
+/** A new directory, which is removed at the end of the run. */
+export function newLocation() {
+  directories += 1
+  return join(scratch, String(directories))
 }
 
-export function clear(place) {
-  rmSync(place, { recursive: true, force: true })
+export function clear(location) {
+  rmSync(location, { recursive: true, force: true })
 }
 
 /** Starts a contender. Its commands are those of worker.mjs. */
-export async function start(name, { place = newPlace(), options = {}, heapMb } = {}) {
-  const worker = fork(fileURLToPath(new URL('worker.mjs', import.meta.url)), [name, place, JSON.stringify(options)], {
-    execArgv: ['--expose-gc', ...(heapMb ? [`--max-old-space-size=${heapMb}`] : [])],
-    // Packages of the contenders may have something to say; the table is ours.
-    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-  })
+export async function start(name, { location = newLocation(), options = {}, heapMb } = {}) {
+  const worker = fork(
+    fileURLToPath(new URL('worker.mjs', import.meta.url)),
+    [name, location, JSON.stringify(options)],
+    {
+      execArgv: ['--expose-gc', ...(heapMb ? [`--max-old-space-size=${heapMb}`] : [])],
+      // Packages of the contenders may print; stdout is for the table.
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    },
+  )
   workers.add(worker)
   const ask = (command, details = {}) =>
     new Promise((resolve, reject) => {
@@ -55,7 +59,7 @@ export async function start(name, { place = newPlace(), options = {}, heapMb } =
     const version = await ask('open')
     return {
       name,
-      place,
+      location,
       version,
       ask,
       /** Ends the process. */
@@ -63,11 +67,11 @@ export async function start(name, { place = newPlace(), options = {}, heapMb } =
         await ask('close')
         await stop()
       },
-      /** Ends the process, and clears what it stored. */
+      /** Ends the process, and removes its data. */
       async end() {
         await ask('close')
         await stop()
-        clear(place)
+        clear(location)
       },
     }
   } catch (error) {
@@ -76,7 +80,7 @@ export async function start(name, { place = newPlace(), options = {}, heapMb } =
   }
 }
 
-/** Runs all sides in turns, each time in another order, and gives the samples of each. */
+/** Runs all sides alternately, each time in another order; returns the samples of each. */
 export async function alternate(rounds, sides, { warmUp = 3 } = {}) {
   const names = Object.keys(sides)
   const samples = Object.fromEntries(names.map((name) => [name, []]))
@@ -90,7 +94,7 @@ export async function alternate(rounds, sides, { warmUp = 3 } = {}) {
   return samples
 }
 
-/** The median, and what most samples lie between. */
+/** The median, and the range of most samples. */
 export function summary(samples) {
   const sorted = samples.toSorted((a, b) => a - b)
   const at = (share) => sorted[Math.round(share * (sorted.length - 1))]
@@ -98,8 +102,8 @@ export function summary(samples) {
 }
 
 /**
- * One line of the table: ours against theirs, as a ratio of medians. `target` is `{ atMost }`, or `{ atLeast }` for how many
- * times theirs is as long as ours.
+ * One line of the table: ours against theirs, as a ratio of medians. `target` is `{ atMost }`, or `{ atLeast }` for the
+ * inverse ratio.
  */
 export function line(name, { ours, theirs }, target = {}, note = undefined, unit = 'ms') {
   const [left, right] = [summary(ours), summary(theirs)]

@@ -6,12 +6,12 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { CheckpointStore } from '../index.js'
 import { makeState } from './states.mjs'
 
-const [place, ascii] = process.argv.slice(2)
+const [location, ascii] = process.argv.slice(2)
 const { session, agentStates, contextStore } = makeState(10_000, { ascii: ascii === 'true' })
 const text = JSON.stringify({ session, agentStates, contextStore })
 const textBytes = Buffer.byteLength(text)
 const stringBytes = textBytes === text.length ? text.length : text.length * 2
-const store = new CheckpointStore(place, 2)
+const store = new CheckpointStore(location, 2)
 await store.initialize()
 
 const peaks = await peaksOf(async () => {

@@ -58,7 +58,7 @@ function drawPanel({ title, axis, series }, left, colourOf) {
   return [...columns, ...rows, ...lines.toReversed(), ...words].join('\n')
 }
 
-/** Zero has a place of its own, a step below the smallest value. */
+/** Zero is drawn a step below the smallest value. */
 function scale(values, from, to) {
   const position = (value) => Math.log10(Math.max(value, 0.5))
   const [low, high] = [Math.min(...values.map(position)), Math.max(...values.map(position))]

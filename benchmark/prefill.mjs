@@ -1,15 +1,15 @@
 // Fills schemas of a PostgreSQL server: a session is made by the contender, and its rows are copied by the server, with
 // other ids in them. Everything else in a copy is what the contender wrote. Checksums are of the first one's ids: copies are
-// there to be listed and to be in the way, not to be read.
+// listed, but never read.
 
 import { query, quoted } from '../scripts/postgres-wire.mjs'
 import { start } from './measure.mjs'
 
-/** What is copied. All names are of the same length, so that nothing moves. */
+/** The source of the copies. All names have the same length, so that no offset changes. */
 const FIRST = sessionOf(0)
 const PATIENCE_MS = 600_000
 
-/** So many checkpoints in each session before it is copied, and so many tasks in each of them. */
+/** The checkpoints in each session before it is copied, and the tasks in each checkpoint. */
 export const EACH = 20
 export const TASKS = 10
 
@@ -18,9 +18,9 @@ export function sessionOf(number) {
 }
 
 /** Session after session of our own. */
-export async function fillOurs(place, sessions) {
-  await first('waymark', place)
-  await copy(place, sessions, {
+export async function fillOurs(location, sessions) {
+  await first('waymark', location)
+  await copy(location, sessions, {
     sessions: { id: SESSION },
     documents: { session: SESSION },
     checkpoints: { session: SESSION, id: OUR_ID, head: head(SESSION) },
@@ -28,15 +28,15 @@ export async function fillOurs(place, sessions) {
 }
 
 /** Our own again, but all copies are in one session. */
-export async function fillOne(place, checkpoints) {
-  await first('waymark', place)
-  await copy(place, checkpoints / EACH, { checkpoints: { id: OUR_ID, head: head('session') } })
+export async function fillOne(location, checkpoints) {
+  await first('waymark', location)
+  await copy(location, checkpoints / EACH, { checkpoints: { id: OUR_ID, head: head('session') } })
 }
 
 /** Thread after thread of LangGraph's saver. */
-export async function fillTheirs(name, place, sessions) {
-  await first(name, place)
-  await copy(place, sessions, {
+export async function fillTheirs(name, location, sessions) {
+  await first(name, location)
+  await copy(location, sessions, {
     checkpoints: {
       thread_id: SESSION,
       checkpoint_id: theirId('checkpoint_id'),
@@ -47,8 +47,8 @@ export async function fillTheirs(name, place, sessions) {
   })
 }
 
-async function first(name, place) {
-  const maker = await start(name, { place, options: { maxConnections: 1 } })
+async function first(name, location) {
+  const maker = await start(name, { location, options: { maxConnections: 1 } })
   await maker.ask('fill', { count: EACH, tasks: TASKS, session: FIRST })
   if (name === 'waymark') await maker.ask('saveSession', { tasks: TASKS, session: FIRST })
   await maker.stop()
@@ -63,10 +63,10 @@ const head = (session) =>
   `convert_to(replace(replace(convert_from(head, 'UTF8'), id, ${OUR_ID}), session, ${session}), 'UTF8')`
 
 /** Copies all rows of these tables until there are so many of each; `changed` has the columns that differ. */
-async function copy(place, count, tables) {
-  const url = new URL(place)
+async function copy(location, count, tables) {
+  const url = new URL(location)
   const schema = url.searchParams.get('schema')
-  const ask = async (sql) => (await query(place, sql, { timeoutMs: PATIENCE_MS })).rows
+  const ask = async (sql) => (await query(location, sql, { timeoutMs: PATIENCE_MS })).rows
   for (const [table, changed] of Object.entries(tables)) {
     const columns = await ask(
       `SELECT column_name FROM information_schema.columns
@@ -76,6 +76,6 @@ async function copy(place, count, tables) {
     const name = `${quoted(schema)}.${quoted(table)}`
     await ask(`INSERT INTO ${name} SELECT ${values.join(', ')} FROM ${name}, generate_series(1, ${count - 1}) AS copy`)
   }
-  // As the server would have done by itself by the time that so much is there.
+  // The server would have done this by itself for a table of this size.
   for (const table of Object.keys(tables)) await ask(`VACUUM (ANALYZE) ${quoted(schema)}.${quoted(table)}`)
 }

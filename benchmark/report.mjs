@@ -1,4 +1,4 @@
-// The figures as tables: in Markdown, for the README and for people at a terminal.
+// The figures as Markdown tables, for the documents and the terminal.
 
 const VERDICTS = new Map([
   [true, 'reached'],
@@ -32,7 +32,7 @@ export function contendersTable({ table, missing }) {
   return markdown(head, rows)
 }
 
-/** What a server carries: of the lines that say how many wrote at once, ours. */
+/** The throughput of a server: our side of the lines with concurrent writers. */
 export function scaleTable(lines) {
   const rows = new Map()
   for (const { at, ours } of lines) {
@@ -47,22 +47,22 @@ export function scaleTable(lines) {
   )
 }
 
-/** The documents with the tables of these results in their places, by their names. */
+/** The documents, by name, with the tables of these results between their markers. */
 export function withTables(documents, { machine, when, lines, sizes }) {
-  const places = {
+  const tablesOf = {
     'README.md': {
       'bench-lines': linesTable(lines),
       'bench-everybody': contendersTable(sizes),
       'bench-machine': `${machine}, ${when.slice(0, 10)}`,
     },
-    'ARCHITECTURE.md': { 'bench-scale': scaleTable(lines) },
+    'docs/architecture.md': { 'bench-scale': scaleTable(lines) },
   }
-  const filled = Object.entries(places).map(([document, tables]) => [
+  const filled = Object.entries(tablesOf).map(([document, tables]) => [
     document,
     Object.entries(tables).reduce((text, [name, content]) => {
-      const place = new RegExp(`(<!-- ${name} -->\n)[^]*?(<!-- /${name} -->)`)
-      if (!place.test(text)) throw new Error(`${document} has no place for ${name}`)
-      return text.replace(place, (_, start, end) => `${start}${content}\n${end}`)
+      const section = new RegExp(`(<!-- ${name} -->\n)[^]*?(<!-- /${name} -->)`)
+      if (!section.test(text)) throw new Error(`${document} has no section ${name}`)
+      return text.replace(section, (_, start, end) => `${start}${content}\n${end}`)
     }, documents[document]),
   ])
   return Object.fromEntries(filled)

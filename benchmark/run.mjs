@@ -18,7 +18,7 @@ if (Number.parseInt(process.versions.node, 10) < LEAST_NODE) {
   process.exit(status ?? 1)
 }
 if (!existsSync(join(HERE, 'node_modules'))) {
-  // Every peer brings its binary along; nothing has to be built.
+  // Every peer contains its binary; nothing has to be built.
   execFileSync('npm', ['ci', '--ignore-scripts', '--silent'], { cwd: HERE, stdio: 'inherit' })
 }
 
@@ -79,11 +79,11 @@ if (wanted === '') {
   writeFileSync(join(HERE, 'results.json'), `${JSON.stringify(results, null, 2)}\n`)
   writeFileSync(join(HERE, 'cost.svg'), plot(panels(sizes, kept)))
   const pathOf = (document) => join(HERE, '..', document)
-  const documents = ['README.md', 'ARCHITECTURE.md'].map((name) => [name, readFileSync(pathOf(name), 'utf8')])
+  const documents = ['README.md', 'docs/architecture.md'].map((name) => [name, readFileSync(pathOf(name), 'utf8')])
   const filled = report.withTables(Object.fromEntries(documents), results)
   for (const [name, text] of Object.entries(filled)) writeFileSync(pathOf(name), text)
   console.log(
-    `${machine}\nWritten: benchmark/results.json, benchmark/cost.svg, and the tables in README.md and ARCHITECTURE.md`,
+    `${machine}\nWritten: benchmark/results.json, benchmark/cost.svg, and the tables in README.md and docs/architecture.md`,
   )
 }
 

@@ -1,6 +1,6 @@
-// Watches the event loop while 100 checkpoints are read: a callback that always wants to run tells how long it could
-// not. Beside the store, a loop that parses the same texts one a turn and keeps what it parsed: what the engine's
-// collector does about so many objects, it does to both.
+// Measures event-loop stalls while 100 checkpoints are read: a callback that is always pending records its delays.
+// For comparison, a loop that parses the same texts, one in each turn, and keeps the results: garbage
+// collection affects both alike.
 
 import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,10 +8,10 @@ import { PerformanceObserver, performance } from 'node:perf_hooks'
 
 import { CheckpointStore } from '../index.js'
 
-const [place] = process.argv.slice(2)
-const store = new CheckpointStore(place, Infinity)
+const [location] = process.argv.slice(2)
+const store = new CheckpointStore(location, Infinity)
 await store.initialize()
-const directory = join(place, 'bench', 'checkpoints')
+const directory = join(location, 'bench', 'checkpoints')
 const texts = readdirSync(directory)
   .filter((name) => name.endsWith('.json'))
   .map((name) => readFileSync(join(directory, name), 'utf8'))
@@ -58,7 +58,7 @@ async function watch(work) {
   setImmediate(turn)
   const kept = await work()
   isOver = true
-  // The observer is told of collections a little later.
+  // The observer receives collections with a delay.
   await new Promise((resolve) => setTimeout(resolve, 50))
   const stalls = turns.slice(1).map((end, index) => ({ start: turns[index], end }))
   const lengths = stalls.map(({ start, end }) => end - start)

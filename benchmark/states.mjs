@@ -1,4 +1,4 @@
-// States of a realistic shape and size, the same ones every time: long prompts and results in sentences with a natural
+// Reproducible states of a realistic shape and size: long prompts and results in sentences with a natural
 // spread of words, names of files and functions, numbers, hashes, and a few long lists.
 
 // The most frequent first: like in natural text, the n-th is drawn about 1/n as often as the first.
@@ -47,7 +47,7 @@ export function makeState(count, { ascii = true } = {}) {
   }
 }
 
-/** What an agent with so many messages needs to go on: about 0.6 KB of JSON each, tool calls included. */
+/** The state of an agent with `count` messages: about 0.6 KB of JSON each, tool calls included. */
 export function makeAgentState(messages) {
   const write = new Writer(messages, true)
   const tree = Object.values(makeState(messages).session.taskTree)

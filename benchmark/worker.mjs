@@ -1,5 +1,5 @@
-// One contender in a process of its own, so that nobody pays for another's garbage or for code that another made slow.
-// It does what it is told, one command at a time, and answers with milliseconds.
+// Runs one contender in a separate process, so that garbage or deoptimised code of one does not affect another.
+// It runs one command at a time, and answers with milliseconds.
 
 import { performance } from 'node:perf_hooks'
 
@@ -20,7 +20,7 @@ const commands = {
     return contender.version
   },
 
-  /** Milliseconds until it is durable, and those of them in which nothing else could run. */
+  /** Milliseconds until it is durable, and how long of that the event loop is blocked. */
   async save({ tasks, ascii, session = 'bench', compress }) {
     const state = stateOf(tasks, ascii)
     const started = performance.now()
@@ -30,7 +30,7 @@ const commands = {
     return { ms: performance.now() - started, heldMs }
   },
 
-  /** The next state of a history. What the store is told as the id of its last checkpoint is not the id that it gave. */
+  /** The next state of a history. Its last checkpoint id is not the one that the store assigned. */
   async saveNext({ history }) {
     if (!histories.has(history)) histories.set(history, HISTORIES[history]())
     const state = histories.get(history)()
@@ -63,7 +63,7 @@ const commands = {
     return { ms, total }
   },
 
-  /** So many sessions with so many checkpoints each. */
+  /** Creates sessions with the same number of checkpoints each. */
   async populate({ sessions, checkpoints }) {
     const state = stateOf(1)
     for (let session = 0; session < sessions; session += 1) {
@@ -81,7 +81,7 @@ const commands = {
     if (!made.success) throw new Error(made.error)
   },
 
-  /** So many sessions save at once. */
+  /** Several sessions save at once. */
   async burst({ tasks, sessions }) {
     const state = stateOf(tasks)
     const started = performance.now()
@@ -89,13 +89,13 @@ const commands = {
     return { ms: performance.now() - started }
   },
 
-  /** So many sessions, each of which saves so often, one after the other. */
+  /** Several sessions at once, each of which saves repeatedly. */
   writers({ tasks, writers, times }) {
     const state = stateOf(tasks)
     return atOnce(writers, times, (session) => contender.save(session, state))
   },
 
-  /** So many who read the newest of those sessions. */
+  /** Several readers of the newest checkpoints of those sessions. */
   readers({ readers, times }) {
     return atOnce(readers, times, (session) => contender.latest(session))
   },
@@ -148,8 +148,8 @@ process.on('message', async ({ command, ...details }) => {
 })
 
 /**
- * The C library gives large blocks back to the system, and pays for fresh pages the next time, until it has seen one of
- * that size come back. Processes that have run for a while are past that; a new one may be or not, by chance.
+ * The C library returns large blocks to the system, and pays for fresh pages the next time, until it has seen one of
+ * that size freed. A long-running process is past that; a new one may or may not be.
  */
 function settleAllocator() {
   for (let round = 0; round < 2; round += 1) {
@@ -164,7 +164,7 @@ function stateOf(size, ascii = true, make = makeState) {
   return states.get(key)
 }
 
-/** What so many get done together, and how long each of them waits for one thing. */
+/** The throughput of several at once, and the latency of each call. */
 async function atOnce(count, times, work) {
   const waits = []
   const one = async (session) => {

@@ -1,4 +1,4 @@
-// An agent that saves its state after each call of a tool, crashes in the middle of one, and goes on where it was.
+// An agent that saves its state after each tool call, crashes during one, and continues where it was.
 //
 //   node examples/agents.mjs
 
@@ -10,18 +10,18 @@ import { CheckpointStore } from '../index.js'
 
 const directory = mkdtempSync(join(tmpdir(), 'waymark-example-'))
 
-// Stands for a model that knows what to do next.
+// Simulates a model that decides what to do next.
 const PLAN = ['read parser.c', 'write parser.rs', 'run the tests']
 const callsAfter = (done) =>
   PLAN.slice(done, done + 1).map((command) => ({ toolName: 'shell', arguments: { command } }))
 
-/** What a process does: goes on from the newest whole checkpoint, or begins. */
+/** The work of one process: continues from the newest undamaged checkpoint, or begins. */
 async function work(useTool) {
   const store = new CheckpointStore(directory)
   await store.initialize()
   const agent = store.agent('nightly', 'porter')
   const found = await agent.latest()
-  console.log(found ? `goes on after step ${found.iteration}: ${found.resumeHint}` : 'begins')
+  console.log(found ? `continues after step ${found.iteration}: ${found.resumeHint}` : 'begins')
   if (found) console.log(`${found.messageCount} messages, ${found.toolCallCount} tool call, bytes: ${found.context}`)
 
   const task = { role: 'user', content: 'Port the parser to Rust' }
@@ -35,7 +35,7 @@ async function work(useTool) {
     state.pendingToolCalls = callsAfter(state.iteration)
     state.status = state.pendingToolCalls.length > 0 ? 'in_progress' : 'completed'
     state.resumeHint = 'the next call may be half done'
-    // Bytes come back as they were, say the cache of a model.
+    // Bytes are restored exactly, for example the cache of a model.
     state.context = Uint8Array.from(state.toolCalls, (_, index) => 7 * (index + 1))
     const saved = await agent.save(state)
     if (!saved.success) throw new Error(saved.error)
@@ -62,7 +62,7 @@ await work(crash).catch(({ message }) => console.log(message))
 // prints: the power is gone
 
 await work(use)
-// prints: goes on after step 1: the next call may be half done
+// prints: continues after step 1: the next call may be half done
 // prints: 2 messages, 1 tool call, bytes: 7
 // prints: step 2: did «write parser.rs»
 // prints: step 3: did «run the tests»

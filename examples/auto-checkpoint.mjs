@@ -1,4 +1,4 @@
-// An agent's loop that is checkpointed as it goes: after each call of a tool, at every fifth iteration, and on errors.
+// The loop of an agent with automatic checkpoints: after each tool call, at every fifth iteration, and on errors.
 //
 //   node examples/auto-checkpoint.mjs
 
@@ -27,21 +27,21 @@ const auto = store.autoCheckpoint({
   onError: (error) => console.log(`not taken: ${error.message} (${error.code})`),
 })
 
-async function tell(event, iteration) {
+async function notify(event, iteration) {
   const made = await auto.notify(event, iteration)
   if (made) console.log(`checkpoint ${auto.taken} at iteration ${iteration}, because of: ${event}`)
 }
 
 for (let iteration = 1; iteration <= 6; iteration += 1) {
   session.taskTree[`step-${iteration}`] = { status: 'completed' }
-  await tell('model_response', iteration)
-  if (iteration === 2) await tell('tool_call', iteration) // prints: checkpoint 1 at iteration 2, because of: tool_call
-  await tell('iteration', iteration) // prints: checkpoint 2 at iteration 5, because of: iteration
+  await notify('model_response', iteration)
+  if (iteration === 2) await notify('tool_call', iteration) // prints: checkpoint 1 at iteration 2, because of: tool_call
+  await notify('iteration', iteration) // prints: checkpoint 2 at iteration 5, because of: iteration
 }
-await tell('error', 6) // prints: checkpoint 3 at iteration 6, because of: error
+await notify('error', 6) // prints: checkpoint 3 at iteration 6, because of: error
 
 isStateLocked = true
-await tell('tool_call', 7) // prints: not taken: capture() failed: the state is locked (WAYMARK_INVALID_ARGUMENT)
+await notify('tool_call', 7) // prints: not taken: capture() failed: the state is locked (WAYMARK_INVALID_ARGUMENT)
 isStateLocked = false
 
 session.taskTree['step-7'] = { status: 'completed' }

@@ -1,4 +1,4 @@
-// What if the task that failed had been done otherwise? A fork of its session finds out; the session itself stays as it is.
+// Retries a failed task in a fork of its session. The original session is unchanged.
 //
 //   node examples/what-if.mjs
 
@@ -27,7 +27,7 @@ await checkpoint(session, 'parser failed')
 session.taskTree.report = { prompt: 'Say why', status: 'completed' }
 await checkpoint(session, 'given up')
 
-// Back to where it failed, in a session of its own.
+// Fork from the checkpoint before the failure was given up.
 const failed = await store.getCheckpointByLabel('nightly', 'parser failed')
 const fork = await store.forkSession({
   sessionId: 'nightly',
@@ -43,14 +43,14 @@ const other = { ...(await store.loadSession('by-hand')), taskTree: await store.l
 other.taskTree.parser = { prompt: 'Write a parser by hand', status: 'completed' }
 await checkpoint(other, 'parser done')
 
-// Where the two have got to.
+// Compare the ends of both sessions.
 const ends = [session, other].map(({ id, lastCheckpointId }) => `${id}/${lastCheckpointId}`)
 const { tasks } = await store.diffCheckpoints(...ends)
 for (const { id, status } of tasks.changed) console.log(`${id}: ${status.from} or ${status.to}`)
 // prints: parser: failed or completed
 console.log(`only without the fork: ${tasks.removed.join()}`) // prints: only without the fork: report
 
-/** Draws a checkpoint, what was made from it, and the sessions that were forked from it. */
+/** Prints a checkpoint, its children, and the sessions forked from it. */
 async function draw(nodes, { label, children, forks }, depth) {
   console.log(`${'  '.repeat(depth)}${label}`)
   for (const child of nodes.filter((node) => children.includes(node.id))) await draw(nodes, child, depth + 1)

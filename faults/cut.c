@@ -1,4 +1,4 @@
-/* Cuts the power of a file system: nothing that it has not written yet is written any more. */
+/* Simulates a power cut: shuts a file system down without writing its pending data. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// A writer process, what it acknowledged, and whether that is still there.
+// Runs a writer process, records its acknowledgements, and checks them.
 
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
@@ -18,33 +18,33 @@ export const { CheckpointStore } = createRequire(import.meta.url)(ADDON)
 /** How many checkpoints the writer keeps. */
 const LIMIT = 6
 
-/** Nothing acknowledged yet, in a directory of its own. */
+/** A history without acknowledgements, in its own directory. */
 export function newHistory(kind, directory) {
   return { kind, directory, checkpoints: [], results: {}, restored: '', writes: 0, number: 0 }
 }
 
-/** Starts a writer that goes on where the last one of this history was stopped. */
+/** Starts a writer that continues where the last one of this history was stopped. */
 export async function startWriter(history, { addon = ADDON, weakened = '', pace = 'busy' } = {}) {
   history.restored = ''
   const node = history.kind === 'sqlite' ? runtime('node24') : process.execPath
   const env = { ...process.env, WAYMARK_ADDON: addon, WAYMARK_WEAKENED: weakened, NODE_NO_WARNINGS: '1' }
   const args = [WRITER, history.kind, history.directory, String(history.number), pace]
   const child = spawn(node, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
-  let complaint = ''
-  child.stderr.on('data', (chunk) => (complaint += chunk))
+  let finding = ''
+  child.stderr.on('data', (chunk) => (finding += chunk))
   const ended = new Promise((resolve) => child.once('close', resolve))
   const lines = createInterface({ input: child.stdout })
-  let isHeard = true
+  let isListening = true
   await new Promise((resolve, reject) => {
     lines.on('line', (line) => {
       if (line === 'ready') resolve()
-      else if (isHeard) acknowledge(history, line)
+      else if (isListening) acknowledge(history, line)
     })
-    ended.then(() => reject(new Error(`The writer ended: ${complaint}`)))
+    ended.then(() => reject(new Error(`The writer ended: ${finding}`)))
   })
   return {
-    /** What is said from now on does not count. */
-    stopListening: () => (isHeard = false),
+    /** Later lines are ignored. */
+    stopListening: () => (isListening = false),
     kill: async () => {
       child.kill('SIGKILL')
       await ended
@@ -61,35 +61,35 @@ function acknowledge(history, line) {
   if (what === 'restore') history.restored = name
 }
 
-/** Lets a writer write for a while. */
+/** A random pause of at most this length. */
 export const someTime = (milliseconds) => sleep(Math.random() * milliseconds)
 
-/** What is lost or torn of what was acknowledged, a sentence each. */
-export async function complaints(history, pace = 'busy') {
-  return history.kind === 'ours' ? complaintsOfOurs(history, pace === 'calm') : complaintsOfOthers(history)
+/** The acknowledged data that are lost or torn, a finding each. */
+export async function findings(history, pace = 'busy') {
+  return history.kind === 'ours' ? findingsOfOurs(history, pace === 'calm') : findingsOfOthers(history)
 }
 
-async function complaintsOfOurs(history, isCalm) {
+async function findingsOfOurs(history, isCalm) {
   const found = []
   const store = new CheckpointStore(history.directory, LIMIT)
   await store.initialize()
   const report = await store.verifySession('s')
   for (const entry of [...report.checkpoints, ...report.files]) if (!entry.whole) found.push(entry.error)
   const there = new Set(report.checkpoints.map((checkpoint) => checkpoint.id))
-  // One goes only when as many newer ones are there as are kept.
+  // Retention removes a checkpoint only when LIMIT newer ones exist.
   const newer = (id) => report.checkpoints.filter((other) => other.id > id).length
   for (const id of history.checkpoints) {
-    if (!there.has(id) && newer(id) < LIMIT) found.push(`${id} was acknowledged and is gone`)
+    if (!there.has(id) && newer(id) < LIMIT) found.push(`${id} was acknowledged and is missing`)
   }
   for (const [key, number] of Object.entries(history.results)) {
     const result = await store.loadTaskResult('s', `key-${key}`).catch((error) => ({ number: error.message }))
-    if (!(result?.number >= number)) found.push(`key ${key}: ${number} was acknowledged, ${result?.number} is there`)
+    if (!(result?.number >= number)) found.push(`key ${key}: ${number} was acknowledged, ${result?.number} is stored`)
   }
   const [session, tree] = [await store.loadSession('s').catch(String), await store.loadTaskTree('s').catch(String)]
   if (session?.metadata?.number !== tree?.task?.number) found.push('session and tree are of different checkpoints')
   // A calm writer restores its checkpoints in their order.
   if (isCalm && history.restored > (session?.lastCheckpointId ?? ''))
-    found.push(`the restore of ${history.restored} is gone`)
+    found.push(`the restore of ${history.restored} is missing`)
   if (there.size > 0) {
     const recovered = await store.recoverSession('s')
     if (!recovered.success || recovered.passedOver.length > 0) found.push(`recovering: ${recovered.error}`)
@@ -98,14 +98,14 @@ async function complaintsOfOurs(history, isCalm) {
   return found
 }
 
-async function complaintsOfOthers({ kind, directory, results }) {
+async function findingsOfOthers({ kind, directory, results }) {
   const read = kind === 'sqlite' ? await sqliteReader(directory) : (path) => readFileSync(path, 'utf8')
   const found = []
   for (const [key, number] of Object.entries(results)) {
     const path = join(directory, `key-${key}.json`)
     try {
       const there = JSON.parse(read(path))
-      if (there.number < number) found.push(`key ${key}: ${number} was acknowledged, ${there.number} is there`)
+      if (there.number < number) found.push(`key ${key}: ${number} was acknowledged, ${there.number} is stored`)
     } catch (error) {
       found.push(`key ${key}: ${existsSync(path) ? 'torn' : 'gone'} (${error.message})`)
     }
@@ -127,7 +127,7 @@ async function sqliteReader(directory) {
   return (path) => rows[path]
 }
 
-/** The names in a directory; none if it is not there. */
+/** The names in a directory; none if it does not exist. */
 export function listed(directory) {
   try {
     return readdirSync(directory)

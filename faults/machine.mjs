@@ -1,11 +1,11 @@
-// What this machine allows.
+// Detects what this machine supports.
 
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** Why nothing can be mounted here; nothing if it can. */
+/** Why mounting is not possible; `null` if it is. */
 export function canMount() {
   if (process.platform !== 'linux') return 'it needs Linux'
   const directory = mkdtempSync(join(tmpdir(), 'waymark-mount-'))
@@ -20,7 +20,7 @@ export function canMount() {
   }
 }
 
-/** Why calls cannot be made to fail here; nothing if they can. */
+/** Why fault injection is not possible; `null` if it is. */
 export function canInject() {
   try {
     execFileSync('strace', ['-qq', '-e', 'trace=none', 'true'], { stdio: 'pipe' })
@@ -30,7 +30,7 @@ export function canInject() {
   }
 }
 
-/** A row for what could not be tried. */
+/** A row for a skipped part. */
 export function skipped(what, why) {
   return { what, tried: `skipped: ${why}`, found: [], isSkipped: true }
 }

@@ -1,10 +1,9 @@
-// The mixed campaign by itself.
+// Runs the mixed campaign alone.
 //
 //   node faults/mixed.mjs [--backend files,sqlite,memory,postgres] [--phase name,…] [--minutes 5] [--seed 7] [--action name,…] [--first] [--quiet] [--json]
 //
-// The minutes are shared by the backends. Without a seed one is chosen, and printed. `--action` names
-// what the users of a storm do. `--first` ends at the first thing that is found.
-// PostgreSQL is a server of its own, or the one of DATABASE_URL.
+// The backends share the minutes. Without a seed one is chosen, and printed. `--action` limits the calls of
+// a storm. `--first` stops at the first finding. For PostgreSQL it starts a server, or uses DATABASE_URL.
 
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
@@ -15,16 +14,16 @@ import { BACKENDS } from './mixed/locations.mjs'
 import { WEIGHTS } from './mixed/users.mjs'
 import { skipped } from './machine.mjs'
 
-/** How many kinds of findings are shown for each phase. */
+/** How many kinds of findings are printed for each phase. */
 const SHOWN = 25
 
-/** Runs the campaign on each of the backends. Resolves to rows, as `run.mjs` prints them. */
+/** Runs the campaign on each backend. Resolves to rows for `run.mjs`. */
 export async function runMixed({
   backends = BACKENDS,
   phases,
   seconds = 300,
   seed,
-  isPatient = true,
+  keepGoing = true,
   actions,
   report,
 } = {}) {
@@ -33,7 +32,7 @@ export async function runMixed({
   try {
     for (const [index, backend] of backends.entries()) {
       if (backend === 'postgres' && !url) {
-        rows.push(skipped('everything at once (postgres)', reason))
+        rows.push(skipped('the mixed campaign (postgres)', reason))
         continue
       }
       const share = {
@@ -41,7 +40,7 @@ export async function runMixed({
         seconds: seconds / backends.length,
         seed: seed + index,
         phases,
-        isPatient,
+        keepGoing,
         actions,
         report,
       }
@@ -97,7 +96,7 @@ function options() {
     actions,
     seconds,
     seed,
-    isPatient: !values.first,
+    keepGoing: !values.first,
     isQuiet: values.quiet || values.json,
     isJson: values.json,
   }

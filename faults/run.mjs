@@ -1,8 +1,8 @@
-// The fault campaign: what happens to the data when everything else goes wrong.
+// The fault campaign: checks that acknowledged data survive crashes, power cuts and failing system calls.
 //
 //   node faults/run.mjs [part ...]
 //
-// Prints a table, and fails if anything was lost, or if a deliberate defect went unnoticed.
+// Prints a table, and fails if data were lost, or if a deliberate defect was not detected.
 
 import { execFileSync } from 'node:child_process'
 import { performance } from 'node:perf_hooks'
@@ -34,8 +34,7 @@ for (const row of rows) {
   console.log(`| ${row.what} | ${row.tried} | ${verdict(row)}${isBad ? ' — FAILED' : ''} |`)
 }
 for (const row of rows) {
-  if (!row.mustFind && !row.isOther)
-    for (const complaint of row.found.slice(0, 5)) console.log(`${row.what}: ${complaint}`)
+  if (!row.mustFind && !row.isOther) for (const finding of row.found.slice(0, 5)) console.log(`${row.what}: ${finding}`)
 }
 const skippedRows = rows.filter((row) => row.isSkipped).length
 console.log(`\n${Math.round((performance.now() - started) / 1000)} s`)

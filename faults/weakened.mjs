@@ -1,4 +1,4 @@
-// A build with defects that WAYMARK_WEAKENED switches on.
+// The build with deliberate defects, which WAYMARK_WEAKENED enables.
 
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
@@ -9,13 +9,13 @@ import { ROOT } from './harness.mjs'
 const DIRECTORY = join(ROOT, 'faults', '.weakened')
 let isBuilt = false
 
-/** The loader of the weakened build: the classes of the addon, without what `lib/` adds to them. */
+/** Loads that build: the classes of the addon, without the additions of `lib/`. */
 export function weakenedAddon() {
   build()
   return join(DIRECTORY, 'index.js')
 }
 
-/** The environment in which a process that loads the package gets the weakened build, with one defect switched on. */
+/** The environment for a process that loads that build with one defect enabled. */
 export function weakenedBy(defect) {
   build()
   const binary = readdirSync(DIRECTORY).find((name) => name.endsWith('.node'))
@@ -25,7 +25,7 @@ export function weakenedBy(defect) {
 function build() {
   if (!isBuilt) {
     mkdirSync(DIRECTORY, { recursive: true })
-    // The loader is CommonJS, whatever the directory above says.
+    // The loader is CommonJS, whatever the package.json above says.
     writeFileSync(join(DIRECTORY, 'package.json'), '{"type":"commonjs"}')
     const napi = join(ROOT, 'node_modules/@napi-rs/cli/dist/cli.js')
     const args = [napi, 'build', '--platform', '--features', 'weakened', '--output-dir', 'faults/.weakened']

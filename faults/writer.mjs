@@ -1,4 +1,4 @@
-// A process that writes without end, and says in a line what was acknowledged.
+// Writes until it is killed, and prints each acknowledgement as a line.
 //
 //   node writer.mjs <ours|write-file-atomic|rename|sqlite> <directory> <seed> <busy|calm>
 //
@@ -94,7 +94,7 @@ const writers = {
   },
 }
 
-/** Replaces a few files, one after the other, for ever. */
+/** Replaces a few files in turn until the process is killed. */
 async function keyed(put) {
   say('ready')
   for (let number = Number(seed) + 1; ; number += 1) {

@@ -1,22 +1,22 @@
-// Checkpoints that are taken by themselves: on a timer, when a policy says so, and a last one at the end.
+// Automatic checkpoints: on a timer, when a policy asks for one, and a last one at the end.
 
 'use strict'
 
 const { captureState } = require('./capture.js')
-const { describe, errorOf, invalidArgument, isObject, reading, wrong } = require('./errors.js')
-const { OneAtATime } = require('./one-at-a-time.js')
+const { CoalescingQueue } = require('./coalescing-queue.js')
+const { describe, errorOf, invalidArgument, invalidValue, isObject, readArgument } = require('./errors.js')
 const { CheckpointPolicy, readEvent } = require('./policy.js')
-const { startTimer } = require('./timer.js')
+const { startInterval } = require('./timer.js')
 
-/** A timer that is set to more fires at once. */
-const LONGEST_INTERVAL_MS = 2_147_483_647
+/** A longer timer fires immediately. */
+const MAX_INTERVAL_MS = 2_147_483_647
 const DEFAULT_CAPTURE_TIMEOUT_MS = 60_000
 const DEFAULTS = { trigger: 'auto', includeContext: true }
 
 class AutoCheckpoint {
   #store
-  #given
-  #checkpoints = new OneAtATime((options) => this.#take(options))
+  #options
+  #queue = new CoalescingQueue((options) => this.#take(options))
   #timer
   #iteration = 0
   #last
@@ -26,9 +26,9 @@ class AutoCheckpoint {
 
   constructor(store, options) {
     this.#store = store
-    this.#given = reading(() => checked(options))
-    const { everyMs } = this.#given
-    if (everyMs !== undefined) this.#timer = startTimer(() => this.#checkpoints.want().catch(warn), everyMs)
+    this.#options = readArgument(() => checkedOptions(options))
+    const { everyMs } = this.#options
+    if (everyMs !== undefined) this.#timer = startInterval(() => this.#queue.request().catch(warn), everyMs)
   }
 
   get last() {
@@ -44,45 +44,45 @@ class AutoCheckpoint {
   }
 
   async notify(event, iteration = this.#iteration) {
-    this.#refuseIfStopped()
+    this.#assertRunning()
     const { type } = readEvent(event)
     const elapsedMs = performance.now() - this.#lastAt
-    const isDue = this.#given.policy.shouldCheckpoint(iteration, { type, elapsedMs })
+    const isDue = this.#options.policy.shouldCheckpoint(iteration, { type, elapsedMs })
     this.#iteration = iteration
-    return isDue ? this.#checkpoints.want() : undefined
+    return isDue ? this.#queue.request() : undefined
   }
 
   async now(options = {}) {
-    this.#refuseIfStopped()
-    if (!isObject(options)) throw wrong('options', 'an object', options)
-    // Read before it is queued: what a getter throws belongs to this call.
-    return this.#checkpoints.want(reading(() => ({ ...options })))
+    this.#assertRunning()
+    if (!isObject(options)) throw invalidValue('options', 'an object', options)
+    // Read the options now, so that an exception from a getter rejects this call.
+    return this.#queue.request(readArgument(() => ({ ...options })))
   }
 
   stop() {
     if (!this.isStopped) {
       clearInterval(this.#timer)
-      // Before the last one begins: its capture must find this object stopped.
-      let resolveWith
+      // Set before the last checkpoint begins: its `capture` must see `isStopped`.
+      let settle
       this.#stopped = new Promise((resolve) => {
-        resolveWith = resolve
+        settle = resolve
       })
-      resolveWith(this.#checkpoints.want())
+      settle(this.#queue.request())
     }
     return this.#stopped
   }
 
-  #refuseIfStopped() {
+  #assertRunning() {
     if (!this.isStopped) return
     throw errorOf('WAYMARK_CLOSED', 'AutoCheckpoint is stopped. Call autoCheckpoint() to start another.')
   }
 
   async #take(options) {
-    const { capture, captureTimeoutMs, sessionId, checkpointOptions, onError } = this.#given
+    const { capture, captureTimeoutMs, sessionId, checkpointOptions, onError } = this.#options
     const startedAt = performance.now()
     try {
       const captured = captureState(capture, sessionId, captureTimeoutMs)
-      // No `await` without need: what was captured at once is stored before anybody can change it.
+      // No `await` for a state that is not a promise: it is stored before other code can change it.
       const { session, agentStates, contextStore } = captured instanceof Promise ? await captured : captured
       const allOptions = { ...checkpointOptions, ...options }
       const result = await this.#store.createCheckpoint(session, agentStates, contextStore, allOptions)
@@ -93,9 +93,9 @@ class AutoCheckpoint {
       return result
     } catch (error) {
       if (!onError) throw error
-      // Asynchronous, so that an onError that throws and one that rejects are the same.
-      const tell = async () => onError(error)
-      tell().catch(warn)
+      // Asynchronous, so that an onError that throws and one that rejects are handled alike.
+      const report = async () => onError(error)
+      report().catch(warn)
       return undefined
     }
   }
@@ -111,23 +111,23 @@ if (Symbol.asyncDispose) {
   })
 }
 
-/** What was asked for: checked, and with what was left out. */
-function checked(options) {
-  if (!isObject(options)) throw wrong('options', 'an object', options)
+/** The options, checked and with defaults. */
+function checkedOptions(options) {
+  if (!isObject(options)) throw invalidValue('options', 'an object', options)
   const { sessionId, everyMs, policy, capture, options: checkpointOptions, onError } = options
   const { captureTimeoutMs = DEFAULT_CAPTURE_TIMEOUT_MS } = options
-  const demand = (isMet, name, expected) => {
-    if (!isMet) throw wrong(`options.${name}`, expected, options[name])
+  const check = (isValid, name, expected) => {
+    if (!isValid) throw invalidValue(`options.${name}`, expected, options[name])
   }
-  const isTime = (value) => typeof value === 'number' && value > 0 && value <= LONGEST_INTERVAL_MS
-  demand(typeof sessionId === 'string', 'sessionId', 'a string')
-  demand(everyMs === undefined || isTime(everyMs), 'everyMs', `a number above 0, ${LONGEST_INTERVAL_MS} at most`)
-  demand(policy === undefined || policy instanceof CheckpointPolicy, 'policy', 'a CheckpointPolicy')
-  demand(typeof capture === 'function', 'capture', 'a function')
-  const isTimeout = captureTimeoutMs === Infinity || isTime(captureTimeoutMs)
-  demand(isTimeout, 'captureTimeoutMs', `a number above 0, ${LONGEST_INTERVAL_MS} at most, or Infinity`)
-  demand(checkpointOptions === undefined || isObject(checkpointOptions), 'options', 'an object')
-  demand(onError === undefined || typeof onError === 'function', 'onError', 'a function')
+  const isDuration = (value) => typeof value === 'number' && value > 0 && value <= MAX_INTERVAL_MS
+  check(typeof sessionId === 'string', 'sessionId', 'a string')
+  check(everyMs === undefined || isDuration(everyMs), 'everyMs', `a number above 0, ${MAX_INTERVAL_MS} at most`)
+  check(policy === undefined || policy instanceof CheckpointPolicy, 'policy', 'a CheckpointPolicy')
+  check(typeof capture === 'function', 'capture', 'a function')
+  const isTimeout = captureTimeoutMs === Infinity || isDuration(captureTimeoutMs)
+  check(isTimeout, 'captureTimeoutMs', `a number above 0, ${MAX_INTERVAL_MS} at most, or Infinity`)
+  check(checkpointOptions === undefined || isObject(checkpointOptions), 'options', 'an object')
+  check(onError === undefined || typeof onError === 'function', 'onError', 'a function')
   if (everyMs === undefined && policy === undefined) {
     throw invalidArgument('options must have everyMs, policy or both; got neither')
   }
@@ -142,7 +142,7 @@ function checked(options) {
   }
 }
 
-/** For failures that nobody else hears of. */
+/** Reports a failure that no caller can receive. */
 function warn(thrown) {
   const warning = thrown instanceof Error ? thrown : new Error(`onError threw ${describe(thrown)}`)
   if (globalThis.process?.emitWarning) process.emitWarning(warning)

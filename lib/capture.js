@@ -1,13 +1,13 @@
-// What an orchestrator hands over to be stored.
+// Calls `capture` and checks the state that it returns.
 
 'use strict'
 
-const { describe, errorOf, isObject, reading, reasonOf, wrong } = require('./errors.js')
+const { describe, errorOf, invalidValue, isObject, readArgument, reasonOf } = require('./errors.js')
 const { startTimeout } = require('./timer.js')
 
 /**
- * The members of the state that `capture` returns, checked; a promise of it only if `capture` returns one. A promise that is not settled within
- * `timeoutMs` has failed: what it becomes later is ignored.
+ * The checked state, or a promise of it if `capture` returns a promise. One that does not settle within `timeoutMs` is a
+ * failure, and its later result is ignored.
  */
 function captureState(capture, sessionId, timeoutMs) {
   let captured
@@ -19,7 +19,7 @@ function captureState(capture, sessionId, timeoutMs) {
     throw captureError(thrown)
   }
   if (!isPromise) return checkedState(captured, sessionId)
-  return within(settled(captured), timeoutMs).then(
+  return withTimeout(toPromise(captured), timeoutMs).then(
     (state) => checkedState(state, sessionId),
     (thrown) => {
       throw captureError(thrown)
@@ -27,27 +27,25 @@ function captureState(capture, sessionId, timeoutMs) {
   )
 }
 
-/** A promise of what a thenable becomes. */
-const settled = async (thenable) => thenable
+const toPromise = async (thenable) => thenable
 
-/** The promise, or a rejection if it is not settled in time. */
-function within(promise, timeoutMs) {
+function withTimeout(promise, timeoutMs) {
   if (timeoutMs === Infinity) return promise
   let timer
   const timeout = new Promise((_, reject) => {
-    const late = () => reject(errorOf('ETIMEDOUT', `it did not settle within ${timeoutMs} ms (captureTimeoutMs)`))
-    timer = startTimeout(late, timeoutMs)
+    const expire = () => reject(errorOf('ETIMEDOUT', `it did not settle within ${timeoutMs} ms (captureTimeoutMs)`))
+    timer = startTimeout(expire, timeoutMs)
   })
   return Promise.race([promise, timeout]).finally(() => clearTimeout(timer))
 }
 
 function checkedState(state, sessionId) {
-  return reading(() => {
-    if (!isObject(state)) throw wrong('What capture() returns', 'an object with a session', state)
+  return readArgument(() => {
+    if (!isObject(state)) throw invalidValue('What capture() returns', 'an object with a session', state)
     const { session, agentStates, contextStore } = state
-    if (!isObject(session)) throw wrong('The session that capture() returns', 'an object', session)
+    if (!isObject(session)) throw invalidValue('The session that capture() returns', 'an object', session)
     const { id } = session
-    if (id !== sessionId) throw wrong('The id of the session that capture() returns', describe(sessionId), id)
+    if (id !== sessionId) throw invalidValue('The id of the session that capture() returns', describe(sessionId), id)
     return { session, agentStates, contextStore }
   })
 }

@@ -1,35 +1,39 @@
-// Errors with the codes and in the words of the addon.
+// Errors with the codes and the wording of the addon.
 
 'use strict'
 
-const LONGEST_QUOTE = 60
+const MAX_QUOTE_LENGTH = 60
 
-/** Errors that were made here. */
-const made = new WeakSet()
+/** Errors created by this file. */
+const ownErrors = new WeakSet()
 
-/** An `Error` with a `code`; it has a `cause` if one is passed. */
+/** An `Error` with a `code`, and with a `cause` if one is passed. */
 function errorOf(code, message, ...cause) {
   const error = cause.length > 0 ? new Error(message, { cause: cause[0] }) : new Error(message)
-  made.add(error)
+  ownErrors.add(error)
   return Object.assign(error, { code })
 }
 
-/** What `read` returns. What a getter or a proxy throws meanwhile becomes the `cause` of an error with a code. */
-function reading(read) {
+/** Calls `read`. What a getter or a proxy throws becomes the `cause` of a WAYMARK_INVALID_ARGUMENT. */
+function readArgument(read) {
   try {
     return read()
   } catch (thrown) {
-    if (thrown instanceof Error && made.has(thrown)) throw thrown
-    throw errorOf('WAYMARK_INVALID_ARGUMENT', `An argument cannot be read: ${reasonOf(thrown)}`, thrown)
+    if (thrown instanceof Error && ownErrors.has(thrown)) throw thrown
+    throw unreadable(thrown)
   }
 }
 
-/** What was thrown, in words; it may be anything. */
+function unreadable(thrown) {
+  return errorOf('WAYMARK_INVALID_ARGUMENT', `An argument cannot be read: ${reasonOf(thrown)}`, thrown)
+}
+
+/** The message of a thrown value, which may be any value. */
 function reasonOf(thrown) {
   try {
     return typeof thrown?.message === 'string' ? thrown.message : `it threw ${describe(thrown)}`
   } catch {
-    return 'what it threw cannot be read either'
+    return 'the thrown value cannot be read either'
   }
 }
 
@@ -37,8 +41,8 @@ function invalidArgument(message) {
   return errorOf('WAYMARK_INVALID_ARGUMENT', message)
 }
 
-/** The complaint about a value that is not what it must be. */
-function wrong(name, expected, value) {
+/** The error for an argument of the wrong type or value. */
+function invalidValue(name, expected, value) {
   return invalidArgument(`${name} must be ${expected}; got ${describe(value)}`)
 }
 
@@ -47,16 +51,16 @@ function isArray(value) {
   try {
     return Array.isArray(value)
   } catch (cause) {
-    throw errorOf('WAYMARK_INVALID_ARGUMENT', `An argument cannot be read: ${cause.message}`, cause)
+    throw unreadable(cause)
   }
 }
 
-/** A value in a few words. */
+/** A short description of a value for an error message. */
 function describe(value) {
   if (isArray(value)) return 'an array'
   switch (typeof value) {
     case 'string':
-      return JSON.stringify(value.length > LONGEST_QUOTE ? `${value.slice(0, LONGEST_QUOTE)}…` : value)
+      return JSON.stringify(value.length > MAX_QUOTE_LENGTH ? `${value.slice(0, MAX_QUOTE_LENGTH)}…` : value)
     case 'bigint':
       return 'a BigInt'
     case 'symbol':
@@ -71,9 +75,9 @@ function describe(value) {
   }
 }
 
-/** An object that is no array. */
+/** Whether a value is an object and not an array. */
 function isObject(value) {
   return typeof value === 'object' && value !== null && !isArray(value)
 }
 
-module.exports = { describe, errorOf, invalidArgument, isObject, reading, reasonOf, wrong }
+module.exports = { describe, errorOf, invalidArgument, invalidValue, isObject, readArgument, reasonOf }

@@ -1,7 +1,7 @@
-// One owner for each session: leases that are renewed by themselves until they are given back.
+// Session leases that are renewed automatically until they are released.
 //
-// That nobody writes under a lease that is over is decided where the session is stored. This only keeps a lease in force, and
-// tells its owner as soon as it is known to be lost.
+// The backend checks the fencing token of every write. This file only renews a lease, and reports a loss to its owner as
+// soon as it is known.
 
 'use strict'
 
@@ -14,33 +14,33 @@ const {
   renewLease,
   storeNumber,
 } = require('../binding.js')
-const { errorOf, isObject, wrong } = require('./errors.js')
-const { abortError, checkedSignal } = require('./signals.js')
-const { startTimer } = require('./timer.js')
+const { abortError, checkedSignal } = require('./abort-signal.js')
+const { errorOf, invalidValue, isObject } = require('./errors.js')
+const { startInterval } = require('./timer.js')
 
 const DEFAULT_TTL_MS = 30_000
 
-/** Two renewals may fail before anybody else can take the session. */
-const RENEWALS_IN_TTL = 3
+/** Two renewals in a row may fail before the lease expires. */
+const RENEWALS_PER_TTL = 3
 
-/** How long somebody who waits for a session does not look again. */
-const LOOK_AGAIN_MS = 100
+/** The mean interval between two attempts to acquire a lease. */
+const RETRY_INTERVAL_MS = 100
 
-/** The leases that are neither lost nor released. Test runners evaluate this file again for a class that is already loaded. */
+/** Active leases, on the class: test runners evaluate this file again for a class that is already loaded. */
 const LEASES = Symbol.for('waymark.leases')
 if (!Object.hasOwn(CheckpointStore, LEASES)) Object.defineProperty(CheckpointStore, LEASES, { value: new Map() })
 const leases = CheckpointStore[LEASES]
 
 const keyOf = (store, sessionId, number) => `${store}/${number}/${sessionId}`
 
-// A write was refused: its caller is told next, and whoever works under the lease must stop.
+// A write was rejected. The `signal` of the lease aborts before the promise of the write rejects.
 onLeaseLost((store, sessionId, number, error) => leases.get(keyOf(store, sessionId, number))?.lose(error))
 
 class SessionLease {
   #store
   #sessionId
   #ttlMs
-  #facts
+  #record
   #timer
   #renewal
   #isReleased = false
@@ -49,15 +49,15 @@ class SessionLease {
   #abort = new AbortController()
   #key
 
-  constructor(store, sessionId, ttlMs, facts) {
+  constructor(store, sessionId, ttlMs, record) {
     this.#store = store
     this.#sessionId = sessionId
     this.#ttlMs = ttlMs
-    this.#facts = facts
-    this.#key = keyOf(storeNumber(store), sessionId, facts.number)
+    this.#record = record
+    this.#key = keyOf(storeNumber(store), sessionId, record.number)
     leases.set(this.#key, { lose: (error) => this.#lose(error) })
-    // What is not lost is tried again at the next tick.
-    this.#timer = startTimer(() => this.#renew().catch(() => {}), Math.max(1, Math.floor(ttlMs / RENEWALS_IN_TTL)))
+    // A renewal that fails for another reason is tried again at the next tick.
+    this.#timer = startInterval(() => this.#renew().catch(() => {}), Math.max(1, Math.floor(ttlMs / RENEWALS_PER_TTL)))
   }
 
   get sessionId() {
@@ -65,15 +65,15 @@ class SessionLease {
   }
 
   get owner() {
-    return this.#facts.owner
+    return this.#record.owner
   }
 
   get number() {
-    return this.#facts.number
+    return this.#record.number
   }
 
   get expiresAt() {
-    return this.#facts.expiresAt
+    return this.#record.expiresAt
   }
 
   get isLost() {
@@ -98,7 +98,7 @@ class SessionLease {
   release() {
     this.#isReleased = true
     this.#release ??= this.#releaseNow().catch((error) => {
-      // Who asks again tries again.
+      // The next call tries again.
       this.#release = undefined
       throw error
     })
@@ -109,7 +109,7 @@ class SessionLease {
     await this.release()
   }
 
-  /** One at a time: who asks meanwhile waits for the one that is under way. */
+  /** Calls during a renewal share it. */
   #renew() {
     this.#renewal ??= this.#renewNow().finally(() => (this.#renewal = undefined))
     return this.#renewal
@@ -118,7 +118,7 @@ class SessionLease {
   async #renewNow() {
     if (this.#lost) throw this.#lost
     try {
-      this.#facts = await renewLease(this.#store, this.#sessionId, this.number, this.#ttlMs)
+      this.#record = await renewLease(this.#store, this.#sessionId, this.number, this.#ttlMs)
     } catch (error) {
       if (error?.code === 'WAYMARK_LEASE_LOST') this.#lose(error)
       throw error
@@ -128,109 +128,109 @@ class SessionLease {
   #lose(error) {
     if (this.#lost || this.isReleased) return
     this.#lost = error
-    this.#end()
+    this.#stop()
     this.#abort.abort(error)
   }
 
-  #end() {
+  #stop() {
     clearInterval(this.#timer)
     leases.delete(this.#key)
   }
 
   async #releaseNow() {
-    this.#end()
+    this.#stop()
     await this.#renewal?.catch(() => {})
     await releaseLease(this.#store, this.#sessionId, this.number)
   }
 }
 
 async function acquireSession(store, sessionId, options) {
-  const { claim, waiting } = read(options)
-  const acquired = await patiently(
-    () => acquireLease(store, sessionId, claim),
+  const { request, wait } = readOptions(options)
+  const acquired = await retryUntil(
+    () => acquireLease(store, sessionId, request),
     ({ isHeld }) => !isHeld,
-    waiting,
+    wait,
   )
-  if (acquired.isHeld) throw held(sessionId, acquired)
-  return new SessionLease(store, sessionId, claim.ttlMs, acquired)
+  if (acquired.isHeld) throw leaseHeld(sessionId, acquired)
+  return new SessionLease(store, sessionId, request.ttlMs, acquired)
 }
 
 async function acquireNext(store, options) {
-  const { claim, waiting } = read(options)
-  const next = await patiently(
-    // What somebody took meanwhile is theirs.
-    () => acquireNextLease(store, { ...claim, force: false }),
-    (found) => found !== null,
-    waiting,
+  const { request, wait } = readOptions(options)
+  const next = await retryUntil(
+    // Never force: another process may have acquired the session since it was listed.
+    () => acquireNextLease(store, { ...request, force: false }),
+    (lease) => lease !== null,
+    wait,
   )
-  return next && new SessionLease(store, next.sessionId, claim.ttlMs, next)
+  return next && new SessionLease(store, next.sessionId, request.ttlMs, next)
 }
 
-function held(sessionId, { owner, number, expiresAt }) {
+function leaseHeld(sessionId, { owner, number, expiresAt }) {
   const left = Math.max(0, expiresAt - Date.now())
   const message =
-    `Session ${sessionId} belongs to ${JSON.stringify(owner)} for another ${left} ms, or longer if that is alive. ` +
-    'Wait for it with waitMs'
+    `Session ${sessionId} is leased to ${JSON.stringify(owner)} for another ${left} ms, or longer if it renews. ` +
+    'Wait with waitMs'
   return Object.assign(errorOf('WAYMARK_LEASE_HELD', message), { lease: { owner, number, expiresAt } })
 }
 
-function read(options = {}) {
-  if (!isObject(options)) throw wrong('options', 'an object', options)
+function readOptions(options = {}) {
+  if (!isObject(options)) throw invalidValue('options', 'an object', options)
   const { waitMs = 0 } = options
   if (!(waitMs === Infinity || (Number.isInteger(waitMs) && waitMs >= 0))) {
-    throw wrong('options.waitMs', 'a whole number, 0 or more, or Infinity', waitMs)
+    throw invalidValue('options.waitMs', 'a whole number, 0 or more, or Infinity', waitMs)
   }
   const { owner = defaultOwner(), ttlMs = DEFAULT_TTL_MS, force, status } = options
-  return { claim: { owner, ttlMs, force, status }, waiting: { waitMs, signal: checkedSignal(options.signal) } }
+  return { request: { owner, ttlMs, force, status }, wait: { waitMs, signal: checkedSignal(options.signal) } }
 }
 
-/** Tells people where to look, and two stores of one process apart. */
+/** Names the machine and the process; the random part distinguishes the stores of one process. */
 function defaultOwner() {
-  // Loaded here: most who load the package never ask, and a command would start noticeably later.
+  // Loaded on demand: few callers need it, and it would slow the start of the command.
   const { randomBytes } = require('node:crypto')
   const { hostname } = require('node:os')
-  const place = hostname()
+  const host = hostname()
     .replaceAll(/\p{Cc}/gu, '')
     .slice(0, 100)
-  return `${place}/${process.pid}/${randomBytes(3).toString('hex')}`
+  return `${host}/${process.pid}/${randomBytes(3).toString('hex')}`
 }
 
-/** Whether another process holds a lock that is needed for a moment: for longer, if it was stopped in the middle of a write. */
+/** Whether another process holds the lock: briefly, or for longer if it was stopped in the middle of a write. */
 function isBusy(error) {
   return error?.code === 'WAYMARK_BUSY'
 }
 
-/** Tries until the answer is good, or the time is over; gives the last answer. */
-async function patiently(attempt, isGood, { waitMs, signal }) {
-  const began = performance.now()
-  const left = () => waitMs - (performance.now() - began)
+/** Repeats `attempt` until `isDone` accepts its result or `waitMs` has passed; returns the last result. */
+async function retryUntil(attempt, isDone, { waitMs, signal }) {
+  const startedAt = performance.now()
+  const remaining = () => waitMs - (performance.now() - startedAt)
   for (;;) {
     if (signal?.aborted) throw abortError(signal)
-    let answer
+    let result
     try {
-      answer = await attempt()
+      result = await attempt()
     } catch (error) {
-      if (!isBusy(error) || left() <= 0) throw error
+      if (!isBusy(error) || remaining() <= 0) throw error
     }
-    if (answer !== undefined && (isGood(answer) || left() <= 0)) return answer
-    // Not all who wait look at the same moment.
-    await pause(Math.min(left(), LOOK_AGAIN_MS * (0.5 + Math.random())), signal)
+    if (result !== undefined && (isDone(result) || remaining() <= 0)) return result
+    // Jitter: processes that wait for one session must not retry in step.
+    await pause(Math.min(remaining(), RETRY_INTERVAL_MS * (0.5 + Math.random())), signal)
   }
 }
 
-/** Somebody waits for it: this timer keeps the process alive. */
+/** The caller awaits this, so its timer keeps the process alive. */
 function pause(ms, signal) {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(end, ms)
-    function end() {
-      signal?.removeEventListener('abort', stop)
+    const timer = setTimeout(finish, ms)
+    function finish() {
+      signal?.removeEventListener('abort', cancel)
       resolve()
     }
-    function stop() {
+    function cancel() {
       clearTimeout(timer)
       reject(abortError(signal))
     }
-    signal?.addEventListener('abort', stop, { once: true })
+    signal?.addEventListener('abort', cancel, { once: true })
   })
 }
 

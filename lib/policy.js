@@ -1,20 +1,22 @@
-// When a checkpoint is due: questions without a memory, so that policies can be shared.
+// Decides when a checkpoint is due. Policies are stateless, so they can be shared.
 
 'use strict'
 
-const { invalidArgument, isObject, wrong } = require('./errors.js')
+const { invalidArgument, invalidValue, isObject } = require('./errors.js')
 
-const EVENTS = new Set(['tool_call', 'model_response', 'iteration', 'error', 'timer'])
-const ONE_OF_EVENTS = 'one of "tool_call", "model_response", "iteration", "error" and "timer"'
+const EVENT_TYPES = new Set(['tool_call', 'model_response', 'iteration', 'error', 'timer'])
+const ONE_OF_EVENT_TYPES = 'one of "tool_call", "model_response", "iteration", "error" and "timer"'
 
 class CheckpointPolicy {
-  #says
+  #decide
 
-  constructor(says) {
-    if (typeof says !== 'function') {
-      throw invalidArgument('A CheckpointPolicy is made by a static method, such as CheckpointPolicy.afterToolCall()')
+  constructor(decide) {
+    if (typeof decide !== 'function') {
+      throw invalidArgument(
+        'Use a static method to create a CheckpointPolicy, such as CheckpointPolicy.afterToolCall()',
+      )
     }
-    this.#says = says
+    this.#decide = decide
     Object.freeze(this)
   }
 
@@ -27,12 +29,12 @@ class CheckpointPolicy {
   }
 
   static everyIterations(n) {
-    if (!Number.isSafeInteger(n) || n < 1) throw wrong('n', 'a whole number, 1 or more', n)
+    if (!Number.isSafeInteger(n) || n < 1) throw invalidValue('n', 'a whole number, 1 or more', n)
     return new CheckpointPolicy((iteration, { type }) => type === 'iteration' && iteration > 0 && iteration % n === 0)
   }
 
   static everyMs(ms) {
-    if (!Number.isFinite(ms) || ms <= 0) throw wrong('ms', 'a finite number above 0', ms)
+    if (!Number.isFinite(ms) || ms <= 0) throw invalidValue('ms', 'a finite number above 0', ms)
     return new CheckpointPolicy((_iteration, { elapsedMs }) => elapsedMs >= ms)
   }
 
@@ -47,29 +49,30 @@ class CheckpointPolicy {
   static anyOf(...policies) {
     if (policies.length === 0) throw invalidArgument('policies must be one CheckpointPolicy or more; got none')
     for (const [index, policy] of policies.entries()) {
-      if (!(policy instanceof CheckpointPolicy)) throw wrong(`policies[${index}]`, 'a CheckpointPolicy', policy)
+      if (!(policy instanceof CheckpointPolicy)) throw invalidValue(`policies[${index}]`, 'a CheckpointPolicy', policy)
     }
-    return new CheckpointPolicy((iteration, event) => policies.some((policy) => policy.#says(iteration, event)))
+    return new CheckpointPolicy((iteration, event) => policies.some((policy) => policy.#decide(iteration, event)))
   }
 
   shouldCheckpoint(iteration, event) {
     if (!Number.isSafeInteger(iteration) || iteration < 0) {
-      throw wrong('iteration', 'a whole number, 0 or more', iteration)
+      throw invalidValue('iteration', 'a whole number, 0 or more', iteration)
     }
-    return this.#says(iteration, readEvent(event))
+    return this.#decide(iteration, readEvent(event))
   }
 }
 
-/** An event as an object. */
+/** The event as an object: a type alone is accepted too. */
 function readEvent(event) {
   if (!isObject(event)) {
-    if (!EVENTS.has(event)) throw wrong('event', `${ONE_OF_EVENTS}, or an object with one of them as its type`, event)
+    if (!EVENT_TYPES.has(event))
+      throw invalidValue('event', `${ONE_OF_EVENT_TYPES}, or an object with one of them as its type`, event)
     return { type: event }
   }
   const { type, elapsedMs } = event
-  if (!EVENTS.has(type)) throw wrong('event.type', ONE_OF_EVENTS, type)
+  if (!EVENT_TYPES.has(type)) throw invalidValue('event.type', ONE_OF_EVENT_TYPES, type)
   const isNumber = typeof elapsedMs === 'number' && !Number.isNaN(elapsedMs)
-  if (elapsedMs !== undefined && !isNumber) throw wrong('event.elapsedMs', 'a number of milliseconds', elapsedMs)
+  if (elapsedMs !== undefined && !isNumber) throw invalidValue('event.elapsedMs', 'a number of milliseconds', elapsedMs)
   return { type, elapsedMs }
 }
 

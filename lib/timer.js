@@ -2,14 +2,14 @@
 
 'use strict'
 
-/** `setInterval`, for work that nobody waits for. */
-function startTimer(tick, everyMs) {
-  return unreferenced(setInterval(tick, everyMs))
+/** `setInterval`, unreferenced. */
+function startInterval(callback, everyMs) {
+  return unreferenced(setInterval(callback, everyMs))
 }
 
-/** `setTimeout` likewise. */
-function startTimeout(end, afterMs) {
-  return unreferenced(setTimeout(end, afterMs))
+/** `setTimeout`, unreferenced. */
+function startTimeout(callback, afterMs) {
+  return unreferenced(setTimeout(callback, afterMs))
 }
 
 function unreferenced(timer) {
@@ -18,4 +18,4 @@ function unreferenced(timer) {
   return timer
 }
 
-module.exports = { startTimeout, startTimer }
+module.exports = { startInterval, startTimeout }

@@ -1,4 +1,4 @@
-// The commands as the README lists them, from what they say of themselves: `npm run readme` writes it.
+// Writes the table of commands in the README from their own descriptions: `npm run readme`.
 //
 //   node scripts/command-reference.mjs [--check]
 
@@ -31,7 +31,7 @@ function details(spec) {
   })
 }
 
-/** A README with the table as it should be. */
+/** The README with the current table. */
 export function withReference(readme) {
   const [before, rest] = cut(readme, BEGIN)
   const [, after] = cut(rest, END)
@@ -49,7 +49,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const wanted = withReference(readme)
   if (!process.argv.includes('--check')) writeFileSync(README, wanted)
   else if (readme !== wanted) {
-    console.error('The README lists other commands than there are: npm run readme')
+    console.error('The table of commands in the README is out of date: npm run readme')
     process.exitCode = 1
   }
 }

@@ -1,4 +1,4 @@
-// As much of a PostgreSQL client as scripts and tests need: statements without parameters, on a connection of their own.
+// A minimal PostgreSQL client for scripts and tests: statements without parameters, each call on a new connection.
 
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
@@ -14,8 +14,8 @@ const SASL_CONTINUES = 11
 const SASL_ENDS = 12
 
 /**
- * Runs statements that are separated by semicolons, in one transaction if they say nothing else. Resolves to the rows of all
- * of them, as arrays of texts and nulls, and to what the server says of itself, such as `server_version`.
+ * Runs statements separated by semicolons, in one transaction unless they say otherwise. Resolves to the rows of all
+ * of them, as arrays of texts and nulls, and to the parameters that the server reports, such as `server_version`.
  */
 export async function query(url, sql, { timeoutMs = 10_000 } = {}) {
   const { hostname, port, username, password, pathname } = new URL(url)
@@ -53,7 +53,7 @@ export async function query(url, sql, { timeoutMs = 10_000 } = {}) {
   }
 }
 
-/** An identifier as SQL writes it. */
+/** A quoted SQL identifier. */
 export const quoted = (name) => `"${name.replaceAll('"', '""')}"`
 
 function message(type, content) {
@@ -73,7 +73,7 @@ function startup(parameters) {
   return Buffer.concat([head, body])
 }
 
-/** What the server sends, as `[type, body]`. */
+/** The messages of the server, as `[type, body]`. */
 async function* messages(socket) {
   let bytes = Buffer.alloc(0)
   for await (const chunk of socket) {
@@ -106,7 +106,7 @@ function refused(body) {
   return Object.assign(new Error(fields.M), { code: fields.C })
 }
 
-/** Answers what the server asks of somebody who logs in; with SCRAM-SHA-256, as RFC 7677 has it. */
+/** The client side of authentication; SCRAM-SHA-256 as in RFC 7677. */
 function authenticator(socket, password) {
   const bare = `n=,r=${randomBytes(18).toString('base64')}`
   return (body) => {

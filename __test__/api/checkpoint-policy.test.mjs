@@ -73,7 +73,7 @@ describe('CheckpointPolicy', () => {
   it('is created by static methods and prints which', () => {
     assert.throws(
       () => new CheckpointPolicy(),
-      refusal('A CheckpointPolicy is made by a static method, such as CheckpointPolicy.afterToolCall()'),
+      refusal('Use a static method to create a CheckpointPolicy, such as CheckpointPolicy.afterToolCall()'),
     )
   })
 })

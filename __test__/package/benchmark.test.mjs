@@ -20,7 +20,7 @@ describe('benchmark figures', () => {
 
   it('in the documents are those of the recorded run', () => {
     const results = JSON.parse(read('benchmark/results.json'))
-    const documents = { 'README.md': read('README.md'), 'ARCHITECTURE.md': read('ARCHITECTURE.md') }
+    const documents = { 'README.md': read('README.md'), 'docs/architecture.md': read('docs/architecture.md') }
     assert.deepEqual(withTables(documents, results), documents)
     assert.ok(documents['README.md'].includes(linesTable(results.lines)))
     assert.ok(results.lines.length > 20)

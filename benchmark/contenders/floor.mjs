@@ -1,4 +1,4 @@
-// About the least that a durable checkpoint can cost with node:fs: one compact JSON.stringify, and then, off the JavaScript
+// About the minimum cost of a durable checkpoint with node:fs: one compact JSON.stringify, and then, off the JavaScript
 // thread, one write, one sync, one rename, one sync of the directory. No checksum, no layout, no retention.
 
 import { mkdir, open, readFile, rename } from 'node:fs/promises'
@@ -21,7 +21,7 @@ export async function openFloor(directory) {
     async latest(sessionId) {
       return JSON.parse(await readFile(newest.get(sessionId), 'utf8'))
     },
-    /** One read and two floor writes; without their JSON.stringify if texts are at hand. */
+    /** One read and two floor writes; without their JSON.stringify if ready texts are passed. */
     async restore(sessionId, { session: { taskTree, ...session } }, texts) {
       await readFile(newest.get(sessionId))
       const folder = await folderOf(directory, sessionId)

@@ -1,5 +1,5 @@
-// Everything that is measured, by name. `open(directory, { keep })` gives an object with `save(sessionId, state, options?)`
-// and `latest(sessionId)`; some can do more. What is on a server takes its URL in the place of the directory.
+// All contenders, by name. `open(directory, { keep })` returns an object with `save(sessionId, state, options?)`
+// and `latest(sessionId)`; some can do more. Those on a server take its URL instead of the directory.
 
 import { openFloor } from './floor.mjs'
 import { PEERS } from './peers.mjs'

@@ -1,4 +1,4 @@
-// What people would pick instead, each behind the same few calls: save() resolves once the checkpoint would survive a
+// Alternatives behind a common interface: save() resolves once the checkpoint would survive a
 // power cut, latest() reads the newest one back.
 
 import { existsSync, readFileSync } from 'node:fs'

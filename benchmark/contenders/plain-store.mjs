@@ -1,4 +1,4 @@
-// The job of the original store in plain JavaScript, in its way: pretty JSON, a temporary file and a rename, nothing
+// A store in plain JavaScript that works like the original: pretty JSON, a temporary file and a rename, nothing
 // synced, and a retention that reads every checkpoint there is.
 
 import { createHash, randomUUID } from 'node:crypto'

@@ -1,4 +1,4 @@
-// What people would pick instead, where the checkpoints are to be on a PostgreSQL server.
+// The alternative for checkpoints on a PostgreSQL server.
 
 import { load, threadsOf, versionOf } from './peers.mjs'
 
@@ -7,10 +7,10 @@ export async function openLangGraphOnPostgres(url, { maxConnections }) {
   const { PostgresSaver } = await load('@langchain/langgraph-checkpoint-postgres')
   const { uuid6 } = await load('@langchain/langgraph-checkpoint')
   const { Pool } = await load('pg')
-  const place = new URL(url)
-  const schema = place.searchParams.get('schema')
-  place.searchParams.delete('schema')
-  const pool = new Pool({ connectionString: place.href, max: maxConnections })
+  const location = new URL(url)
+  const schema = location.searchParams.get('schema')
+  location.searchParams.delete('schema')
+  const pool = new Pool({ connectionString: location.href, max: maxConnections })
   const saver = new PostgresSaver(pool, undefined, { schema })
   await saver.setup()
   // Each channel is a statement, and a wait, of its own. With everything in one it is at its quickest.

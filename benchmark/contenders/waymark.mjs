@@ -1,4 +1,4 @@
-// Our side, with full durability unless it is asked for less.
+// Waymark, with full durability by default.
 
 import { CheckpointStore } from '../../index.js'
 
@@ -14,7 +14,7 @@ export async function openWaymark(directory, { keep, durability = 'full', encodi
 
   return {
     store,
-    /** Starts at once; the part before the first await is what the event loop is held for. */
+    /** Starts immediately; the part before the first await blocks the event loop. */
     save(sessionId, { session, agentStates, contextStore }, { compress = false } = {}) {
       const named = session.id === sessionId ? session : { ...session, id: sessionId }
       const options = { trigger: 'auto', includeContext: true, compress }

@@ -1,4 +1,4 @@
-// A hundred sessions that save at the same moment, all of it durable.
+// A hundred sessions save at the same moment, durably.
 
 import { PEER_NAMES } from '../contenders/index.mjs'
 import { alternate, isReached, start, summary } from '../measure.mjs'

@@ -1,4 +1,4 @@
-// Everybody's price of one durable checkpoint, by the size of the state, and by how many are kept.
+// The cost of one durable checkpoint for all contenders, by the size of the state and by the number kept.
 
 import { PEER_NAMES } from '../contenders/index.mjs'
 import { alternate, start, summary } from '../measure.mjs'
@@ -25,7 +25,7 @@ export async function bySize() {
       Object.fromEntries(sides.map((side) => [side.name, async () => (await side.ask('save', { tasks })).ms])),
     )
     for (const side of sides) {
-      if (!(await side.ask('isIntact', { tasks }))) throw new Error(`${side.name} gave back something else`)
+      if (!(await side.ask('isIntact', { tasks }))) throw new Error(`${side.name} returned another state`)
     }
     for (const row of table) row.costs[tasks] = summary(samples[row.name])
   }
@@ -33,7 +33,7 @@ export async function bySize() {
   return { table, missing }
 }
 
-/** The same with 1,000 tasks, by the number of checkpoints that are there; the plain store only as far as it is bearable. */
+/** The same with 1,000 tasks, by the number of stored checkpoints; the plain store only up to a bearable number. */
 export async function byNumberKept() {
   const tasks = 1000
   const rows = [
@@ -43,9 +43,9 @@ export async function byNumberKept() {
   for (const kept of KEPT) {
     for (const row of rows) {
       if (kept > row.most) continue
-      // Beyond what the plain store is asked to read, small ones will do: ours looks at their names alone.
-      const place = kept === 0 ? undefined : await filled(kept, kept > 100 ? 10 : tasks)
-      const side = await start(row.name, { place, options: { keep: Math.max(kept, 1) } })
+      // Beyond the limit of the plain store small checkpoints suffice: ours reads only their names.
+      const location = kept === 0 ? undefined : await filled(kept, kept > 100 ? 10 : tasks)
+      const side = await start(row.name, { location, options: { keep: Math.max(kept, 1) } })
       const rounds = row.name === 'waymark' ? 20 : 5
       const samples = await alternate(rounds, { it: async () => (await side.ask('save', { tasks })).ms }, { warmUp: 2 })
       row.costs[kept] = summary(samples.it)

@@ -1,6 +1,6 @@
-// What a checkpoint costs, until it is durable.
+// The cost of a durable checkpoint.
 
-import { alternate, clear, line, newPlace, start } from '../measure.mjs'
+import { alternate, clear, line, newLocation, start } from '../measure.mjs'
 
 const TASKS = 1000
 
@@ -12,9 +12,9 @@ export async function againstPlainJavaScript() {
     [true, 5],
   ]) {
     const keep = 100
-    const [ourPlace, theirPlace] = [await filled(keep, TASKS, compress), await filled(keep, TASKS, compress)]
-    const ours = await start('waymark', { place: ourPlace, options: { keep } })
-    const theirs = await start('plain JavaScript', { place: theirPlace, options: { keep } })
+    const [ourLocation, theirLocation] = [await filled(keep, TASKS, compress), await filled(keep, TASKS, compress)]
+    const ours = await start('waymark', { location: ourLocation, options: { keep } })
+    const theirs = await start('plain JavaScript', { location: theirLocation, options: { keep } })
     const save = (side) => async () => (await side.ask('save', { tasks: TASKS, compress })).ms
     const samples = await alternate(rounds, { ours: save(ours), theirs: save(theirs) }, { warmUp: 1 })
     const kind = compress ? 'gzip' : 'plain'
@@ -25,18 +25,18 @@ export async function againstPlainJavaScript() {
   return lines
 }
 
-/** Whether it matters how many there are. */
+/** The effect of the number of stored checkpoints. */
 export async function againstFewKept() {
   const lines = []
   for (const tasks of [1000, 10]) {
-    const many = await start('waymark', { place: await filled(10_000, 10), options: {} })
+    const many = await start('waymark', { location: await filled(10_000, 10), options: {} })
     const few = await start('waymark')
     const save = (side) => async () => (await side.ask('save', { tasks })).ms
     const samples = await alternate(tasks === 10 ? 300 : 80, { ours: save(many), theirs: save(few) })
     const name = `createCheckpoint with 10,000 kept against with none kept, ${tasks.toLocaleString('en')} tasks`
     lines.push(line(name, samples, { atMost: 1.15 }, 'nothing is removed on either side'))
     if (tasks === 1000) {
-      // What is remembered must not be worth something in a rush alone.
+      // Caches must help after a pause too, not only in a burst.
       const rested = async (side) => {
         await new Promise((resolve) => setTimeout(resolve, 1200))
         return save(side)()
@@ -51,7 +51,7 @@ export async function againstFewKept() {
   return lines
 }
 
-/** Against the least that a durable write can cost. */
+/** Against the minimum cost of a durable write. */
 export async function againstFloor() {
   const ours = await start('waymark')
   const theirs = await start('floor')
@@ -69,12 +69,12 @@ export async function againstFloor() {
   return lines
 }
 
-/** A directory with so many checkpoints; made by ours, whose files are those of the plain store too. */
+/** A directory with `count` checkpoints; the plain store reads the files of ours. */
 export async function filled(count, tasks, compress = false) {
-  const place = newPlace()
-  clear(place)
-  const maker = await start('waymark', { place, options: { durability: 'relaxed' } })
+  const location = newLocation()
+  clear(location)
+  const maker = await start('waymark', { location, options: { durability: 'relaxed' } })
   await maker.ask('fill', { count, tasks, compress })
   await maker.stop()
-  return place
+  return location
 }

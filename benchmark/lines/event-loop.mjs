@@ -1,4 +1,4 @@
-// How long nothing else can run.
+// How long the event loop is blocked.
 
 import { fork } from 'node:child_process'
 
@@ -37,13 +37,13 @@ export async function held() {
 
 /** The longest time without a turn of the loop while a long list is read, against parsing one of its checkpoints. */
 export async function stall() {
-  const place = await filled(100, TASKS)
-  const child = fork(new URL('../stall.mjs', import.meta.url), [place], { execArgv: ['--expose-gc'] })
+  const location = await filled(100, TASKS)
+  const child = fork(new URL('../stall.mjs', import.meta.url), [location], { execArgv: ['--expose-gc'] })
   const samples = await new Promise((resolve, reject) => {
     child.once('message', resolve)
     child.once('exit', (code) => reject(new Error(`stall.mjs ended with ${code}`)))
   })
-  clear(place)
+  clear(location)
   // The first rounds warm the engine up.
   const { list, listWithoutGc, loop, loopWithoutGc, parse } = Object.fromEntries(
     Object.entries(samples).map(([name, values]) => [name, values.slice(values.length / 6)]),

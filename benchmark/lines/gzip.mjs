@@ -7,10 +7,10 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'
 
-import { alternate, clear, line, newPlace } from '../measure.mjs'
+import { alternate, clear, line, newLocation } from '../measure.mjs'
 import { makeState } from '../states.mjs'
 
-/** How often in a row each side compresses, so that none is measured while it wakes up. */
+/** Repetitions of each side in a row, so that none is measured while it wakes up. */
 const TIMES = 5
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -19,7 +19,7 @@ export async function gzip() {
   const lines = []
   for (const ascii of [true, false]) {
     const bytes = Buffer.from(JSON.stringify(makeState(1000, { ascii })))
-    const file = newPlace()
+    const file = newLocation()
     writeFileSync(file, bytes)
     const ours = await startOurs(file)
     const sizes = {}

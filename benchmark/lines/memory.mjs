@@ -1,8 +1,8 @@
-// What a checkpoint of 16 MB takes beyond the state itself, at its highest.
+// The peak memory of a checkpoint of 16 MB, beyond the state itself.
 
 import { fork } from 'node:child_process'
 
-import { clear, isReached, newPlace, summary } from '../measure.mjs'
+import { clear, isReached, newLocation, summary } from '../measure.mjs'
 
 export async function memory() {
   const lines = []
@@ -12,13 +12,13 @@ export async function memory() {
       lines.push({ name, missing: 'the peak is read from /proc, which only Linux has' })
       continue
     }
-    const place = newPlace()
-    const child = fork(new URL('../peak.mjs', import.meta.url), [place, ascii], { execArgv: ['--expose-gc'] })
+    const location = newLocation()
+    const child = fork(new URL('../peak.mjs', import.meta.url), [location, ascii], { execArgv: ['--expose-gc'] })
     const { peaks, stringifyPeaks, textBytes, stringBytes } = await new Promise((resolve, reject) => {
       child.once('message', resolve)
       child.once('exit', (code) => reject(new Error(`peak.mjs ended with ${code}`)))
     })
-    clear(place)
+    clear(location)
     const inMb = (bytes) => bytes / 1e6
     const [ours, text] = [summary(peaks.map(inMb)), summary([inMb(textBytes)])]
     const ratio = ours.median / text.median

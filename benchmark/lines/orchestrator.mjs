@@ -1,11 +1,11 @@
-// What an orchestrator does beside checkpoints of whole sessions: states of single agents, a look at everything, a diff.
+// Other calls of an orchestrator: agent checkpoints, an overview of all sessions, a diff.
 
 import { fork } from 'node:child_process'
 
-import { alternate, clear, isReached, line, newPlace, start, summary } from '../measure.mjs'
+import { alternate, clear, isReached, line, newLocation, start, summary } from '../measure.mjs'
 import { filled } from './create.mjs'
 
-/** The state of one agent, against the least that a durable write of it can cost. */
+/** An agent checkpoint, against the minimum cost of a durable write of its state. */
 export async function agents() {
   const messages = 50
   const [ours, theirs] = [await start('waymark'), await start('floor')]
@@ -15,22 +15,22 @@ export async function agents() {
   return [line('save of an agent with 50 messages, durable, against the floor', samples, { atMost: 1 })]
 }
 
-/** What there is in a thousand sessions, each time from a new process. */
+/** The overview of a thousand sessions, each time from a new process. */
 export async function overview() {
   const [sessions, checkpoints, goal] = [1000, 100, 500]
-  const place = newPlace()
-  const maker = await start('waymark', { place, options: { durability: 'relaxed' } })
+  const location = newLocation()
+  const maker = await start('waymark', { location, options: { durability: 'relaxed' } })
   await maker.ask('populate', { sessions, checkpoints })
   await maker.stop()
   const samples = []
   for (let round = 0; round < 5; round += 1) {
-    const reader = await start('waymark', { place })
+    const reader = await start('waymark', { location })
     const { ms, total } = await reader.ask('sessionsInfo')
     if (total !== sessions) throw new Error(`sessionsInfo() shows ${total} of ${sessions}`)
     samples.push(ms)
     await reader.stop()
   }
-  clear(place)
+  clear(location)
   const ours = summary(samples)
   const ratio = ours.median / goal
   const target = { atMost: 1 }
@@ -43,13 +43,13 @@ export async function diff() {
   const goal = 2
   const name = 'event loop held by diffCheckpoints, two checkpoints of 1,000 tasks, against 2 ms'
   if (!process.threadCpuUsage) return [{ name, missing: 'the time of a single thread needs Node.js 23.9 or later' }]
-  const place = await filled(2, 1000)
-  const child = fork(new URL('../diff.mjs', import.meta.url), [place])
+  const location = await filled(2, 1000)
+  const child = fork(new URL('../diff.mjs', import.meta.url), [location])
   const { held } = await new Promise((resolve, reject) => {
     child.once('message', resolve)
     child.once('exit', (code) => reject(new Error(`diff.mjs ended with ${code}`)))
   })
-  clear(place)
+  clear(location)
   const [ours, theirs] = [summary(held), summary([goal])]
   const ratio = ours.median / goal
   const target = { atMost: 1 }

@@ -1,5 +1,5 @@
-// On a PostgreSQL server that holds many checkpoints: against LangGraph's saver, and against ourselves among few of them.
-// The server is our own, or that of DATABASE_URL. WAYMARK_BENCH_SESSIONS is how many sessions it holds, for a quick try.
+// A PostgreSQL server with many checkpoints: against LangGraph's saver, and against the same store with few checkpoints.
+// It starts a server, or uses DATABASE_URL. WAYMARK_BENCH_SESSIONS sets the number of sessions, for a quick run.
 
 import { query, quoted } from '../../scripts/postgres-wire.mjs'
 import { startPostgres } from '../../scripts/postgres.mjs'
@@ -8,7 +8,7 @@ import { EACH, TASKS, fillOne, fillOurs, fillTheirs, sessionOf } from '../prefil
 
 const PEER = 'langgraph-checkpoint-postgres'
 
-/** As somebody would set up a small server. */
+/** The settings of a small server. */
 const SETTINGS = {
   shared_buffers: '256MB',
   max_wal_size: '4GB',
@@ -17,7 +17,7 @@ const SETTINGS = {
   synchronous_commit: 'on',
 }
 
-/** Of each side. With more of them, the peer is no quicker. */
+/** Connections of each side. More of them do not make the peer faster. */
 const CONNECTIONS = 10
 const KEEP = 3
 const ROUNDS = 9
@@ -29,7 +29,7 @@ const PAGE = 20
 const IN_USE = 20
 const DROP_MS = 600_000
 
-/** How many do the same at once, and how often each of them does it in a round. */
+/** The number of concurrent calls, and the calls of each in a round. */
 const AGAINST_PEER = [
   writers(1, 60, 100),
   writers(8, 15, 100),
@@ -80,16 +80,16 @@ export async function postgres() {
   }
   try {
     const [failed] = await Promise.all([
-      fillTheirs(PEER, server.place('theirs'), SESSIONS).then(
+      fillTheirs(PEER, server.location('theirs'), SESSIONS).then(
         () => undefined,
         (error) => error,
       ),
-      fillOurs(server.place('many'), SESSIONS),
-      fillOurs(server.place('few'), FEW_SESSIONS),
-      fillOne(server.place('long'), MANY),
-      fillOne(server.place('short'), FEW),
+      fillOurs(server.location('many'), SESSIONS),
+      fillOurs(server.location('few'), FEW_SESSIONS),
+      fillOne(server.location('long'), MANY),
+      fillOne(server.location('short'), FEW),
     ])
-    // What is not written yet would be written while the first line is measured. Not everybody may ask for it.
+    // Otherwise pending pages would be written during the first measurement. A role may lack the right to this.
     await server.ask('CHECKPOINT').catch(() => {})
     const againstPeer = failed
       ? [...AGAINST_PEER.flatMap((each) => namesOf(each, server)), BYTES].map((name) => ({
@@ -107,7 +107,7 @@ function reasonOf(error) {
   return error.message.trim().replaceAll(/\s+/g, ' ')
 }
 
-/** A server that loses nothing, and places on it. */
+/** A server with durable commits, and schemas on it. */
 async function open() {
   const given = process.env.DATABASE_URL
   const own = given ? undefined : await startPostgres({ settings: SETTINGS })
@@ -116,12 +116,12 @@ async function open() {
   const ask = async (sql) => (await query(url, sql, { timeoutMs: DROP_MS })).rows
   const server = {
     ask,
-    place(name) {
-      const place = new URL(url)
-      place.searchParams.set('schema', `${prefix}${name}`)
-      return place.href
+    location(name) {
+      const location = new URL(url)
+      location.searchParams.set('schema', `${prefix}${name}`)
+      return location.href
     },
-    /** Somebody else's server is left as it was. */
+    /** A server that was already running is left unchanged. */
     async end() {
       if (own) return own.stop()
       const schemas = await ask(`SELECT nspname FROM pg_namespace WHERE starts_with(nspname, '${prefix}')`)
@@ -141,10 +141,10 @@ async function open() {
   }
 }
 
-/** Before anything else is stored there. */
+/** Measured before any other data are stored. */
 async function bytesLine(server) {
   const bytesOf = async (name, tables) => {
-    const schema = new URL(server.place(name)).searchParams.get('schema')
+    const schema = new URL(server.location(name)).searchParams.get('schema')
     const sizes = tables.map((table) => `pg_total_relation_size('${quoted(schema)}.${table}')`)
     const [[bytes]] = await server.ask(`SELECT ${sizes.join(' + ')}`)
     return [Number(bytes) / MANY]
@@ -158,8 +158,8 @@ async function bytesLine(server) {
 
 async function linesAgainstPeer(server) {
   const options = { keep: KEEP, maxConnections: CONNECTIONS }
-  const ours = await start('waymark', { place: server.place('many'), options })
-  const theirs = await start(PEER, { place: server.place('theirs'), options })
+  const ours = await start('waymark', { location: server.location('many'), options })
+  const theirs = await start(PEER, { location: server.location('theirs'), options })
   const lines = []
   for (const each of AGAINST_PEER) {
     const { command, details, tasks } = each
@@ -167,7 +167,7 @@ async function linesAgainstPeer(server) {
     const samples = await alternate(ROUNDS, sides, { warmUp: 2 })
     for (const side of [ours, theirs]) {
       if (await side.ask('isIntact', { tasks, session: 'at-once-0' })) continue
-      throw new Error(`${side.name} gave back something else`)
+      throw new Error(`${side.name} returned another state`)
     }
     const [rate, ...waits] = namesOf(each, { version: server.version, peerVersion: theirs.version })
     const at = { command, ...details }
@@ -190,7 +190,7 @@ function waitLine(name, samples, which) {
   return line(name, { ours, theirs }, { atMost: 1 })
 }
 
-/** Whether it matters how many there are in other sessions. */
+/** The effect of checkpoints in other sessions. */
 async function amongOthers(server) {
   const [many, few] = [await reader(server, 'many'), await reader(server, 'few')]
   const pages = { ours: pageOf(many, SESSIONS, EACH), theirs: pageOf(few, FEW_SESSIONS, EACH) }
@@ -201,7 +201,7 @@ async function amongOthers(server) {
   return [among, overview]
 }
 
-/** Whether it matters how many there are in the session itself. */
+/** The effect of checkpoints in the same session. */
 async function withinOne(server) {
   const [long, short] = [await reader(server, 'long'), await reader(server, 'short')]
   const samples = await alternate(20, { ours: pageOf(long, 1, MANY), theirs: pageOf(short, 1, FEW) })
@@ -210,12 +210,12 @@ async function withinOne(server) {
 }
 
 function reader(server, name) {
-  return start('waymark', { place: server.place(name), options: { maxConnections: CONNECTIONS } })
+  return start('waymark', { location: server.location(name), options: { maxConnections: CONNECTIONS } })
 }
 
 /**
- * Pages of some sessions in turn, from all over the table. They are in use: what nobody has read for long comes from the disk,
- * of whatever there is more than memory.
+ * Pages of some sessions in turn, spread over the table. They are in use: pages that are not read for long are on the disk if
+ * the table is larger than memory.
  */
 function pageOf(side, sessions, total) {
   let turn = 0

@@ -1,4 +1,4 @@
-// Reading: the newest, a restore, and what there is.
+// Reading: the newest, a restore, and a list.
 
 import { alternate, line, start } from '../measure.mjs'
 import { filled } from './create.mjs'
@@ -31,16 +31,16 @@ export async function restore() {
   const what = 'restoreCheckpoint, checked, both files durable, 1,000 tasks, against one read and two floor writes'
   return [
     line(what, { ours: own, theirs: floor }, { atMost: 1.3 }),
-    line(`${what} of texts that are at hand, without their JSON.stringify`, { ours: own, theirs: bare }),
+    line(`${what} of ready texts, without their JSON.stringify`, { ours: own, theirs: bare }),
   ]
 }
 
 export async function list() {
   const count = 1000
-  const place = await filled(count, TASKS)
-  const ours = await start('waymark', { place })
+  const location = await filled(count, TASKS)
+  const ours = await start('waymark', { location })
   // It holds all checkpoints in memory at once.
-  const theirs = await start('plain JavaScript', { place, heapMb: 14_000 })
+  const theirs = await start('plain JavaScript', { location, heapMb: 14_000 })
   const read = (side, command) => async () => {
     const { ms, total } = await side.ask(command)
     if (total !== count) throw new Error(`${side.name} listed ${total} of ${count}`)
@@ -52,7 +52,7 @@ export async function list() {
   await ours.end()
   return [
     line(
-      'what there is, 1,000 kept of 1.6 MB each: listCheckpointInfo against listCheckpoints in plain JavaScript',
+      'a list of 1,000 checkpoints of 1.6 MB each: listCheckpointInfo against listCheckpoints in plain JavaScript',
       { ...ourSamples, ...theirSamples },
       { atLeast: 1000 },
       'theirs: two rounds',

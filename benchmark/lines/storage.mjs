@@ -1,4 +1,4 @@
-// How much room the checkpoints of a session take up as it goes on, and what it costs to make and to restore them.
+// The storage size of the checkpoints of a growing session, and the cost of creating and restoring them.
 
 import { lstatSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -36,7 +36,9 @@ async function linesOf({ history, what, count, smaller }) {
   }
   const saves = Object.entries({ ...sides, peer }).map(([name, side]) => [name, save(name, side)])
   await alternate(count, Object.fromEntries(saves), { warmUp: 0 })
-  const bytes = Object.fromEntries(Object.entries({ ...sides, peer }).map(([name, side]) => [name, sizeOf(side.place)]))
+  const bytes = Object.fromEntries(
+    Object.entries({ ...sides, peer }).map(([name, side]) => [name, sizeOf(side.location)]),
+  )
   const restores = await restoresOf(sides, count)
   await Promise.all([...Object.values(sides), peer].map((side) => side.end()))
 
@@ -65,7 +67,7 @@ async function linesOf({ history, what, count, smaller }) {
   ]
 }
 
-/** Each checkpoint in turn, in an order in which none is next to the one that was read before. */
+/** Every checkpoint once, in an order without neighbours in a row. */
 async function restoresOf({ json, delta }, count) {
   const samples = { json: [], delta: [] }
   for (let turn = 0; turn < count; turn += 1) {
@@ -88,7 +90,7 @@ function sizeLine(name, ours, theirs, target = undefined, note = undefined) {
   return line(name, { ours, theirs }, { ...target }, note, 'MB')
 }
 
-/** The bytes of all files below a directory, and those of the blocks that they are in. */
+/** The bytes of all files below a directory, and of their blocks. */
 function sizeOf(directory) {
   const files = readdirSync(directory, { recursive: true }).map((name) => lstatSync(join(directory, name)))
   const own = files.filter((stat) => stat.isFile())

@@ -1,5 +1,4 @@
-// Two orchestrators share one store. One is killed in the middle of a session; the other takes its sessions over and finishes
-// them.
+// Two orchestrators share one store. One is killed during a session; the other takes over and finishes all sessions.
 //
 //   node examples/two-orchestrators/main.mjs            on files
 //   node examples/two-orchestrators/main.mjs postgres   on a PostgreSQL server that it starts, or on that of DATABASE_URL
@@ -17,11 +16,11 @@ import { CheckpointStore } from '../../index.js'
 const SESSIONS = 6
 const TASKS = 5
 
-const place = process.argv[2] === 'postgres' ? await database() : directory()
+const target = process.argv[2] === 'postgres' ? await database() : directory()
 try {
-  await show(place.location)
+  await show(target.location)
 } finally {
-  await place.remove()
+  await target.remove()
 }
 
 async function show(location) {
@@ -34,7 +33,7 @@ async function show(location) {
     }
   }
 
-  // Ada dies in the middle of her first session, and has no time to say anything to anybody.
+  // Ada is killed during her first session and cannot release her lease.
   let begun
   const ada = start(location, 'ada', (line) => {
     if (line.startsWith('ada did') && line.endsWith('/task-2')) {
@@ -63,7 +62,7 @@ async function show(location) {
   await store.close()
 }
 
-/** An orchestrator as a process of its own; what it prints is shown. */
+/** Starts an orchestrator in a process of its own and forwards its output. */
 function start(location, name, onLine = () => {}) {
   const path = fileURLToPath(new URL('orchestrator.mjs', import.meta.url))
   const child = spawn(process.execPath, [path, location, name], { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -77,7 +76,7 @@ function start(location, name, onLine = () => {}) {
   return { child, ended }
 }
 
-/** As much of a session as this needs. */
+/** The members of a session that this example needs. */
 function newSession(id) {
   const tasks = Array.from({ length: TASKS }, (_, index) => [
     `task-${index + 1}`,

@@ -1,5 +1,5 @@
-// One orchestrator: takes a session that nobody owns, goes on with it where its last owner stopped, and takes the next, until all
-// are complete.
+// One orchestrator: acquires a session without an owner, continues where its last owner stopped, and repeats until all are
+// complete.
 //
 //   node examples/two-orchestrators/orchestrator.mjs <location> <name>
 
@@ -13,7 +13,7 @@ const store = new CheckpointStore(location)
 await store.initialize()
 while (!(await isAllDone())) {
   const lease = await store.acquireNext({ status: 'active', owner: name, ttlMs: 1000, waitMs: 500 })
-  if (lease) await goOn(lease)
+  if (lease) await workUnder(lease)
 }
 await store.close()
 
@@ -22,11 +22,11 @@ async function isAllDone() {
   return sessions.every(({ status }) => status === 'completed')
 }
 
-async function goOn(lease) {
+async function workUnder(lease) {
   try {
     await work(lease)
   } catch (error) {
-    // Somebody else has it by now: whatever this one would write is refused.
+    // Another orchestrator has taken the session: every write of this one is rejected.
     if (!lease.isLost && error.code !== 'WAYMARK_LEASE_LOST') throw error
     console.log(`${name} lost ${lease.sessionId}`)
   } finally {
@@ -47,7 +47,7 @@ async function work({ sessionId, signal }) {
   for (const task of tasks.filter(({ status }) => status === 'pending')) {
     task.status = 'in_progress'
     await checked(store.createCheckpoint(session, { trigger: 'auto' }))
-    // The agent at work. It stops when the session is somebody else's.
+    // The agent works here. The signal stops it when the lease is lost.
     await sleep(40, undefined, { signal })
     await checked(store.saveTaskResult(sessionId, task.id, { by: name }))
     task.status = 'completed'

@@ -1,4 +1,4 @@
-// Stores in other processes, called as if they were here.
+// Proxies for stores in other processes.
 
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -7,19 +7,19 @@ import { asError, succeeded, withSignal } from './calls.mjs'
 
 const SERVER = fileURLToPath(new URL('server.mjs', import.meta.url))
 
-/** No call may take longer than this, whatever happened to other processes. */
+/** The deadline of every call, whatever happened to other processes. */
 export const CALL_LIMIT_MS = 45_000
 
 /**
- * A store of its own on a location: in a process of its own, or in this one. `call(method, ...args)` rejects with an error that has
- * the code of the store's, also where the store answers with `success: false`, and with the code `HANG` if there is no answer in time.
+ * A store on a location, in a separate process or in this one. `call(method, ...args)` rejects with the code of the store's error,
+ * also for a result with `success: false`, and with the code `HANG` at the deadline.
  */
-export async function startActor(place, { options, isLocal = !place.isShared, env = {} } = {}) {
-  return isLocal ? localActor(place, options) : remoteActor(place, options, env)
+export async function startActor(storage, { options, isLocal = !storage.isShared, env = {} } = {}) {
+  return isLocal ? localActor(storage, options) : remoteActor(storage, options, env)
 }
 
-async function localActor(place, options) {
-  const store = await place.open(options)
+async function localActor(storage, options) {
+  const store = await storage.open(options)
   return {
     store,
     call: (method, ...args) => answered(method, store[method](...args.map(withSignal))),
@@ -29,8 +29,8 @@ async function localActor(place, options) {
   }
 }
 
-async function remoteActor(place, options, env) {
-  const child = fork(SERVER, [place.location], {
+async function remoteActor(storage, options, env) {
+  const child = fork(SERVER, [storage.location], {
     env: { ...process.env, ...env },
     serialization: 'advanced',
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
@@ -63,12 +63,12 @@ async function remoteActor(place, options, env) {
   await send({ method: 'open', options })
   return {
     pid: child.pid,
-    place,
+    storage,
     options,
     call: (method, ...args) => answered(method, send({ method, args })),
     agent: (agent, method, ...args) => answered(method, send({ method, args, agent })),
     copyTo: (other, ...args) =>
-      answered('copyTo', send({ method: 'copyTo', to: other.place.location, options: other.options, args })),
+      answered('copyTo', send({ method: 'copyTo', to: other.storage.location, options: other.options, args })),
     kill: (signal) => child.kill(signal),
     /** Ends the process without closing the store. */
     end: async () => {
@@ -81,7 +81,7 @@ async function remoteActor(place, options, env) {
   }
 }
 
-/** The value of a call that succeeded. A call that gets no answer in time rejects. */
+/** The value of a successful call. A call without an answer at the deadline rejects. */
 async function answered(method, promise) {
   let timer
   const late = new Promise((_, reject) => {

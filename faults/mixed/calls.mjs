@@ -1,4 +1,4 @@
-// How calls of a store and their failures travel between processes.
+// Encodes calls and errors between processes.
 
 /** `{ $abortMs }` becomes `{ signal }` of a signal that aborts after so many milliseconds. */
 export function withSignal(argument) {
@@ -9,7 +9,7 @@ export function withSignal(argument) {
   return { ...options, signal: controller.signal }
 }
 
-/** What is told of an error, or of a result with `success: false`. */
+/** The members of an error, or of a result with `success: false`, that are transmitted. */
 export function plainError(error) {
   return {
     message: String(error?.error ?? error?.message ?? error),
@@ -20,13 +20,13 @@ export function plainError(error) {
 
 export const asError = ({ message, code, cause }) => Object.assign(new Error(message), { code, causeCode: cause })
 
-/** Rejects where the store answers with `success: false`. */
+/** Rejects if the result has `success: false`. */
 export function succeeded(value) {
   if (value && typeof value === 'object' && value.success === false) throw asError(plainError(value))
   return value
 }
 
-/** What a failure says, with its code. */
+/** The message of a failure, with its code. */
 export const told = (error) => {
   const { message, code, cause } = plainError(error)
   return `${code ?? 'no code'}${(error?.causeCode ?? cause) ? ` (${error.causeCode ?? cause})` : ''}: ${message}`

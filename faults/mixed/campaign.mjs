@@ -1,4 +1,4 @@
-// The mixed campaign: several stores and processes on one location do everything at once.
+// The mixed campaign: several stores and processes call all methods on one location at once.
 
 import { performance } from 'node:perf_hooks'
 
@@ -13,10 +13,10 @@ const STORM = { what: 'everything at once, with kills, stops and aborts', round:
 export const ALL_PHASES = { ...PHASES, storm: STORM }
 
 /**
- * Runs the phases on a backend, again and again until the time is over, and each of them once in any case. Resolves to a row for each
- * phase, as `run.mjs` prints them.
+ * Runs the phases on a backend repeatedly until the time is over, each at least once. Resolves to a row for each phase for
+ * `run.mjs`.
  *
- * `isPatient: false` ends at the first thing that is found; `actions` are those of a storm's users, all by default.
+ * `keepGoing: false` stops at the first finding; `actions` are those of a storm's users, all by default.
  */
 export async function runCampaign({
   backend,
@@ -26,14 +26,14 @@ export async function runCampaign({
   stormSeconds = 15,
   postgresUrl,
   actions,
-  isPatient = true,
+  keepGoing = true,
   report = () => {},
 }) {
   const rows = new Map()
   const endAt = performance.now() + seconds * 1000
   const random = randomFrom(seed)
   const isOver = () =>
-    performance.now() >= endAt || (!isPatient && [...rows.values()].some(({ found }) => found.length > 0))
+    performance.now() >= endAt || (!keepGoing && [...rows.values()].some(({ found }) => found.length > 0))
   for (let pass = 0; pass === 0 || !isOver(); pass += 1) {
     for (const name of phases) {
       if (pass > 0 && isOver()) break

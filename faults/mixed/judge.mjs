@@ -1,9 +1,9 @@
-// Whether what was acknowledged is there, and whole.
+// Checks that acknowledged data are present and complete.
 
 import { told } from './calls.mjs'
 import { contentError } from './state.mjs'
 
-/** Everything that a session's list shows, by pages. */
+/** All pages of the list of a session. */
 export async function listed(store, session) {
   const shown = []
   const damaged = []
@@ -44,13 +44,13 @@ export async function listErrors(store, session, byAll) {
     for (const id of repeated(ids)) found.push(`${method} shows ${session}/${id} twice`)
   }
   for (const entry of [...report.checkpoints, ...report.agentCheckpoints, ...report.files]) {
-    if (!entry.whole) found.push(`${entry.path} is not whole: ${entry.error}`)
+    if (!entry.whole) found.push(`${entry.path} is damaged: ${entry.error}`)
   }
   return found
 }
 
 /**
- * A sentence for every checkpoint of `made`, a Map from id to token, that is not there, cannot be read or holds something else, and
+ * A finding for every checkpoint of `made`, a Map from id to token, that is missing, unreadable or holds another state, and
  * for every id that a list shows twice.
  */
 export async function unreadable(store, session, made) {
@@ -58,7 +58,7 @@ export async function unreadable(store, session, made) {
   for (const [id, token] of made) {
     try {
       const checkpoint = await store.getCheckpoint(session, id)
-      const wrong = checkpoint ? contentError(checkpoint, token) : 'it is gone'
+      const wrong = checkpoint ? contentError(checkpoint, token) : 'it is missing'
       if (wrong) found.push(`${session}/${id} was acknowledged: ${wrong}`)
     } catch (error) {
       found.push(`${session}/${id} was acknowledged and cannot be read: ${told(error)}`)
@@ -67,7 +67,7 @@ export async function unreadable(store, session, made) {
   return found
 }
 
-/** How often each kind of thing was found: sentences that differ in ids, names and numbers only are of one kind. */
+/** Counts findings by kind: those that differ only in ids, names and numbers are of one kind. */
 export function kinds(found) {
   const counts = new Map()
   for (const text of found) {

@@ -1,4 +1,4 @@
-// New locations of every backend, for stores of this process and of others.
+// New locations of every backend, for stores of this process and of other processes.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -12,8 +12,8 @@ export const BACKENDS = ['files', 'sqlite', 'memory', 'postgres']
 let schemas = 0
 
 /**
- * A location that holds nothing yet. `directory` is for other files, and is removed with it. A store in memory belongs to one
- * object: every `open` of such a location gives the same one.
+ * An empty location. `directory` is for other files, and is removed with it. A store in memory belongs to one
+ * object: every `open` of such a location returns the same one.
  */
 export function newLocation(backend, postgresUrl) {
   const directory = mkdtempSync(join(tmpdir(), 'waymark-mixed-'))

@@ -1,5 +1,5 @@
-// Short phases, each aimed at one way in which stores on one location get into each other's way. A phase runs one round on a new
-// location and resolves to `{ tried, found }`: what it counted, and a sentence for everything that is wrong.
+// Short phases, each for one kind of conflict between stores on one location. A phase runs one round on a new
+// location and resolves to `{ tried, found }`: its counts, and its findings.
 
 import { cpSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,21 +15,21 @@ import { ENCODINGS, argumentsOf, created, stateOf } from './state.mjs'
 const KEEP_ALL = { maxCheckpointsPerSession: Infinity, maxCheckpointsPerAgent: Infinity }
 const SESSION = 's'
 
-/** Several stores on one location: half of the time in processes of their own. */
-async function startActors(place, count, random, options = KEEP_ALL) {
-  const isLocal = !place.isShared || random.chance(0.5)
-  return Promise.all(Array.from({ length: count }, () => startActor(place, { options, isLocal })))
+/** Several stores on one location, half of the time in separate processes. */
+async function startActors(storage, count, random, options = KEEP_ALL) {
+  const isLocal = !storage.isShared || random.chance(0.5)
+  return Promise.all(Array.from({ length: count }, () => startActor(storage, { options, isLocal })))
 }
 
 /** Runs a round on a new location, which is removed afterwards. */
 async function onNewLocation(context, round) {
-  const place = context.newLocation()
+  const storage = context.newLocation()
   const actors = []
   try {
-    return await round(place, actors)
+    return await round(storage, actors)
   } finally {
     await Promise.all(actors.map((actor) => actor.end()))
-    await place.remove()
+    await storage.remove()
   }
 }
 
@@ -47,28 +47,28 @@ async function filled(actor, { count, encodings, name = 'first', session = SESSI
 
 const outcomes = (promises) => Promise.allSettled(promises)
 
-/** A sentence for every call that failed with another code than these. */
+/** A finding for every call that failed with a code that is not allowed. */
 function failures(settled, allowed = []) {
   const failed = settled.filter(({ status, reason }) => status === 'rejected' && !allowed.includes(reason.code))
   return failed.map(({ reason }) => `a call failed with ${told(reason)}`)
 }
 
-/** Judged by a store that has nothing in memory, where there can be one. */
-const judged = async (place, made, session = SESSION) => unreadable(await place.open(KEEP_ALL), session, made)
+/** Judged by a new store object, if the backend allows one. */
+const judged = async (storage, made, session = SESSION) => unreadable(await storage.open(KEEP_ALL), session, made)
 
-/** A conversion is aborted in the middle, and one to another encoding follows. */
+/** A conversion is aborted, and one to another encoding follows. */
 async function abortedConversion(context) {
   const { random } = context
-  return onNewLocation(context, async (place, actors) => {
+  return onNewLocation(context, async (storage, actors) => {
     const found = []
     const durability = random.pick(['full', 'relaxed'])
-    actors.push(await startActor(place, { options: { ...KEEP_ALL, durability } }))
+    actors.push(await startActor(storage, { options: { ...KEEP_ALL, durability } }))
     const [actor] = actors
     const made = await filled(actor, { count: 40, encodings: ['delta'] })
     let aborted = 0
     const way = ['zstd', 'delta', random.pick(['json', 'gzip', 'zstd']), 'delta']
     for (const [index, encoding] of way.entries()) {
-      // Every other conversion is stopped on its way; new checkpoints come in between.
+      // Every other conversion is aborted; new checkpoints are created in between.
       const isStopped = index % 2 === 0
       const options = isStopped ? { $abortMs: random.between(1, 25) } : {}
       const [outcome] = await outcomes([actor.call('convert', SESSION, encoding, options)])
@@ -78,7 +78,7 @@ async function abortedConversion(context) {
         made.set(id, token)
       }
     }
-    found.push(...(await judged(place, made)))
+    found.push(...(await judged(storage, made)))
     return { tried: { conversions: way.length, aborted, checkpoints: made.size }, found }
   })
 }
@@ -86,31 +86,31 @@ async function abortedConversion(context) {
 /** Several stores convert the same session at once. */
 async function conversionsAtOnce(context, encodings) {
   const { random } = context
-  return onNewLocation(context, async (place, actors) => {
+  return onNewLocation(context, async (storage, actors) => {
     const durability = random.pick(['full', 'full', 'full', 'relaxed'])
-    actors.push(...(await startActors(place, encodings.length, random, { ...KEEP_ALL, durability })))
+    actors.push(...(await startActors(storage, encodings.length, random, { ...KEEP_ALL, durability })))
     const before = random.pick([['json'], ['zstd'], ['zstd', 'json', 'delta']])
     const made = await filled(actors[0], { count: 60, encodings: before })
     const settled = await outcomes(actors.map((actor, index) => actor.call('convert', SESSION, encodings[index], {})))
-    const found = [...failures(settled), ...(await judged(place, made))]
+    const found = [...failures(settled), ...(await judged(storage, made))]
     // The limit counts checkpoints, however many encodings of each there are.
     await actors[0].call('prune', SESSION, { retention: { keepLast: 10 } })
     const kept = new Map([...made].slice(-10))
-    found.push(...(await judged(place, kept)).map((text) => `after keepLast 10: ${text}`))
+    found.push(...(await judged(storage, kept)).map((text) => `after keepLast 10: ${text}`))
     const { total } = await actors[0].call('listCheckpointInfo', SESSION)
     if (total !== 10) found.push(`keepLast 10 left ${total} checkpoints in the list`)
     return { tried: { conversions: actors.length, checkpoints: made.size }, found }
   })
 }
 
-/** A copy onto a target that has gone its own way since the last copy. */
+/** A copy onto a target that has diverged since the last copy. */
 async function divergedCopy(context) {
   const { random } = context
-  return onNewLocation(context, async (place, actors) => {
+  return onNewLocation(context, async (storage, actors) => {
     const other = context.newLocation()
     try {
       const options = { ...KEEP_ALL, encoding: 'delta' }
-      actors.push(await startActor(place, { options }), await startActor(other, { options }))
+      actors.push(await startActor(storage, { options }), await startActor(other, { options }))
       const [source, target] = actors
       const shared = await filled(source, {
         count: 6,
@@ -121,7 +121,7 @@ async function divergedCopy(context) {
       const onTarget = new Map(shared)
       const onSource = new Map(shared)
       for (let turn = 0; turn < 3; turn += 1) {
-        // Both make keys of their own, from the same checkpoints.
+        // Both create bases of their own, from the same checkpoints.
         for (const actor of [source, target]) {
           if (random.chance(0.5)) await actor.call('convert', SESSION, 'zstd', {})
           await actor.call('convert', SESSION, 'delta', {})
@@ -140,7 +140,7 @@ async function divergedCopy(context) {
         for (const [id, token] of isBack ? onTarget : onSource) (isBack ? onSource : onTarget).set(id, token)
       }
       const found = [
-        ...(await judged(place, onSource)).map((text) => `source: ${text}`),
+        ...(await judged(storage, onSource)).map((text) => `source: ${text}`),
         ...(await judged(other, onTarget)).map((text) => `target: ${text}`),
       ]
       return { tried: { copies: 4, checkpoints: onSource.size + onTarget.size }, found }
@@ -155,13 +155,13 @@ async function divergedCopy(context) {
 async function copiedAfterClose(context) {
   const { backend, random } = context
   if (!['files', 'sqlite'].includes(backend)) return { skipped: `${backend} has no files to copy` }
-  return onNewLocation(context, async (place) => {
+  return onNewLocation(context, async (storage) => {
     const found = []
     const before = openFiles()
     const cycles = 12
     const made = new Map()
     for (let cycle = 0; cycle < cycles; cycle += 1) {
-      const store = new CheckpointStore(place.location, KEEP_ALL)
+      const store = new CheckpointStore(storage.location, KEEP_ALL)
       await store.initialize()
       for (let number = 0; number < 4; number += 1) {
         const token = `cycle-${cycle}-${number}`
@@ -173,9 +173,9 @@ async function copiedAfterClose(context) {
     }
     const copy = mkdtempSync(join(tmpdir(), 'waymark-copied-'))
     try {
-      // Of a database its file alone: after `close()` there is nothing outside of it.
+      // Of a database its file alone: after `close()` it is complete.
       const name = backend === 'sqlite' ? 'store.db' : 'store'
-      cpSync(join(place.directory, name), join(copy, name), { recursive: true, verbatimSymlinks: true })
+      cpSync(join(storage.directory, name), join(copy, name), { recursive: true, verbatimSymlinks: true })
       const location = backend === 'sqlite' ? `sqlite:${join(copy, name)}` : join(copy, name)
       const store = new CheckpointStore(location, { ...KEEP_ALL, mustExist: true })
       try {
@@ -194,20 +194,20 @@ async function copiedAfterClose(context) {
   })
 }
 
-/** How many descriptors this process has, where that can be asked. */
+/** The number of open descriptors of this process, where the system reports it. */
 function openFiles() {
   const directory = '/proc/self/fd'
   return existsSync(directory) ? readdirSync(directory).length : 0
 }
 
-/** What several calls write is shown in the order of their acknowledgements when stores take turns. */
+/** When stores alternate, lists are in the order of the acknowledgements. */
 async function turns(context, { env, skewMs = 0 } = {}) {
   const { random } = context
-  return onNewLocation(context, async (place, actors) => {
+  return onNewLocation(context, async (storage, actors) => {
     const found = []
     const options = KEEP_ALL
-    actors.push(await startActor(place, { options }))
-    actors.push(await startActor(place, { options, env, isLocal: !place.isShared }))
+    actors.push(await startActor(storage, { options }))
+    actors.push(await startActor(storage, { options, env, isLocal: !storage.isShared }))
     const count = 40
     for (let turn = 0; turn < count; turn += 1) {
       const [writer, reader] = turn % 2 === 0 ? actors : actors.toReversed()
@@ -232,12 +232,12 @@ async function turns(context, { env, skewMs = 0 } = {}) {
   })
 }
 
-/** The same as fast as it goes: the list is in the order of the acknowledgements. */
+/** The same at full speed. */
 async function fastTurns(context) {
   const { random } = context
-  return onNewLocation(context, async (place) => {
+  return onNewLocation(context, async (storage) => {
     const options = { ...KEEP_ALL, durability: random.pick(['full', 'relaxed']) }
-    const stores = [await place.open(options), await place.open(options)]
+    const stores = [await storage.open(options), await storage.open(options)]
     const acknowledged = []
     for (let turn = 0; turn < 100; turn += 1) {
       acknowledged.push(await created(stores[turn % 2], SESSION, `turn-${turn}`))
@@ -271,11 +271,13 @@ async function skewedTurns(context) {
   return turns(context, { env, skewMs: 2000 })
 }
 
-/** Labels are given while others are given and checkpoints come in. */
+/** Labels are set while other labels are set and checkpoints are created. */
 async function labelsAtOnce(context) {
   const { random } = context
-  return onNewLocation(context, async (place, actors) => {
-    actors.push(...(await startActors(place, 2, random, { ...KEEP_ALL, durability: random.pick(['full', 'relaxed']) })))
+  return onNewLocation(context, async (storage, actors) => {
+    actors.push(
+      ...(await startActors(storage, 2, random, { ...KEEP_ALL, durability: random.pick(['full', 'relaxed']) })),
+    )
     const made = new Map()
     const labels = new Map()
     const settled = await outcomes(
@@ -292,7 +294,7 @@ async function labelsAtOnce(context) {
         return [0, 1, 2, 3].map(lane)
       }),
     )
-    const store = await place.open(KEEP_ALL)
+    const store = await storage.open(KEEP_ALL)
     const found = [...failures(settled), ...(await unreadable(store, SESSION, made))]
     const { checkpoints } = await store.listCheckpointInfo(SESSION)
     const shown = new Map(checkpoints.map(({ id, label }) => [id, label]))
@@ -303,12 +305,12 @@ async function labelsAtOnce(context) {
   })
 }
 
-/** Checkpoints get a label or a pin when retention is about to remove them: what is acknowledged stays. */
+/** Checkpoints get a label or a pin when retention is about to remove them: acknowledged ones are kept. */
 async function marksBesideRetention(context) {
   const { random } = context
-  return onNewLocation(context, async (place, actors) => {
+  return onNewLocation(context, async (storage, actors) => {
     const options = { retention: { keepLast: 3 }, durability: random.pick(['full', 'relaxed']) }
-    actors.push(...(await startActors(place, 2, random, options)))
+    actors.push(...(await startActors(storage, 2, random, options)))
     const [writer, marker] = actors
     const marked = new Map()
     const state = { isOver: false, made: new Map() }
@@ -336,7 +338,7 @@ async function marksBesideRetention(context) {
     })
     const found = failures(await outcomes([writing, ...marking]))
     await actors[0].call('prune', SESSION)
-    const store = await place.open(options)
+    const store = await storage.open(options)
     for (const method of ['labelCheckpoint', 'pinCheckpoint']) {
       const ids = [...marked.keys()].filter((id) => marked.get(id) === method)
       const kept = new Map(ids.map((id) => [id, state.made.get(id)]))
@@ -346,17 +348,17 @@ async function marksBesideRetention(context) {
   })
 }
 
-/** A label that must be unique is asked for by several stores at once. */
+/** Several stores set the same unique label at once. */
 async function uniqueLabels(context) {
   const { random } = context
-  return onNewLocation(context, async (place, actors) => {
+  return onNewLocation(context, async (storage, actors) => {
     const limit = random.pick([Infinity, 3])
-    actors.push(...(await startActors(place, 3, random, { ...KEEP_ALL, maxCheckpointsPerSession: limit })))
+    actors.push(...(await startActors(storage, 3, random, { ...KEEP_ALL, maxCheckpointsPerSession: limit })))
     const found = []
     const rounds = 8
     for (let round = 0; round < rounds; round += 1) {
       const label = `only ${round}`
-      // By createCheckpoint, by labelCheckpoint, or by both.
+      // With createCheckpoint, labelCheckpoint, or both.
       const [low, high] = random.pick([
         [3, 3],
         [0, 0],
@@ -376,7 +378,7 @@ async function uniqueLabels(context) {
       if (given !== 1) found.push(`${label} was given ${given} times, with ${creators} calls of createCheckpoint`)
       const { checkpoints } = await actors[0].call('listCheckpointInfo', SESSION, { label })
       if (checkpoints.length > 1) found.push(`${checkpoints.length} checkpoints have the label ${label}`)
-      // A checkpoint that is refused its label takes the place of no other.
+      // A checkpoint whose label is rejected replaces no other.
       const { total } = await actors[0].call('listCheckpointInfo', SESSION)
       if (total < Math.min(limit, 3)) found.push(`${total} checkpoints are left, with a limit of ${limit}`)
     }
@@ -384,11 +386,13 @@ async function uniqueLabels(context) {
   })
 }
 
-/** Sessions are taken up again while others expire them. */
+/** Sessions are activated while other stores expire them. */
 async function expiries(context) {
   const { random } = context
-  return onNewLocation(context, async (place, actors) => {
-    actors.push(...(await startActors(place, 2, random, { ...KEEP_ALL, durability: random.pick(['full', 'relaxed']) })))
+  return onNewLocation(context, async (storage, actors) => {
+    actors.push(
+      ...(await startActors(storage, 2, random, { ...KEEP_ALL, durability: random.pick(['full', 'relaxed']) })),
+    )
     const [owner, cleaner] = actors
     const found = []
     const state = { isOver: false }
@@ -406,7 +410,7 @@ async function expiries(context) {
         const { session } = stateOf(id, `${id}-${round}`)
         await owner.call('saveSession', { ...session, status: 'paused', expiresAt: 1 })
         if (round % 3 === 0) await sleep(random.between(0, 4))
-        // From here on nobody may delete it.
+        // From here on it must not be deleted.
         await owner.call('saveSession', { ...session, status: 'active', expiresAt: 1 })
         const made = await filled(owner, {
           count: 2,
@@ -433,11 +437,11 @@ async function expiries(context) {
   })
 }
 
-/** A create that is refused leaves nothing. */
+/** A rejected createCheckpoint leaves nothing. */
 async function refusedCreates(context) {
   const { random } = context
-  return onNewLocation(context, async (place, actors) => {
-    actors.push(...(await startActors(place, 2, random)))
+  return onNewLocation(context, async (storage, actors) => {
+    actors.push(...(await startActors(storage, 2, random)))
     const found = []
     const settled = await outcomes(
       actors.flatMap((actor, index) =>
@@ -448,30 +452,30 @@ async function refusedCreates(context) {
       ),
     )
     found.push(...failures(settled, ['WAYMARK_CONFLICT']))
-    const store = await place.open(KEEP_ALL)
+    const store = await storage.open(KEEP_ALL)
     for (const [index] of actors.entries()) {
       for (const encoding of ENCODINGS)
-        found.push(...(await emptySession(place, store, `refused-${index}-${encoding}`)))
+        found.push(...(await emptySession(storage, store, `refused-${index}-${encoding}`)))
     }
     return { tried: { refused: settled.length }, found }
   })
 }
 
-/** A sentence if a session that was never stored is there. */
-async function emptySession(place, store, id) {
+/** A finding if a session exists that was never stored. */
+async function emptySession(storage, store, id) {
   const isThere = await store.prune(id).then(
     () => true,
     (error) => error.code !== 'WAYMARK_NOT_FOUND',
   )
-  const hasFolder = place.backend === 'files' && existsSync(join(place.location, id))
+  const hasFolder = storage.backend === 'files' && existsSync(join(storage.location, id))
   return isThere || hasFolder ? [`${id} is left, empty, by a create that was refused`] : []
 }
 
-/** Checkpoints are made, and listed, while their session is deleted. */
+/** Checkpoints are created and listed while their session is deleted. */
 async function deletionsAtOnce(context) {
   const { random } = context
-  return onNewLocation(context, async (place, actors) => {
-    actors.push(...(await startActors(place, 2, random, { ...KEEP_ALL, durability: 'relaxed' })))
+  return onNewLocation(context, async (storage, actors) => {
+    actors.push(...(await startActors(storage, 2, random, { ...KEEP_ALL, durability: 'relaxed' })))
     const deletions = ['deleteSession', 'deleteSessionCheckpoints']
     const lane = async (actor, number) => {
       for (let round = 0; round < 15; round += 1) {
@@ -483,22 +487,22 @@ async function deletionsAtOnce(context) {
     }
     const settled = await outcomes(actors.flatMap((actor, index) => [lane(actor, index), lane(actor, index + 10)]))
     const found = failures(settled)
-    // What is acknowledged after the last deletion stays.
+    // Writes acknowledged after the last deletion are kept.
     const made = await filled(actors[0], { count: 6, encodings: ENCODINGS, name: 'last' })
-    const store = await place.open(KEEP_ALL)
+    const store = await storage.open(KEEP_ALL)
     found.push(...(await unreadable(store, SESSION, made)))
     return { tried: { deletions: 60 }, found }
   })
 }
 
-/** A process is stopped inside a write. The others get an answer, or an error with a code. */
+/** A process is stopped during a write. The others get a result, or an error with a code. */
 async function stoppedWriter(context) {
   if (!context.isShared) return { skipped: 'a store in memory has one process' }
   if (process.platform === 'win32') return { skipped: 'Windows has no SIGSTOP' }
   const { random } = context
-  return onNewLocation(context, async (place, actors) => {
+  return onNewLocation(context, async (storage, actors) => {
     const options = { ...KEEP_ALL, timeoutMs: 3000 }
-    actors.push(await startActor(place, { options }), await startActor(place, { options }))
+    actors.push(await startActor(storage, { options }), await startActor(storage, { options }))
     const [victim, other] = actors
     const found = []
     const made = await filled(other, { count: 4, encodings: ENCODINGS })
@@ -535,30 +539,30 @@ async function stoppedWriter(context) {
         if (reason.code === 'HANG' || !reason.code) found.push(`beside a stopped process, ${told(reason)}`)
         else if (!isTimeout(reason)) found.push(`beside a stopped process, a call failed with ${told(reason)}`)
       }
-      if (refused === 0 && random.chance(0.3)) found.push(...(await closeBesideStopped(place, options)))
+      if (refused === 0 && random.chance(0.3)) found.push(...(await closeBesideStopped(storage, options)))
       victim.kill('SIGCONT')
     }
     state.isOver = true
     await Promise.race([writing, sleep(10_000, undefined, { ref: false })])
-    // Once it goes on, everything works again.
+    // After it resumes, all calls succeed again.
     const after = await outcomes([
       other.call('saveSession', session),
       other.call('labelCheckpoint', SESSION, id, 'after'),
     ])
     if (found.length === 0) found.push(...failures(after).map((text) => `after SIGCONT, ${text}`))
-    if (found.length === 0) found.push(...(await judged(place, made)))
+    if (found.length === 0) found.push(...(await judged(storage, made)))
     return { tried: { stops, refused }, found }
   })
 }
 
-/** Two processes convert a session to and fro, and one of them is stopped now and then: longer than others wait for some locks. */
+/** Two processes convert a session back and forth, and one of them is stopped for longer than the timeout of some locks. */
 async function stoppedConversion(context) {
   if (!context.isShared) return { skipped: 'a store in memory has one process' }
   if (process.platform === 'win32') return { skipped: 'Windows has no SIGSTOP' }
   const { random } = context
-  return onNewLocation(context, async (place, actors) => {
+  return onNewLocation(context, async (storage, actors) => {
     const options = { ...KEEP_ALL, durability: random.pick(['full', 'relaxed']) }
-    for (let count = 0; count < 2; count += 1) actors.push(await startActor(place, { options }))
+    for (let count = 0; count < 2; count += 1) actors.push(await startActor(storage, { options }))
     const made = await filled(actors[0], { count: 12, encodings: ENCODINGS })
     const found = []
     const state = { isOver: false, conversions: 0 }
@@ -579,13 +583,13 @@ async function stoppedConversion(context) {
     }
     state.isOver = true
     await Promise.all(converting)
-    found.push(...(await judged(place, made)))
+    found.push(...(await judged(storage, made)))
     return { tried: { stops, conversions: state.conversions }, found }
   })
 }
 
-async function closeBesideStopped(place, options) {
-  const third = await startActor(place, { options, isLocal: false })
+async function closeBesideStopped(storage, options) {
+  const third = await startActor(storage, { options, isLocal: false })
   try {
     return failures(await outcomes([third.call('close')]))
   } finally {
@@ -610,7 +614,7 @@ export const PHASES = {
     what: 'three stores convert to three encodings at once',
     round: (context) => conversionsAtOnce(context, ['delta', 'zstd', 'gzip']),
   },
-  'diverged-copy': { repeats: 2, what: 'copyTo onto a target that has gone its own way', round: divergedCopy },
+  'diverged-copy': { repeats: 2, what: 'copyTo onto a target that has diverged', round: divergedCopy },
   'copy-closed': { what: 'the files copied after close()', round: copiedAfterClose },
   turns: { repeats: 3, what: 'two stores take turns', round: (context) => turns(context) },
   'fast-turns': { repeats: 3, what: 'two stores take turns without a pause', round: fastTurns },

@@ -1,4 +1,4 @@
-// Random choices that a seed repeats.
+// Reproducible random choices.
 
 /** A generator of random numbers (mulberry32). The same seed gives the same sequence. */
 export function randomFrom(seed) {

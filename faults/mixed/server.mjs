@@ -1,4 +1,4 @@
-// A process with stores that another process calls through its IPC channel: see actor.mjs.
+// Serves stores to another process through the IPC channel: see actor.mjs.
 //
 //   node server.mjs <location>
 //

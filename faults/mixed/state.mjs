@@ -1,10 +1,10 @@
-// States whose content follows from a token, so that a judge knows what a checkpoint must hold without having seen it.
+// States that are computed from a token, so that the judge can compute what a checkpoint must hold.
 
 import { randomFrom } from './random.mjs'
 
 export const ENCODINGS = ['json', 'gzip', 'zstd', 'delta']
 
-/** Letters that hardly compress, the same ones for the same seed. */
+/** Text that hardly compresses, the same for the same seed. */
 function noise(length, seed) {
   const random = randomFrom(seed)
   let text = ''
@@ -21,8 +21,8 @@ const hash = (text) => {
 }
 
 /**
- * The arguments of `createCheckpoint` for a token. Most states differ little from each other, as those of one session do; one in
- * nine has nothing in common with the others, which makes a delta begin a new key.
+ * The arguments of `createCheckpoint` for a token. Most states are similar, as those of one session are; one in nine shares nothing
+ * with the others, so that a delta needs a new base.
  */
 export function stateOf(sessionId, token) {
   const seed = hash(token)
@@ -38,14 +38,14 @@ export function stateOf(sessionId, token) {
   return { session, agents: { agent: { id: 'agent', token } }, context: { token, own: noise(80, seed + 1) } }
 }
 
-/** What an agent stores for a token. */
+/** The state of an agent for a token. */
 export const snapshotOf = (token) => ({
   iteration: 1,
   messages: [{ role: 'user', content: `${token} ${COMMON}` }],
   metadata: { token },
 })
 
-/** What is wrong with the content of a checkpoint that must be that of a token; `undefined` if nothing is. */
+/** How the content of a checkpoint differs from that of a token; `undefined` if it does not. */
 export function contentError(checkpoint, token) {
   const { session, agents, context } = stateOf(checkpoint.sessionId, token)
   const pairs = [

@@ -1,6 +1,6 @@
-// What a storm must have left, by what its users were told.
+// Computes what a storm must have stored from the results of its calls.
 //
-// A call has a beginning and an end on one clock. One that was never answered, or whose failure leaves the outcome open, may have happened at
+// A call has a beginning and an end on one clock. One without an answer, or with an unknown outcome, may have taken effect at
 // any time after its beginning. A write is overtaken by every acknowledged write that began after its end.
 
 import { readdirSync, statSync } from 'node:fs'
@@ -13,10 +13,10 @@ import { isTimeout } from './phases.mjs'
 import { argumentsOf, contentError, snapshotOf, stateOf } from './state.mjs'
 import { AGENT_LIMIT, LIMITS, UNIQUE_LABELS } from './users.mjs'
 
-/** Labels of checkpoints that are gone are not copied, and have fewer bytes than this; a key has thousands. */
+/** Labels of removed checkpoints are not copied, and have fewer bytes than this; a base has thousands. */
 const KEY_BYTES = 1000
 
-/** Codes with which nothing was changed. */
+/** Codes that mean that nothing was changed. */
 const REFUSALS = new Set([
   'WAYMARK_CONFLICT',
   'WAYMARK_EXISTS',
@@ -25,10 +25,10 @@ const REFUSALS = new Set([
   'WAYMARK_NOT_INITIALIZED',
 ])
 
-/** What is one step: when it gets no lock in time, nothing was changed. */
+/** Atomic actions: without a lock in time, nothing was changed. */
 const SINGLE_STEPS = new Set(['create', 'label', 'pin', 'restore', 'saveSession', 'saveResult', 'saveAgent'])
 
-/** The codes that each action may end with, beside those of a store that was closed and of locks that a stopped process holds. */
+/** The codes that each action may end with, besides those of a closed store and of locks that a stopped process holds. */
 const EXPECTED = {
   create: ['WAYMARK_CONFLICT', 'WAYMARK_EXISTS'],
   label: ['WAYMARK_NOT_FOUND', 'WAYMARK_EXISTS'],
@@ -41,13 +41,13 @@ const EXPECTED = {
   copy: ['WAYMARK_NOT_FOUND'],
 }
 
-/** Calls with their beginnings and ends. */
+/** Calls with their start and end. */
 function readCalls(entries) {
   const calls = new Map()
-  const complaints = []
+  const findings = []
   for (const entry of entries) {
     const { user, at } = entry
-    if (entry.complaint) complaints.push(`${user}: ${entry.complaint}`)
+    if (entry.finding) findings.push(`${user}: ${entry.finding}`)
     else if (entry.call)
       calls.set(`${user} ${entry.call}`, { ...entry, start: at, end: Infinity, isAcknowledged: false })
     else if (entry.done) {
@@ -58,14 +58,14 @@ function readCalls(entries) {
       call.count = entry.count
     } else if (entry.pruneFailure?.code === 'WAYMARK_BUSY') {
       // Another process was stopped while it held the lock: the next prune removes it.
-    } else if (entry.pruneFailure) complaints.push(`${user}: prune could not ${JSON.stringify(entry.pruneFailure)}`)
+    } else if (entry.pruneFailure) findings.push(`${user}: prune could not ${JSON.stringify(entry.pruneFailure)}`)
   }
   for (const call of calls.values()) {
     call.isRefused = REFUSALS.has(call.code) || (call.code === 'WAYMARK_BUSY' && SINGLE_STEPS.has(call.action))
-    // What failed otherwise may have happened, and may come into force later.
+    // Any other failure may have taken effect, or may still do so.
     if (!call.isAcknowledged && !call.isRefused) call.end = Infinity
   }
-  return { calls: [...calls.values()], complaints }
+  return { calls: [...calls.values()], findings }
 }
 
 /** Failures that no caller should see. */
@@ -82,7 +82,7 @@ function unexpected(calls, stops) {
   return found
 }
 
-/** The writes, of those to one register, whose value may be there in the end. */
+/** The writes to one register whose value may be the final one. */
 function possible(writes) {
   const last = Math.max(...writes.filter((write) => write.isAcknowledged).map((write) => write.start), -1)
   return writes.filter((write) => !write.isRefused && write.end >= last)
@@ -98,8 +98,8 @@ const byKey = (list, keyOf) => {
 }
 
 class StormJudge {
-  constructor({ place, other, store, otherStore, calls }) {
-    Object.assign(this, { place, other, store, otherStore, calls, found: [] })
+  constructor({ storage, other, store, otherStore, calls }) {
+    Object.assign(this, { storage, other, store, otherStore, calls, found: [] })
     this.tokens = new Map(this.of('create').map((call) => [call.token, call]))
     this.checked = 0
   }
@@ -108,13 +108,13 @@ class StormJudge {
     return this.calls.filter((call) => actions.includes(call.action))
   }
 
-  /** The checkpoints of a session as they are now, by id; complains of what is damaged or holds something else. */
+  /** The stored checkpoints of a session, by id; reports those that are damaged or hold another state. */
   async contents(store, session, label = session) {
     const there = new Map()
     this.found.push(...(await listErrors(store, session, this.byAll.get(store))).map((text) => `${label}: ${text}`))
     const { shown } = await listed(store, session)
     for (const info of shown) {
-      // One that cannot be read is not gone.
+      // An unreadable checkpoint is not missing.
       there.set(info.id, info)
       try {
         const checkpoint = await store.getCheckpoint(session, info.id)
@@ -151,12 +151,12 @@ class StormJudge {
     return made.filter(({ id }) => !there.has(id))
   }
 
-  /** Labels and pins of what is there. */
+  /** Labels and pins of the stored checkpoints. */
   judgeMarks(session, there) {
     const marks = this.of('label', 'pin').filter((call) => call.session === session)
     const marksOf = byKey(marks, ({ id }) => id)
     for (const [id, { label, pinned, token }] of there) {
-      // What cannot be read says nothing of its label.
+      // The label of an unreadable checkpoint is unknown.
       if (token === undefined) continue
       const { label: first } = this.tokens.get(token) ?? {}
       const made = { start: 0, end: 0, isAcknowledged: true, label: first, pinned: false }
@@ -179,7 +179,8 @@ class StormJudge {
 
   async kept(session) {
     const there = await this.contents(this.store, session)
-    for (const { id } of this.missing(session, there)) this.found.push(`${session}/${id} was acknowledged and is gone`)
+    for (const { id } of this.missing(session, there))
+      this.found.push(`${session}/${id} was acknowledged and is missing`)
     this.judgeMarks(session, there)
     await this.judgeDocuments(session)
     for (const agent of ['agent-0', 'agent-1']) await this.judgeAgent(session, agent)
@@ -208,7 +209,7 @@ class StormJudge {
   judgeRegister(what, writes, value) {
     this.checked += 1
     const allowed = possible(writes)
-    // A restored checkpoint whose create was never acknowledged has a token that is not known here.
+    // A restored checkpoint that was never acknowledged has an unknown token.
     if (allowed.some(({ token }) => token === undefined)) return
     if (value === undefined && !writes.some((write) => write.isAcknowledged)) return
     if (!allowed.some(({ token }) => token === value)) {
@@ -252,8 +253,9 @@ class StormJudge {
       const isMarked = ({ action, label: given, pinned }) => (action === 'label' ? given !== null : pinned)
       const released = (action) => marks.some((mark) => mark.action === action && !isMarked(mark))
       const held = (action) => marks.some((mark) => mark.action === action && mark.isAcknowledged && isMarked(mark))
-      if ((label || held('label')) && !released('label')) this.found.push(`${session}/${id} has a label, and is gone`)
-      else if (held('pin') && !released('pin')) this.found.push(`${session}/${id} is pinned, and is gone`)
+      if ((label || held('label')) && !released('label'))
+        this.found.push(`${session}/${id} has a label, and is missing`)
+      else if (held('pin') && !released('pin')) this.found.push(`${session}/${id} is pinned, and is missing`)
       const newer = made.filter((call) => (call.id ?? '~') > id).length
       const limit = Math.min(...LIMITS)
       if (newer < limit)
@@ -263,7 +265,7 @@ class StormJudge {
     await this.judgeLimit(session)
   }
 
-  /** After one more checkpoint the limit holds, and what it keeps is there. */
+  /** After one more checkpoint the limit holds, and the kept checkpoints exist. */
   async judgeLimit(session) {
     const [limit] = LIMITS
     await this.store.setRetention(session, { keepLast: limit })
@@ -276,7 +278,7 @@ class StormJudge {
     const newest = [made.checkpointId, ...before.slice(0, limit - 1)]
     const ids = new Set(shown.map(({ id }) => id))
     for (const id of newest)
-      if (!ids.has(id)) this.found.push(`${session}/${id} is one of the last ${limit}, and is gone`)
+      if (!ids.has(id)) this.found.push(`${session}/${id} is one of the last ${limit}, and is missing`)
   }
 
   async doomed(session) {
@@ -284,11 +286,11 @@ class StormJudge {
     const deletions = this.of('delete').filter((call) => call.session === session && !call.isRefused)
     for (const { id, start } of this.missing(session, there)) {
       const mayBeDeleted = deletions.some((call) => call.end >= start && (call.id === undefined || call.id === id))
-      if (!mayBeDeleted) this.found.push(`${session}/${id} was acknowledged after every deletion and is gone`)
+      if (!mayBeDeleted) this.found.push(`${session}/${id} was acknowledged after every deletion and is missing`)
     }
   }
 
-  /** A session may be deleted from when its owner asks to pause it until it is told that the session is active again. */
+  /** A session may be deleted from the start of the call that pauses it to the end of the call that activates it. */
   async expiring(session) {
     const there = await this.contents(this.store, session)
     const saves = this.of('saveSession').filter((call) => call.session === session)
@@ -306,7 +308,7 @@ class StormJudge {
             expiry.start <= window.end && expiry.end >= window.start && start <= Math.min(expiry.end, window.end),
         ),
       )
-      if (!mayBeDeleted) this.found.push(`${session}/${id} was made while the session was active, and is gone`)
+      if (!mayBeDeleted) this.found.push(`${session}/${id} was made while the session was active, and is missing`)
     }
     const last = saves.findLast((call) => !call.isRefused)
     if (!last?.isAcknowledged || last.status !== 'active') return
@@ -324,11 +326,11 @@ class StormJudge {
       const label = `${session} (${isOther ? 'second' : 'first'} location)`
       const there = await this.contents(store, session, label)
       for (const { id } of this.missing(session, there, isOther))
-        this.found.push(`${label}: ${id} was acknowledged and is gone`)
+        this.found.push(`${label}: ${id} was acknowledged and is missing`)
     }
   }
 
-  /** Sessions that came as one step. */
+  /** Sessions that were created in one step. */
   async made() {
     for (const { action, into, id, count, start, isAcknowledged, isRefused } of this.of('fork', 'import')) {
       const there = await this.contents(this.store, into)
@@ -339,7 +341,7 @@ class StormJudge {
       if (action === 'import') {
         const info = await this.store.sessionInfo(into)
         const total = info ? info.checkpointCount + info.agentCheckpointCount : 0
-        // Retention may have removed what the export still had.
+        // Retention may have removed checkpoints that the export contains.
         const isPruned = this.of('prune').some((call) => !call.session && !call.isRefused && call.end >= start)
         if (isPruned ? total > count : total !== count)
           this.found.push(`${into} was acknowledged with ${count} checkpoints, and has ${total}`)
@@ -347,21 +349,21 @@ class StormJudge {
     }
   }
 
-  /** Nothing is left of what was interrupted: no temporary file, no key without a delta. */
+  /** Interrupted writes leave nothing: no temporary file, no base without a delta. */
   async orphans() {
     const sessions = await this.store.listSessions()
     const all = new Set([...sessions, ...this.of('create').map(({ session }) => session)])
     const { failed } = await this.store.prune()
     for (const failure of failed) this.found.push(`prune failed: ${JSON.stringify(failure)}`)
-    if (this.place.backend === 'files') {
+    if (this.storage.backend === 'files') {
       for (const session of all) await this.sweep(session)
       const isLeft = (path) => /\.tmp$|\.deleted-/.test(path) && !this.isNewAndEmpty(path)
-      for (const path of this.filesIn('').filter(isLeft)) this.found.push(`left over: ${path}`)
+      for (const path of this.filesIn('').filter(isLeft)) this.found.push(`left behind: ${path}`)
     }
     for (const session of all) await this.keysWithout(session)
   }
 
-  /** Writes into every directory of a session: a store removes what dead processes left there when it first writes into it. */
+  /** Writes into every directory of a session: a store removes the temporary files of dead processes with its first write. */
   async sweep(session) {
     const { store } = this
     await store.createCheckpoint(...argumentsOf(session, 'judge'))
@@ -370,19 +372,19 @@ class StormJudge {
     for (const agent of await store.listAgents(session)) await store.agent(session, agent).save(snapshotOf('judge'))
   }
 
-  /** An empty staging directory may belong to a living writer, so it is only removed when it is older than a minute. */
+  /** An empty staging directory may belong to an active writer, so it is removed only when it is older than a minute. */
   isNewAndEmpty(path) {
-    const full = join(this.place.location, path)
+    const full = join(this.storage.location, path)
     const stat = statSync(full)
     return stat.isDirectory() && Date.now() - stat.mtimeMs < 90_000 && readdirSync(full).length === 0
   }
 
   filesIn(session) {
-    if (this.place.backend !== 'files') return []
-    return readdirSync(join(this.place.location, session), { recursive: true })
+    if (this.storage.backend !== 'files') return []
+    return readdirSync(join(this.storage.location, session), { recursive: true })
   }
 
-  /** Once its checkpoints are deleted, a session takes up what its documents do. */
+  /** After its checkpoints are deleted, a session has the size of its documents. */
   async keysWithout(session) {
     const { store } = this
     await store.deleteSessionCheckpoints(session)
@@ -401,18 +403,18 @@ class StormJudge {
   }
 }
 
-/** Judges what is in the two locations. The stores that the users had are closed or dead. */
-export async function judgeStorm({ place, other, options, entries, stops }) {
-  const { calls, complaints } = readCalls(entries)
+/** Judges the content of both locations. The stores of the users are closed or dead. */
+export async function judgeStorm({ storage, other, options, entries, stops }) {
+  const { calls, findings } = readCalls(entries)
   const open = async (where) => {
     if (!where.isShared) return where.open(options)
     const store = new CheckpointStore(where.location, options)
     await store.initialize()
     return store
   }
-  const [store, otherStore] = [await open(place), await open(other)]
-  const judge = new StormJudge({ place, other, store, otherStore, calls })
-  judge.found.push(...complaints, ...unexpected(calls, stops))
+  const [store, otherStore] = [await open(storage), await open(other)]
+  const judge = new StormJudge({ storage, other, store, otherStore, calls })
+  judge.found.push(...findings, ...unexpected(calls, stops))
   judge.byAll = new Map([
     [store, await listedByAll(store)],
     [otherStore, await listedByAll(otherStore)],
@@ -421,7 +423,7 @@ export async function judgeStorm({ place, other, options, entries, stops }) {
   for (const session of [...sessions].toSorted()) await judge[session.split('-')[0]](session)
   await judge.made()
   await judge.orphans()
-  if (place.isShared) await Promise.all([store.close(), otherStore.close()])
+  if (storage.isShared) await Promise.all([store.close(), otherStore.close()])
   if (process.env.WAYMARK_MIXED_CODES) {
     const codes = byKey(
       calls,

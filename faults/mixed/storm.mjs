@@ -1,4 +1,4 @@
-// Everything at once: processes that use one location at random, some of which are killed or stopped; then the judgement.
+// Random load: processes call all methods on one location, some are killed or stopped; then the judgement.
 
 import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync, readdirSync } from 'node:fs'
@@ -11,37 +11,37 @@ import { AGENT_LIMIT, ANSWER_LIMIT_S, LIMITS, User, clock } from './users.mjs'
 
 const WORKER = fileURLToPath(new URL('worker.mjs', import.meta.url))
 const PROCESSES = 3
-/** Who has not ended so long after its time is not going to. */
+/** A process that has not ended this long after its time hangs. */
 const GRACE_MS = (ANSWER_LIMIT_S + 10) * 1000
 
 /** One round on two new locations. */
 export async function stormRound(context) {
   const { random, seconds, actions } = context
-  const [place, other] = [context.newLocation(), context.newLocation()]
+  const [storage, other] = [context.newLocation(), context.newLocation()]
   const options = {
     maxCheckpointsPerSession: Infinity,
     maxCheckpointsPerAgent: AGENT_LIMIT,
     durability: random.pick(['full', 'full', 'relaxed']),
     encoding: random.pick(['json', 'delta']),
   }
-  const logs = join(place.directory, 'logs')
+  const logs = join(storage.directory, 'logs')
   mkdirSync(logs)
   try {
-    const first = await place.open(options)
+    const first = await storage.open(options)
     await other.open(options)
     await first.setRetention('limited-0', { keepLast: LIMITS[0] })
     const endAt = clock() + seconds * 1_000_000
-    const share = { place, other, options, logs, endAt, random, actions, directory: place.directory }
-    const chaos = await (place.isShared ? processesAtOnce(share) : usersAtOnce(share))
+    const share = { storage, other, options, logs, endAt, random, actions, directory: storage.directory }
+    const chaos = await (storage.isShared ? processesAtOnce(share) : usersAtOnce(share))
     const entries = readLogs(logs)
-    const judgement = await judgeStorm({ place, other, options, entries, stops: chaos.counts.stops })
-    return { tried: { ...judgement.tried, ...chaos.counts }, found: [...chaos.complaints, ...judgement.found] }
+    const judgement = await judgeStorm({ storage, other, options, entries, stops: chaos.counts.stops })
+    return { tried: { ...judgement.tried, ...chaos.counts }, found: [...chaos.findings, ...judgement.found] }
   } finally {
-    await Promise.all([place.remove(), other.remove()])
+    await Promise.all([storage.remove(), other.remove()])
   }
 }
 
-/** Lines that a killed process did not finish are left out. */
+/** Skips incomplete lines of killed processes. */
 function readLogs(directory) {
   const entries = []
   for (const name of readdirSync(directory).toSorted()) {
@@ -54,23 +54,23 @@ function readLogs(directory) {
 }
 
 /** Two users of one store object. */
-async function usersAtOnce({ place, other, options, logs, endAt, random, actions, directory }) {
-  const stores = [await place.open(options)]
+async function usersAtOnce({ storage, other, options, logs, endAt, random, actions, directory }) {
+  const stores = [await storage.open(options)]
   const others = [await other.open(options)]
   const log = openSync(join(logs, 'users'), 'a')
-  // A store in memory answers so fast that the judgement would take longer than the storm.
+  // A store in memory is so fast that the judgement would take longer than the storm.
   const share = { stores, others, log, directory, actions, pause: 0.3 }
   const users = ['a', 'b'].map((name) => new User({ name, seed: random.fork(), ...share }))
   await Promise.all(users.map((user) => user.run(endAt)))
   await stores[0].initialize()
   closeSync(log)
-  return { counts: { users: users.length, stops: 0 }, complaints: [] }
+  return { counts: { users: users.length, stops: 0 }, findings: [] }
 }
 
 async function processesAtOnce(share) {
   const { random, endAt } = share
   const counts = { processes: 0, kills: 0, stops: 0 }
-  const complaints = []
+  const findings = []
   const start = () => {
     counts.processes += 1
     return startWorker(share, `p${counts.processes}`)
@@ -110,22 +110,22 @@ async function processesAtOnce(share) {
     workers.map(async ({ name, child, ended }) => {
       if (canStop) child.kill('SIGCONT')
       const outcome = await Promise.race([ended, sleep(wait, 'late', { ref: false })])
-      if (outcome === 'late') complaints.push(`the process ${name} did not end`)
-      // After a hang it said so itself.
+      if (outcome === 'late') findings.push(`the process ${name} did not end`)
+      // A hang was logged by the process itself.
       else if (outcome.code !== 0 && outcome.code !== 3)
-        complaints.push(`the process ${name} ended with ${JSON.stringify(outcome)}`)
+        findings.push(`the process ${name} ended with ${JSON.stringify(outcome)}`)
       child.kill('SIGKILL')
       await ended
     }),
   )
-  return { counts, complaints }
+  return { counts, findings }
 }
 
-function startWorker({ place, other, options, logs, endAt, random, actions, directory }, name) {
+function startWorker({ storage, other, options, logs, endAt, random, actions, directory }, name) {
   const task = {
     name,
     seed: random.fork(),
-    location: place.location,
+    location: storage.location,
     other: other.location,
     options,
     logFile: join(logs, name),

@@ -1,13 +1,13 @@
-// A user of stores that calls everything at random, and writes down before and after each call what it asked for and what it was told.
+// A simulated user that calls all methods at random, and logs each call and its result.
 //
-// What may happen to a session follows from its name, so that the judge knows what may be missing:
+// The name of a session says what may happen to it, so that the judge knows what may be missing:
 //
 //   kept-…       nothing removes its checkpoints
 //   limited-…    retention removes them; labelled and pinned ones stay
 //   doomed-…     its checkpoints, and all of it, are deleted
-//   expiring-…   belongs to one user, who lets it expire and takes it up again
-//   exchanged-…  exists in both locations, and is copied both ways
-//   fork-…, import-…   are made once
+//   expiring-…   belongs to one user, which lets it expire and activates it again
+//   exchanged-…  exists in both locations, and is copied in both directions
+//   fork-…, import-…   are created once
 
 import { rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -26,7 +26,7 @@ export const ANSWER_LIMIT_S = 40
 /** Microseconds on a clock that all processes of the machine share. */
 export const clock = () => Number(process.hrtime.bigint() / 1000n)
 
-/** What users do, and how often. */
+/** The calls of users, by weight. */
 export const WEIGHTS = {
   create: 30,
   label: 8,
@@ -52,8 +52,8 @@ export const WEIGHTS = {
 }
 
 /**
- * Works until `endAt` (of `clock()`). `stores` are on the location, `others` on the second one; a store that is shared with other users is
- * closed now and then all the same.
+ * Runs until `endAt` (of `clock()`). `stores` are on the first location, `others` on the second. A user may close a store that it
+ * shares with other users.
  */
 export class User {
   constructor({ name, seed, stores, others, log, directory, pause = 0.05, actions = Object.keys(WEIGHTS) }) {
@@ -61,8 +61,8 @@ export class User {
     this.random = randomFrom(seed)
     this.calls = 0
     this.tokens = 0
-    this.underWay = new Map()
-    /** Ids that this user knows of, by session, newest last. */
+    this.active = new Map()
+    /** The ids that this user knows, by session, newest last. */
     this.ids = new Map()
     this.tokensOf = new Map()
   }
@@ -71,16 +71,16 @@ export class User {
     writeSync(this.log, `${JSON.stringify({ user: this.name, at: clock(), ...entry })}\n`)
   }
 
-  complain(text) {
-    this.write({ complaint: text })
+  addFinding(text) {
+    this.write({ finding: text })
   }
 
-  /** Writes down what is asked for, then what came of it. Resolves to the value, or to `undefined` if it failed. */
+  /** Logs the call, then its result. Resolves to the value, or to `undefined` if it failed. */
   async note(action, details, call) {
     this.calls += 1
     const number = this.calls
     this.write({ call: number, action, ...details })
-    this.underWay.set(number, { action, ticks: 0 })
+    this.active.set(number, { action, ticks: 0 })
     try {
       const value = succeeded(await call())
       this.write({ done: number, ...answerOf(value) })
@@ -97,18 +97,18 @@ export class User {
       })
       return undefined
     } finally {
-      this.underWay.delete(number)
+      this.active.delete(number)
     }
   }
 
-  /** Counts the seconds in which this process ran; a call that is under way for too many of them is a hang. */
+  /** Counts the seconds in which this process ran; a call that is active for too many of them hangs. */
   tick() {
-    for (const [number, call] of this.underWay) {
+    for (const [number, call] of this.active) {
       call.ticks += 1
       if (call.ticks === ANSWER_LIMIT_S)
-        this.complain(`${call.action} (call ${number}) had no answer after ${call.ticks} s`)
+        this.addFinding(`${call.action} (call ${number}) had no answer after ${call.ticks} s`)
     }
-    return [...this.underWay.values()].every((call) => call.ticks < ANSWER_LIMIT_S)
+    return [...this.active.values()].every((call) => call.ticks < ANSWER_LIMIT_S)
   }
 
   async run(endAt, lanes = 2) {
@@ -116,7 +116,7 @@ export class User {
   }
 
   async lane(lane, endAt) {
-    // Only one lane works on the session that expires: what it waits for is in order.
+    // Only one lane uses the session that expires, so its calls are in order.
     const isOwn = (action) => this.actions.includes(action) && (action !== 'takeUp' || lane === 0)
     const weights = Object.fromEntries(Object.entries(WEIGHTS).filter(([action]) => isOwn(action)))
     while (clock() < endAt) {
@@ -140,7 +140,7 @@ export class User {
     return `${role}-${this.random.below(role === 'limited' || role === 'exchanged' ? 1 : 2)}`
   }
 
-  /** An id of a session, of this user's or of another's. */
+  /** An id of a session of this user or of another. */
   async someId(session) {
     if (!this.ids.has(session) || this.random.chance(0.2)) {
       const list = await this.store.listCheckpointInfo(session, { limit: 20 }).catch(() => undefined)
@@ -198,7 +198,7 @@ export class User {
     const label = this.random.pick(UNIQUE_LABELS)
     const call = () => this.store.labelCheckpoint(session, id, label, { unique: true })
     const isGiven = await this.note('label', { session, id, label, unique: true }, call)
-    // So that others get their turn.
+    // Yield to the other lanes.
     if (isGiven && this.random.chance(0.7)) {
       await this.note('label', { session, id, label: null }, () => this.store.labelCheckpoint(session, id, null))
     }
@@ -216,7 +216,7 @@ export class User {
     if (id) await this.note('pin', { session, id, pinned: false }, () => this.store.unpinCheckpoint(session, id))
   }
 
-  /** The options of long work; some of it is aborted on its way. */
+  /** The options of a long call; some calls are aborted. */
   work(options = {}) {
     return this.random.chance(0.4) ? withSignal({ ...options, $abortMs: this.random.between(1, 40) }) : options
   }
@@ -330,7 +330,7 @@ export class User {
     await this.note('expire', { kind: action }, () => this.store.expireSessions(Date.now(), { action }))
   }
 
-  /** Lets the session of this user expire, goes on with it, or both. */
+  /** Lets the session of this user expire, activates it, or both. */
   async takeUp() {
     const session = `expiring-${this.name}`
     const statuses = this.random.pick([['paused'], ['active'], ['paused', 'active'], ['paused', 'active']])
@@ -343,21 +343,21 @@ export class User {
     for (let number = 0; number < 2; number += 1) await this.createIn(session, this.store)
   }
 
-  /** What this user stored must be there at once, and lists show every id once. */
+  /** A user reads its own writes, and lists show every id once. */
   async read() {
     const session = this.session('kept')
     const id = this.random.pick((this.ids.get(session) ?? []).filter((known) => this.tokensOf.has(known)))
     if (id) {
       const found = await this.note('get', { session, id }, () => this.store.getCheckpoint(session, id))
-      if (found === null) this.complain(`${session}/${id} was acknowledged and is not there`)
+      if (found === null) this.addFinding(`${session}/${id} was acknowledged and is missing`)
       const wrong = found && contentError(found, this.tokensOf.get(id))
-      if (wrong) this.complain(`${session}/${id}: ${wrong}`)
+      if (wrong) this.addFinding(`${session}/${id}: ${wrong}`)
     }
     const page = await this.note('list', { session }, () => this.store.listCheckpointInfo(session, { limit: 30 }))
     const shown = page?.checkpoints.map((checkpoint) => checkpoint.id) ?? []
-    if (new Set(shown).size < shown.length) this.complain(`listCheckpointInfo shows an id of ${session} twice`)
+    if (new Set(shown).size < shown.length) this.addFinding(`listCheckpointInfo shows an id of ${session} twice`)
     for (const { id: damaged, error } of page?.damaged ?? [])
-      this.complain(`${session}/${damaged} is damaged: ${error}`)
+      this.addFinding(`${session}/${damaged} is damaged: ${error}`)
   }
 
   async reopen() {
@@ -367,7 +367,7 @@ export class User {
   }
 }
 
-/** What the judge needs of an answer. */
+/** The part of a result that the judge needs. */
 function answerOf(value) {
   if (!value || typeof value !== 'object') return {}
   const { checkpointId, checkpoints, warnings } = value

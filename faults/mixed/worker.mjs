@@ -22,7 +22,7 @@ try {
   )
   const user = new User({ name, seed: random.fork(), stores, others, log, directory, actions })
   setInterval(() => {
-    // What hangs would keep this process for ever.
+    // A hanging call would keep this process alive.
     if (!user.tick()) process.exit(3)
   }, 1000).unref()
   await user.run(endAt)
@@ -31,6 +31,6 @@ try {
   process.exit(0)
 } catch (error) {
   const { code, message } = plainError(error)
-  new User({ name, seed, log }).complain(`the process failed with ${code}: ${message} ${error.stack}`)
+  new User({ name, seed, log }).addFinding(`the process failed with ${code}: ${message} ${error.stack}`)
   process.exit(1)
 }

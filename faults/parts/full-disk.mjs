@@ -1,4 +1,4 @@
-// A real full disk, a limit on file sizes, and directories that are read-only, missing or removed in mid-flight.
+// A full disk, a limit on file sizes, and directories that are read-only, missing or removed during writes.
 
 import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -47,7 +47,7 @@ async function fullDisks() {
   return [{ what: 'a full disk (tmpfs: out of space, out of inodes)', tried: `${refused} refused writes`, found }]
 }
 
-/** Writes until the disk is full, and beyond; then makes room, and goes on. */
+/** Writes until the disk is full, and beyond; then frees space, and continues. */
 async function fill(base, found) {
   const store = new CheckpointStore(base, Infinity)
   await store.initialize()
@@ -83,16 +83,16 @@ async function fill(base, found) {
   if (session?.metadata.number !== tree?.task.number) found.push('session and tree are of different checkpoints')
   for (const part of ['.', 'checkpoints', 'results']) {
     const left = listed(join(base, 's', part)).filter((name) => name.endsWith('.tmp'))
-    if (left.length > 0) found.push(`left over: ${left}`)
+    if (left.length > 0) found.push(`left behind: ${left}`)
   }
   for (const id of acknowledged.slice(0, -1)) await store.deleteCheckpoint('s', id)
   const after = await store.saveTaskResult('s', 't', { number: 0 })
-  if (!after.success) found.push(`with room again: ${after.error}`)
+  if (!after.success) found.push(`with free space again: ${after.error}`)
   await store.close()
   return refused
 }
 
-/** A write that ends at exactly byte n, for many n: nothing may be acknowledged that is not whole. */
+/** A write that ends at exactly byte n, for many n: no incomplete write may be acknowledged. */
 async function limitedFileSize(addon, weakened = '') {
   const found = []
   const limits = [0, 1, 100, 2000, 4096, 8191]
@@ -186,7 +186,7 @@ async function removedInMidFlight() {
     mkdirSync(base, { recursive: true })
   }
   const report = await store.verifySession('s')
-  if (!report.whole) found.push('what is there is not whole')
+  if (!report.whole) found.push('the stored data are damaged')
   await store.close()
   return { what: 'the session or base directory removed in mid-flight', tried: `40 removals, ${calls} writes`, found }
 }

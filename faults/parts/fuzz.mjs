@@ -22,7 +22,7 @@ export async function run() {
   return rows
 }
 
-/** A checkpoint of about one kilobyte, changed in every place. */
+/** A checkpoint of about one kilobyte, changed at every byte. */
 export async function everyBit(compress, Store = CheckpointStore) {
   const base = mkdtempSync(join(tmpdir(), 'waymark-bits-'))
   const store = new Store(base)
@@ -140,7 +140,7 @@ function newRandom(seed) {
   }
 }
 
-/** In Rust, where a hundred thousand take seconds. */
+/** In Rust, which needs only seconds for a hundred thousand. */
 function mutations() {
   const env = { ...process.env, WAYMARK_MUTATIONS: String(MUTATIONS) }
   const args = ['test', '--release', '--no-default-features', '--test', 'mutations', '--', '--nocapture']

@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-import { complaints, newHistory, someTime, startWriter } from '../harness.mjs'
+import { findings, newHistory, someTime, startWriter } from '../harness.mjs'
 
 const KILLS = 520
 const KILLS_PER_DIRECTORY = 65
@@ -16,7 +16,7 @@ export async function run() {
   const outcomes = await Promise.all(Array.from({ length: LANES }, () => lane(KILLS / LANES)))
   const sum = (member) => outcomes.reduce((total, outcome) => total + outcome[member], 0)
   const found = outcomes.flatMap((outcome) => outcome.found)
-  if (sum('writes') < KILLS) found.push('hardly anything was written')
+  if (sum('writes') < KILLS) found.push('too few writes')
   return [
     {
       what: 'SIGKILL while checkpointing, pruning, restoring and saving',
@@ -36,10 +36,10 @@ async function lane(kills) {
       await someTime(60)
       await writer.kill()
       outcome.kills += 1
-      outcome.found.push(...(await complaints(history)))
+      outcome.found.push(...(await findings(history)))
     }
     outcome.writes += history.writes
-    // One more writer has been there since every kill but the last: of what the dead ones left, only what the last one
+    // Another writer has run since every kill but the last: of what dead ones left, only what the last one
     // had under way may still be there. A step's empty directory is kept for a minute: its writer may be about to fill it.
     const left = ['', 'checkpoints', 'results'].flatMap((part) =>
       readdirSync(join(directory, 's', part), { withFileTypes: true }).filter(({ name }) => name.endsWith('.tmp')),

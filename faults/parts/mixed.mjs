@@ -1,5 +1,5 @@
-// Several stores and processes on one location do everything at once: five minutes, shared by the backends. Then the same with
-// deliberate defects, each on the backends and in the phases that must notice it.
+// The mixed campaign, five minutes for all backends. Then the same with deliberate defects, each on the backends and in the
+// phases that must detect it.
 
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -10,7 +10,7 @@ import { weakenedBy } from '../weakened.mjs'
 const SECONDS = 300
 const MIXED = fileURLToPath(new URL('../mixed.mjs', import.meta.url))
 
-/** The defects, and what must notice each of them. */
+/** The defects, and the phases that must detect them. */
 const DEFECTS = [
   {
     defect: 'key-reuse',
@@ -28,7 +28,7 @@ const DEFECTS = [
   { defect: 'expiry-once', what: 'an expiry that does not look again', phase: 'expiry', backends: ['files', 'sqlite'] },
   { defect: 'no-deadline', what: 'a lock without a deadline', phase: 'stopped', backends: ['files'] },
 ]
-/** A defect that is not noticed for so long never is. */
+/** The deadline for detecting a defect. */
 const SECONDS_UNTIL_NOTICED = 60
 
 export async function run() {
@@ -41,7 +41,7 @@ export async function run() {
   return rows
 }
 
-/** Runs a phase in a process of its own, on the build with a defect. */
+/** Runs a phase in a separate process, on the build with a defect. */
 async function weakened({ defect, what, phase, backend, seed }) {
   const minutes = String(SECONDS_UNTIL_NOTICED / 60)
   const args = [

@@ -1,5 +1,5 @@
-// Power cuts for real: a file system on a loop device is shut down in the middle, and mounted again. Beside ours run what
-// people would use instead, and ours without some of its syncs.
+// Real power cuts: a file system on a loop device is shut down during writes, and mounted again. Alternatives run on the same
+// harness, and so do builds without some syncs.
 
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-import { complaints, newHistory, someTime, startWriter } from '../harness.mjs'
+import { findings, newHistory, someTime, startWriter } from '../harness.mjs'
 import { canMount, skipped } from '../machine.mjs'
 import { weakenedAddon } from '../weakened.mjs'
 
@@ -65,19 +65,19 @@ async function cuts(disk, kind, count, options = {}, stopAtFirst = false) {
     disk.cut(cut % 4 === 0 ? 1 : 2)
     await writer.kill()
     disk.mountAgain()
-    const complaint = await complaints(history, pace)
-    if (complaint.length > 0) {
-      found.push(...complaint)
-      // What is lost is lost; the next cut is judged by itself.
+    const finding = await findings(history, pace)
+    if (finding.length > 0) {
+      found.push(...finding)
+      // Reset: each cut is judged separately.
       history.checkpoints = []
       history.results = {}
     }
   }
-  if (history.writes < cut) found.push('hardly anything was written')
+  if (history.writes < cut) found.push('too few writes')
   return { tried: `${cut} cuts, ${history.writes} acknowledged writes`, found }
 }
 
-/** A file system in a file, in memory where there is room. */
+/** A file system in a file, in memory if possible. */
 class LoopDisk {
   #name
   #cutter

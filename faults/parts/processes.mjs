@@ -1,4 +1,4 @@
-// Eight processes write one session, and readers read it all the while.
+// Eight processes write one session while readers read it.
 
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
@@ -36,12 +36,12 @@ export async function run() {
   await Promise.all(readers).catch((error) => found.push(error.message))
   found.push(...writers.flat())
   const report = await store.verifySession('s')
-  if (!report.whole) found.push('what is there is not whole')
+  if (!report.whole) found.push('the stored data are damaged')
   if (report.checkpoints.length !== LIMIT) found.push(`${report.checkpoints.length} checkpoints are kept`)
   const left = ['', 'checkpoints', 'results']
     .flatMap((part) => readdirSync(join(base, 's', part)))
     .filter((name) => name.endsWith('.tmp'))
-  if (left.length > 0) found.push(`left over: ${left}`)
+  if (left.length > 0) found.push(`left behind: ${left}`)
   await store.close()
   rmSync(base, { recursive: true })
   return [
@@ -53,7 +53,7 @@ export async function run() {
   ]
 }
 
-/** Writes from a process of its own; resolves to what went wrong. */
+/** Writes from a separate process; resolves to its findings. */
 function writer(base, index) {
   const source = `
     const { CheckpointStore } = require(${JSON.stringify(ADDON)})

@@ -1,5 +1,5 @@
-// Every file-system call of every writing method is made to fail in turn: in Rust, by a disk that refuses, and on the real
-// process, by strace.
+// Makes every system call of every writing method fail in turn: in Rust on a disk in memory, and in the real
+// process with strace.
 
 import { execFileSync, spawn } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
@@ -24,7 +24,7 @@ const METHODS = {
   deleteSession: `store.deleteSession('s')`,
 }
 
-/** The calls that the methods make, and why each of them may be refused. */
+/** The system calls of the methods, and the errors to inject. */
 const REASONS = {
   openat: ['EMFILE', 'EACCES'],
   mkdirat: ['ENOSPC'],
@@ -76,7 +76,7 @@ async function onTheProcess() {
       const outcome = await attempt(template, method, newest, injection)
       refused += outcome.wasInjected ? 1 : 0
       const label = `${method}, ${injection.name} ${injection.count} ${injection.reason}`
-      found.push(...outcome.complaints.map((complaint) => `${label}: ${complaint}`))
+      found.push(...outcome.findings.map((finding) => `${label}: ${finding}`))
     }
   }
   rmSync(template, { recursive: true })
@@ -97,7 +97,7 @@ async function prepare(base) {
   return checkpointId
 }
 
-/** Runs a method in a process of its own, with one call refused; without an injection, finds out which calls there are. */
+/** Runs a method in a separate process with one failing call; without an injection, records its calls. */
 async function attempt(template, method, newest, injection) {
   const base = mkdtempSync(join(tmpdir(), 'waymark-call-'))
   cpSync(template, base, { recursive: true })
@@ -113,10 +113,10 @@ async function attempt(template, method, newest, injection) {
   await tracer.ended
   const traced = readFileSync(log, 'utf8')
   const answer = value ? JSON.parse(value) : { success: false, code: 'no answer' }
-  const complaints = injection ? await judge(base, method, newest, answer) : []
+  const findings = injection ? await judge(base, method, newest, answer) : []
   rmSync(base, { recursive: true })
   rmSync(log)
-  return { complaints, calls: callsBelow(traced, base), wasInjected: traced.includes('(INJECTED)') }
+  return { findings, calls: callsBelow(traced, base), wasInjected: traced.includes('(INJECTED)') }
 }
 
 function program(base, method, newest) {
@@ -132,7 +132,7 @@ function program(base, method, newest) {
   `
 }
 
-/** Attaches to the threads that do the work, so that nothing of Node itself is refused. */
+/** Attaches to the worker threads only, so that no call of Node itself fails. */
 async function trace(pid, log, injection) {
   const threads = readdirSync(`/proc/${pid}/task`).filter((thread) =>
     readFileSync(`/proc/${pid}/task/${thread}/comm`, 'utf8').startsWith('tokio'),
@@ -146,7 +146,7 @@ async function trace(pid, log, injection) {
   return { ended: new Promise((resolve) => tracer.once('close', resolve)) }
 }
 
-/** Which calls were made on paths below the base: their names, and the how-manieth of its name each was. */
+/** The calls on paths below the base: name, and ordinal among the calls of that name. */
 function callsBelow(traced, base) {
   const counts = {}
   const calls = []
@@ -160,18 +160,18 @@ function callsBelow(traced, base) {
 }
 
 async function judge(base, method, newest, answer) {
-  const complaints = []
+  const findings = []
   if (!answer.success && !/^WAYMARK_(IO|OUTCOME_UNKNOWN)$/.test(answer.code))
-    complaints.push(`answered ${answer.code}: ${answer.error}`)
+    findings.push(`answered ${answer.code}: ${answer.error}`)
   const isOver = answer.success || answer.code === 'WAYMARK_OUTCOME_UNKNOWN'
   const temporaries = ['s', 's/checkpoints', 's/results']
     .flatMap((part) => listed(join(base, part)))
     .filter((name) => name.endsWith('.tmp'))
-  if (temporaries.length > 0) complaints.push(`left over: ${temporaries}`)
+  if (temporaries.length > 0) findings.push(`left behind: ${temporaries}`)
   const store = new CheckpointStore(base, 1)
   await store.initialize()
   const report = await store.verifySession('s')
-  if (!report.whole) complaints.push('what is there is not whole')
+  if (!report.whole) findings.push('the stored data are damaged')
   const isThere = async (version) =>
     [await store.loadSession('s'), await store.loadTaskTree('s'), await store.loadTaskResult('s', 't')]
       .map((value) => (value?.metadata ?? value?.task ?? value)?.version ?? 'gone')
@@ -187,11 +187,11 @@ async function judge(base, method, newest, answer) {
   const isOld = await isThere('old old old')
   const isNew = after ? await isThere(after) : isOld
   const isAllowed = answer.success ? isNew : isOld || (isOver && isNew)
-  if (!isAllowed) complaints.push('neither the old state nor the new one is there')
+  if (!isAllowed) findings.push('neither the old state nor the new one is stored')
   const mayBeGone =
     isOver && ['deleteCheckpoint', 'deleteSession', 'createCheckpoint', 'createCheckpoint, gzip'].includes(method)
   if (!mayBeGone && !report.checkpoints.some((checkpoint) => checkpoint.id === newest))
-    complaints.push('the checkpoint is gone')
+    findings.push('the checkpoint is missing')
   await store.close()
-  return complaints
+  return findings
 }

@@ -1,6 +1,6 @@
 //! What the JavaScript thread holds of work that is under way: it looks how far that is, and may stop it.
 //!
-//! Callbacks and signals stay in JavaScript: `lib/controlled.js` makes one of these for each call, and hands it over as the
+//! Callbacks and signals stay in JavaScript: `lib/progress.js` makes one of these for each call, and hands it over as the
 //! last argument.
 
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub fn progress_of(env: Env, control: &External<Held>) -> napi::Result<Value> {
 }
 
 impl Arguments<'_> {
-  /// What `lib/controlled.js` hands over; without it, nobody looks.
+  /// What `lib/progress.js` hands over; without it, nobody looks.
   pub fn control(self, value: Value) -> Result<Held> {
     if is_undefined(value) {
       return Ok(Held::default());

@@ -1,7 +1,7 @@
-// When one server is not enough: sessions are independent, so each place holds some of them, and the id of a session says which.
-// One more place takes over its share, session by session, and nothing else moves.
+// Spreads sessions over several stores by rendezvous hashing of their ids. When a store is added, only its share of the
+// sessions moves.
 //
-//   node examples/several-places.mjs [location ...]
+//   node examples/shard-sessions.mjs [location ...]
 
 import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -15,10 +15,10 @@ const given = process.argv.slice(2)
 // Yours are databases: postgres://checkpoints@db-1/agents, postgres://checkpoints@db-2/agents, …
 const locations = given.length > 1 ? given : ['one', 'two', 'three'].map((name) => join(directory, name))
 
-/** Every orchestrator finds the same place, without asking anybody: the one that scores highest with this id. */
-function placeOf(sessionId, places) {
-  const score = (place) => createHash('sha256').update(`${place} ${sessionId}`).digest('hex')
-  return places.reduce((best, place) => (score(place) > score(best) ? place : best))
+/** The location of a session: the one that scores highest with its id, so every orchestrator computes the same. */
+function locationOf(sessionId, candidates) {
+  const score = (location) => createHash('sha256').update(`${location} ${sessionId}`).digest('hex')
+  return candidates.reduce((best, location) => (score(location) > score(best) ? location : best))
 }
 
 const stores = new Map()
@@ -28,25 +28,25 @@ for (const location of locations) {
   stores.set(location, store)
 }
 
-// Two places at first.
+// Two stores at first.
 const [added] = locations.slice(-1)
 const before = locations.slice(0, -1)
 const ids = Array.from({ length: 300 }, (_, number) => `session-${number}`)
 await Promise.all(
   ids.map(async (id) => {
-    const store = stores.get(placeOf(id, before))
+    const store = stores.get(locationOf(id, before))
     // Yours will have all members of SwarmSession.
     const saved = await store.saveSession({ id, status: 'active', taskTree: {}, checkpointIds: [] })
     if (!saved.success) throw new Error(saved.error)
   }),
 )
 
-// Then one more. A session moves while its mover owns it, so that nobody writes to what is about to go.
+// Then a third. The lease keeps other writers from a session while it moves.
 let moved = 0
 for (const id of ids) {
-  const [from, to] = [placeOf(id, before), placeOf(id, locations)]
+  const [from, to] = [locationOf(id, before), locationOf(id, locations)]
   if (from === to) continue
-  if (to !== added) throw new Error(`${id} moves between places that were there`)
+  if (to !== added) throw new Error(`${id} moves between stores that existed before`)
   const lease = await stores.get(from).acquireSession(id, { owner: 'mover' })
   await stores.get(from).copyTo(stores.get(to), { sessionId: id })
   await stores.get(from).deleteSession(id)
@@ -55,8 +55,8 @@ for (const id of ids) {
 }
 
 const held = await Promise.all([...stores.values()].map((store) => store.listSessions()))
-const isRight = held.every((sessions, at) => sessions.every((id) => placeOf(id, locations) === locations[at]))
-console.log(`${held.flat().length} sessions, each in its place: ${isRight}`) // prints: 300 sessions, each in its place: true
+const isSharded = held.every((sessions, at) => sessions.every((id) => locationOf(id, locations) === locations[at]))
+console.log(`${held.flat().length} sessions, each in its store: ${isSharded}`) // prints: 300 sessions, each in its store: true
 console.log(`about a third moved: ${Math.abs(moved / ids.length - 1 / 3) < 0.15}`) // prints: about a third moved: true
 
 for (const store of stores.values()) await store.close()

@@ -1,17 +1,17 @@
-// `AbortSignal` as options take it.
+// `AbortSignal` in options.
 
 'use strict'
 
-const { wrong } = require('./errors.js')
+const { invalidValue } = require('./errors.js')
 
-/** A signal that was given, or nothing. Of this realm or another: test runners give their tests a global object of their own. */
+/** Duck-typed, because test runners give tests a global object with an `AbortSignal` of its own. */
 function checkedSignal(signal) {
   const isSignal = typeof signal?.aborted === 'boolean' && typeof signal.addEventListener === 'function'
-  if (signal !== undefined && !isSignal) throw wrong('options.signal', 'an AbortSignal', signal)
+  if (signal !== undefined && !isSignal) throw invalidValue('options.signal', 'an AbortSignal', signal)
   return signal
 }
 
-/** As Node's own methods reject: whatever the reason is, it is the cause. */
+/** The error that Node's own methods reject with: the signal's reason is its `cause`. */
 function abortError(signal) {
   const error = new Error('The operation was aborted', { cause: signal.reason })
   return Object.assign(error, { name: 'AbortError', code: 'ABORT_ERR' })
