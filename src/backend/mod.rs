@@ -24,7 +24,7 @@ pub mod user_files;
 
 pub use file::{Durability, FileBackend};
 pub use item::{CheckpointEntry, Document, Encoding, Item, ItemName, Series, time_in_id};
-pub use lease::{Acquired, Claim, Fences, Lease, refusal};
+pub use lease::{Acquired, Claim, Fences, Lease, conflict_error};
 pub use location::open;
 pub use memory::MemoryBackend;
 pub use postgres::PostgresBackend;

@@ -1,8 +1,10 @@
 //! What a checkpoint store does, in order. No JavaScript, no file system.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+
+use parking_lot::Mutex;
 
 use crate::backend::{Backend, Content, Encoding, Item, Settings};
 use crate::json::layout::Layout;
