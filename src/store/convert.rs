@@ -72,7 +72,7 @@ impl Store {
       }
       self.backend.remove_unused_keys(series)?;
       // What was known of them is no longer true.
-      self.facts.forget(series);
+      self.retention_metadata.forget(series);
     }
     self.backend.give_back_space()?;
     converted.bytes_after = bytes()?;

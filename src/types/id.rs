@@ -14,7 +14,7 @@ macro_rules! id_type {
   ($(#[$doc:meta])* $name:ident, $noun:literal) => {
     $(#[$doc])*
     #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-    #[serde(try_from = "String", into = "String")]
+    #[serde(try_from = "String")]
     pub struct $name(String);
 
     impl $name {
