@@ -9,7 +9,9 @@ use std::time::Instant;
 use waymark::codec::gzip;
 
 fn main() -> io::Result<()> {
-  let path = std::env::args().nth(1).ok_or_else(|| io::Error::other("the path of a file is missing"))?;
+  let path = std::env::args()
+    .nth(1)
+    .ok_or_else(|| io::Error::other("the path of a file is missing"))?;
   let bytes = std::fs::read(path)?;
   for line in io::stdin().lines() {
     let times: u32 = line?.parse().map_err(io::Error::other)?;

@@ -1,66 +1,73 @@
-//! One owner for each session: who may write to it, and under which number.
+//! Leases: at most one owner per session, enforced with fencing tokens.
 //!
-//! A place keeps a record for each session that was ever owned. The number in it only grows, and every write is held against
-//! it where it happens: whoever writes under an older number is refused, however long ago it last looked. So nothing hangs on
-//! clocks but when somebody else may take over.
+//! A backend keeps a record for each session that ever had an owner. The fencing token in it only grows, and every write checks
+//! its token in the step that makes it visible, so a former owner can never write again. Clocks decide only when another owner
+//! may take over.
 
 use std::collections::HashMap;
 use std::mem;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::LazyLock;
 use std::time::Instant;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use crate::types::error::{Code, Error, LostLease, Result};
 use crate::types::id::SessionId;
 use crate::types::time::now_us;
 
-/// A record with this number, or a greater one, is damaged: numbers are microseconds since 1970, which reach it in the year 2255.
-/// JavaScript counts exactly up to here.
+/// A record with this fencing token or a greater one is damaged: tokens are microseconds since 1970, which reach it in the year
+/// 2255. It is JavaScript's `Number.MAX_SAFE_INTEGER`.
 pub const NUMBER_LIMIT: u64 = (1 << 53) - 1;
 
-/// Who owns a session.
+/// The lease of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
+  /// The fencing token.
   pub number: u64,
   pub owner: String,
-  /// How long nobody else can take it; 0 if anybody can.
+  /// For how long no other owner can acquire it; 0 if it can be acquired now.
   pub remaining_ms: u64,
 }
 
-/// What somebody who wants a session asks for.
+/// A request to acquire the lease of a session.
 #[derive(Debug, Clone, Copy)]
 pub struct Claim<'a> {
   pub owner: &'a str,
   pub ttl_ms: u64,
-  /// Whether it is taken from whoever has it.
+  /// Whether to take the lease over from an owner that still holds it.
   pub is_forced: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Acquired {
   Taken(Lease),
-  /// By somebody else.
+  /// Another owner holds this one.
   Held(Lease),
 }
 
-/// What is stored of a lease. It stays when it is over, for its number.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The stored form of a lease. It outlasts the lease, so that the next fencing token is greater.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Record {
+  /// The fencing token.
   pub number: u64,
   pub owner: String,
-  /// By the clock of the place, in milliseconds; 0 if it was given back.
+  /// In milliseconds by the clock of the backend; 0 if the lease was released.
   pub expires_at: u64,
-  /// When it was acquired or last renewed, by the same clock. Records of earlier versions do not say it.
+  /// When it was acquired or last renewed, by the same clock; `None` in records of earlier versions.
+  #[serde(skip_serializing_if = "Option::is_none")]
   pub began_at: Option<u64>,
 }
 
 impl Record {
-  /// An error if the number cannot be one that a store has given: the next owner would get the same number, or one that is
-  /// less. `remedy` says how to remove the record.
+  /// An error if the store cannot have issued the fencing token: the next token would not be greater. `remedy` says how to
+  /// remove the record.
   pub fn checked(self, name: &str, remedy: &str) -> Result<Self> {
     if self.number < NUMBER_LIMIT {
       return Ok(self);
     }
-    let why = format!("no store gives leases the number {}. {remedy}", self.number);
+    let why = format!("the store issues no fencing token {}. {remedy}", self.number);
     Err(Error::corrupt(name, why))
   }
 
@@ -69,45 +76,47 @@ impl Record {
     Lease {
       number: self.number,
       owner: self.owner.clone(),
-      remaining_ms: self.remaining(now),
+      remaining_ms: self.remaining_ms(now),
     }
   }
 
-  /// For how many milliseconds no one else can take it. That is never more than it was taken for: if the clock has been set back
-  /// to before it began, it lasts that long from when this process first sees it.
-  fn remaining(&self, now: u64) -> u64 {
+  /// For how long no other owner can acquire the lease. Never longer than its time to live: if the clock was set back to before
+  /// the lease began, that time runs from when this process first read the record.
+  fn remaining_ms(&self, now: u64) -> u64 {
     match self.began_at {
       Some(began_at) if now < began_at && began_at <= self.expires_at => {
         let ttl = self.expires_at - began_at;
-        ttl.saturating_sub(Sightings::age_of((self.number, began_at, self.expires_at)))
+        ttl.saturating_sub(FirstReads::age_ms((self.number, began_at, self.expires_at)))
       }
       _ => self.expires_at.saturating_sub(now),
     }
   }
 
-  /// Whether somebody who writes under that number may go on, past its time too.
+  /// Whether this lease admits writes with that fencing token. It does so past its expiry too, until another write or owner
+  /// ends it.
   #[must_use]
   pub fn is_of(&self, fence: Option<u64>) -> bool {
-    fence == Some(self.number) && !self.is_given_back()
+    fence == Some(self.number) && !self.is_released()
   }
 
-  fn is_given_back(&self) -> bool {
+  fn is_released(&self) -> bool {
     self.expires_at == 0
   }
 
   #[must_use]
   pub fn is_held(&self, now: u64) -> bool {
-    self.remaining(now) > 0
+    self.remaining_ms(now) > 0
   }
 
-  /// The record of a new lease; or the one that is in its way. Its number is `fresh`, or one more than the last.
+  /// The record of a new lease, or the lease that prevents it. The fencing token is `fresh` or the old one plus 1, whichever is
+  /// greater.
   ///
-  /// Places give [`Fences::fresh`]: so numbers grow even where the record of a session went with it.
+  /// Backends pass [`Fences::fresh`], so tokens grow even where the record was deleted with its session.
   pub fn acquire(old: Option<&Self>, claim: Claim<'_>, now: u64, fresh: u64) -> Result<Self, Lease> {
     match old {
       Some(old) if old.is_held(now) && !claim.is_forced => Err(old.lease(now)),
       _ => Ok(Self {
-        // Records that were read are below the limit, so this is greater than the last number.
+        // `checked` keeps old tokens below the limit, so this one is greater.
         number: old
           .map_or(0, |old| old.number.saturating_add(1))
           .max(fresh.min(NUMBER_LIMIT - 1)),
@@ -118,11 +127,11 @@ impl Record {
     }
   }
 
-  /// The same for longer. A lease that is past its time can be renewed for as long as nobody else has taken the session, or
-  /// written to it.
+  /// The record of the renewed lease; `None` if it is lost. An expired lease can be renewed until another owner acquires the
+  /// session or a write without a lease ends it.
   #[must_use]
   pub fn renew(old: Option<&Self>, number: u64, ttl_ms: u64, now: u64) -> Option<Self> {
-    let own = old.filter(|old| old.number == number && !old.is_given_back())?;
+    let own = old.filter(|old| old.number == number && !old.is_released())?;
     Some(Self {
       expires_at: now.saturating_add(ttl_ms),
       began_at: Some(now),
@@ -130,10 +139,10 @@ impl Record {
     })
   }
 
-  /// The record of a lease that was given back; `None` if there is nothing to give back.
+  /// The record of the released lease; `None` if it is not in force.
   #[must_use]
   pub fn release(old: Option<&Self>, number: u64) -> Option<Self> {
-    let own = old.filter(|old| old.number == number && !old.is_given_back())?;
+    let own = old.filter(|old| old.number == number && !old.is_released())?;
     Some(Self {
       expires_at: 0,
       ..own.clone()
@@ -141,31 +150,31 @@ impl Record {
   }
 }
 
-/// When this process first saw records that begin in the future. They are told apart by their number and their times: a
-/// renewal is another record. Forgetting one only lets its lease last longer.
-struct Sightings(HashMap<RecordKey, Instant>);
+/// When this process first read each record that begins in the future. A renewal is another record. Dropping an entry only makes
+/// that lease last longer.
+struct FirstReads(HashMap<RecordKey, Instant>);
 
-/// Its number, when it began, and when it expires.
+/// Fencing token, beginning and expiry.
 type RecordKey = (u64, u64, u64);
 
-static SIGHTINGS: LazyLock<Mutex<Sightings>> = LazyLock::new(|| Mutex::new(Sightings(HashMap::new())));
+static FIRST_READS: LazyLock<Mutex<FirstReads>> = LazyLock::new(|| Mutex::new(FirstReads(HashMap::new())));
 
-impl Sightings {
-  const MOST: usize = 10_000;
+impl FirstReads {
+  const MAX_ENTRIES: usize = 10_000;
 
-  /// How many milliseconds ago, by a clock that is not set back.
-  fn age_of(record: RecordKey) -> u64 {
-    let sightings = &mut SIGHTINGS.lock().unwrap_or_else(PoisonError::into_inner).0;
-    if sightings.len() >= Self::MOST && !sightings.contains_key(&record) {
-      sightings.clear();
+  /// The milliseconds since the first read, by a monotonic clock.
+  fn age_ms(record: RecordKey) -> u64 {
+    let first_reads = &mut FIRST_READS.lock().0;
+    if first_reads.len() >= Self::MAX_ENTRIES && !first_reads.contains_key(&record) {
+      first_reads.clear();
     }
-    let seen = sightings.entry(record).or_insert_with(Instant::now);
-    u64::try_from(seen.elapsed().as_millis()).unwrap_or(u64::MAX)
+    let first_read = first_reads.entry(record).or_insert_with(Instant::now);
+    u64::try_from(first_read.elapsed().as_millis()).unwrap_or(u64::MAX)
   }
 }
 
-/// Whether somebody may write to a session, under that number or under none. Who writes without a lease ends one that is past its
-/// time: its owner must not go on as if nothing had happened. The answer is the record to be kept in that case.
+/// Admits a write to a session with that fencing token, or without a lease. A write without a lease ends an expired one, because
+/// its owner must notice that write; the result is the record to store in that case.
 pub fn admit(record: Option<&Record>, session: &SessionId, fence: Option<u64>, now: u64) -> Result<Option<Record>> {
   let is_admitted = match (record, fence) {
     (Some(record), None) => !record.is_held(now),
@@ -173,30 +182,33 @@ pub fn admit(record: Option<&Record>, session: &SessionId, fence: Option<u64>, n
     (None, fence) => fence.is_none(),
   };
   if is_admitted {
-    let lapsed = record.filter(|_| fence.is_none());
-    return Ok(lapsed.and_then(|lapsed| Record::release(Some(lapsed), lapsed.number)));
+    let expired = record.filter(|_| fence.is_none());
+    return Ok(expired.and_then(|expired| Record::release(Some(expired), expired.number)));
   }
-  Err(refusal(session, fence, record.map(|record| record.lease(now)).as_ref()))
+  Err(conflict_error(
+    session,
+    fence,
+    record.map(|record| record.lease(now)).as_ref(),
+  ))
 }
 
-/// Why a write is refused: `lease` is the one that is in force, if there is any.
+/// The error of a write that the lease of its session does not admit: what every lease conflict says. `lease` is the one in
+/// force, if any.
 #[must_use]
-pub fn refusal(session: &SessionId, fence: Option<u64>, lease: Option<&Lease>) -> Error {
+pub fn conflict_error(session: &SessionId, fence: Option<u64>, lease: Option<&Lease>) -> Error {
   let message = match (fence, lease) {
     (None, Some(lease)) => format!(
       "Session {session} belongs to {:?} for another {} ms. Acquire it before you write to it",
       lease.owner, lease.remaining_ms
     ),
     (_, Some(lease)) => format!(
-      "The lease of session {session} is lost: {:?} has taken it over. Stop working on it, or acquire it again",
+      "The lease of session {session} is lost: {:?} has taken it over. Stop working on the session, or acquire it again",
       lease.owner
     ),
-    (_, None) => {
-      format!(
-        "The lease of session {session} is lost: it was deleted, or somebody else has had it. Stop working on it, or \
-         acquire it again"
-      )
-    }
+    (_, None) => format!(
+      "The lease of session {session} is lost: the session was deleted, or had another owner since. Stop working on it, or \
+       acquire it again"
+    ),
   };
   let lost = fence.map(|number| {
     Box::new(LostLease {
@@ -210,16 +222,16 @@ pub fn refusal(session: &SessionId, fence: Option<u64>, lease: Option<&Lease>) -
   }
 }
 
-/// Under which numbers a store writes, and which of them were refused.
+/// The fencing tokens with which a store writes, and the leases that it found to be lost.
 #[derive(Debug, Default)]
 pub struct Fences {
   numbers: Mutex<HashMap<SessionId, u64>>,
-  /// What nobody was told yet, with the message of the refusal.
+  /// Lost leases that were not reported yet, with the messages of their errors.
   lost: Mutex<Vec<(LostLease, String)>>,
 }
 
 impl Fences {
-  /// Remembers that a write was refused because its lease is lost. Refusals of writes without a lease are not remembered.
+  /// Records the lost lease of a failed write. Errors of writes without a lease are not recorded.
   pub fn observe(&self, error: &Error) {
     let Some(lost) = error
       .lost
@@ -228,46 +240,43 @@ impl Fences {
     else {
       return;
     };
-    let mut all = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-    if !all.iter().any(|(known, _)| known == lost) {
-      all.push((lost.clone(), error.message.clone()));
+    let mut unreported = self.lost.lock();
+    if !unreported.iter().any(|(known, _)| known == lost) {
+      unreported.push((lost.clone(), error.message.clone()));
     }
   }
 
-  /// The leases that were found to be lost since this was last asked.
+  /// The leases that were found to be lost since the last call.
   pub fn take_lost(&self) -> Vec<(LostLease, String)> {
-    mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner))
+    mem::take(&mut *self.lost.lock())
   }
 
+  /// The token with which this store writes to a session.
   #[must_use]
   pub fn of(&self, session: &SessionId) -> Option<u64> {
-    self.lock().get(session).copied()
+    self.numbers.lock().get(session).copied()
   }
 
-  /// Of two that were taken at the same time, the later one counts, whoever is told first.
+  /// Keeps the greater token: the results of concurrent calls may arrive out of order.
   pub fn set(&self, session: &SessionId, number: u64) {
-    let mut fences = self.lock();
+    let mut fences = self.numbers.lock();
     let fence = fences.entry(session.clone()).or_default();
     *fence = number.max(*fence);
   }
 
-  /// The least number that a lease may have that is taken now: the microseconds of the clock, and more than this store had.
+  /// The least fencing token for a lease that is acquired now: the microseconds of the clock, but more than this store ever used.
   #[must_use]
   pub fn fresh(&self, session: &SessionId) -> u64 {
     let next = self.of(session).map_or(0, |last| last.saturating_add(1));
     now_us().max(next)
   }
 
-  /// A later one stays.
+  /// Removes that token; a later one stays.
   pub fn remove(&self, session: &SessionId, number: u64) {
-    let mut fences = self.lock();
+    let mut fences = self.numbers.lock();
     if fences.get(session) == Some(&number) {
       fences.remove(session);
     }
-  }
-
-  fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, u64>> {
-    self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
   }
 }
 
@@ -305,14 +314,14 @@ mod tests {
   }
 
   #[test]
-  fn one_has_it_until_it_is_given_back_or_past_its_time() {
+  fn a_lease_is_exclusive_until_it_is_released_or_expires() {
     let first = acquire(None, claim("a"), 5000).unwrap();
     let held = acquire(Some(&first), claim("b"), 5999).unwrap_err();
     assert_eq!((held.owner.as_str(), held.remaining_ms), ("a", 1));
     let expired = acquire(Some(&first), claim("b"), 6000).unwrap();
     assert!(expired.number > first.number);
-    let back = Record::release(Some(&first), first.number).unwrap();
-    assert!(acquire(Some(&back), claim("b"), 5001).is_ok());
+    let released = Record::release(Some(&first), first.number).unwrap();
+    assert!(acquire(Some(&released), claim("b"), 5001).is_ok());
     let forced = Claim {
       is_forced: true,
       ..claim("b")
@@ -321,7 +330,7 @@ mod tests {
   }
 
   #[test]
-  fn numbers_grow_even_when_the_clock_goes_back_or_the_record_is_gone() {
+  fn fencing_tokens_grow_when_the_clock_is_set_back_or_the_record_is_deleted() {
     let first = Record::acquire(None, claim("a"), 5000, 5_000_000).unwrap();
     let back = Record::release(Some(&first), first.number).unwrap();
     let acquire = |old, now, fresh| Record::acquire(old, claim("a"), now, fresh).unwrap().number;
@@ -330,7 +339,7 @@ mod tests {
   }
 
   #[test]
-  fn a_lease_lasts_no_longer_than_it_was_taken_for_when_the_clock_is_set_back() {
+  fn a_lease_lasts_no_longer_than_its_time_to_live_when_the_clock_is_set_back() {
     const HOUR: u64 = 3_600_000;
     let (now, back) = (10 * HOUR, 9 * HOUR);
     let with = |ttl_ms| Claim {
@@ -349,29 +358,32 @@ mod tests {
       assert!(!may_write(Some(&dead), None, back));
     }
     for dead in both(5) {
-      // Now it is seen.
+      // The first read of the record.
       let _ = dead.lease(back);
       std::thread::sleep(std::time::Duration::from_millis(10));
       assert!(!dead.is_held(back) && may_write(Some(&dead), None, back));
-      assert!(may_write(Some(&dead), Some(dead.number), back), "its owner may go on");
+      assert!(
+        may_write(Some(&dead), Some(dead.number), back),
+        "its owner may still write"
+      );
       let next = acquire(Some(&dead), claim("b"), back).unwrap();
       assert!(next.number > dead.number && next.is_held(back));
     }
   }
 
   #[test]
-  fn a_record_that_does_not_say_when_it_began_lasts_until_it_expires() {
+  fn a_record_without_a_beginning_lasts_until_it_expires() {
     let mut old = acquire(None, claim("a"), 5000).unwrap();
     old.began_at = None;
     assert_eq!(old.lease(1000).remaining_ms, 5000);
     assert!(!old.is_held(6000));
-    // An earlier version has renewed it, and kept what it does not know.
+    // An earlier version renewed it and kept the unknown member.
     old.began_at = Some(9000);
     assert_eq!(old.lease(1000).remaining_ms, 5000);
   }
 
   #[test]
-  fn a_number_that_no_store_gives_is_damage_and_no_two_owners_get_the_same() {
+  fn a_token_beyond_the_limit_is_damage_and_no_two_owners_get_the_same() {
     let with = |number| Record {
       number,
       ..acquire(None, claim("a"), 5000).unwrap()
@@ -397,7 +409,7 @@ mod tests {
   }
 
   #[test]
-  fn a_lease_is_renewed_until_somebody_else_has_it() {
+  fn a_lease_can_be_renewed_until_another_owner_acquires_it() {
     let first = acquire(None, claim("a"), 5000).unwrap();
     let late = Record::renew(Some(&first), first.number, TTL, 9000).unwrap();
     assert_eq!((late.number, late.expires_at), (first.number, 10_000));
@@ -411,7 +423,7 @@ mod tests {
   }
 
   #[test]
-  fn only_the_last_owner_writes_and_others_when_it_is_over() {
+  fn only_the_last_owner_may_write_and_others_after_the_lease_ends() {
     let first = acquire(None, claim("a"), 5000).unwrap();
     let second = acquire(Some(&first), claim("b"), 6000).unwrap();
     let over = Record::release(Some(&second), second.number).unwrap();
@@ -429,7 +441,7 @@ mod tests {
   }
 
   #[test]
-  fn a_write_without_a_lease_ends_one_that_is_past_its_time() {
+  fn a_write_without_a_lease_ends_an_expired_one() {
     let first = acquire(None, claim("a"), 5000).unwrap();
     let ended = admit(Some(&first), &session(), None, 6000).unwrap().unwrap();
     assert_eq!(Record::renew(Some(&ended), first.number, TTL, 6001), None);
@@ -438,13 +450,13 @@ mod tests {
     assert_eq!(
       admit(Some(&ended), &session(), None, 6001).unwrap(),
       None,
-      "once is enough"
+      "it is ended only once"
     );
     assert_eq!(admit(Some(&first), &session(), Some(first.number), 6000).unwrap(), None);
   }
 
   #[test]
-  fn a_store_writes_under_its_latest_number_and_forgets_only_the_one_that_it_gives_back() {
+  fn fences_keep_the_greatest_token_and_remove_only_the_released_one() {
     let fences = Fences::default();
     fences.set(&session(), 2);
     fences.set(&session(), 1);
@@ -458,16 +470,16 @@ mod tests {
   }
 
   #[test]
-  fn a_refusal_is_remembered_for_the_lease_under_which_it_was_refused_and_for_no_other() {
+  fn fences_record_only_errors_of_their_own_lease() {
     let fences = Fences::default();
     fences.set(&session(), 7);
-    fences.observe(&refusal(&session(), None, None));
-    fences.observe(&refusal(&session(), Some(6), None));
-    fences.observe(&refusal(&SessionId::parse("other").unwrap(), Some(7), None));
+    fences.observe(&conflict_error(&session(), None, None));
+    fences.observe(&conflict_error(&session(), Some(6), None));
+    fences.observe(&conflict_error(&SessionId::parse("other").unwrap(), Some(7), None));
     fences.observe(&Error::new(Code::Io, "no"));
     assert!(fences.take_lost().is_empty());
     for _ in 0..2 {
-      fences.observe(&refusal(&session(), Some(7), None));
+      fences.observe(&conflict_error(&session(), Some(7), None));
     }
     let lost = fences.take_lost();
     assert_eq!(lost.len(), 1);

@@ -1,5 +1,5 @@
-//! The location picks the backend: a path means files, `sqlite:` and a path a database, a `postgres:` URL one on a server,
-//! `memory:` means memory.
+//! Opens the backend that a location selects: a path selects files, `sqlite:` and a path a SQLite database, a `postgres:` URL a
+//! PostgreSQL database, and `memory:` memory.
 
 use std::path::{PathBuf, is_separator};
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use super::{Backend, FileBackend, MemoryBackend, PostgresBackend, Settings, Sqli
 use crate::backend::user_files::absolute;
 use crate::types::error::{Error, Result};
 
-/// What a location may be, for messages. They never quote the location: it may hold a password.
+/// The valid forms, for messages. Messages never quote the location, because it may contain a password.
 const FORMS: &str = "a directory, \"sqlite:\" and the path of a file, \"postgres://user:password@host:port/database\" or \
   \"memory:\"";
 
-/// Words that begin the URL of a database or of a web page, with common misspellings.
+/// Schemes of the URLs of databases and web pages, with common misspellings.
 const URL_WORDS: [&str; 14] = [
   "postgres",
   "postgresql",
@@ -30,13 +30,13 @@ const URL_WORDS: [&str; 14] = [
   "https",
 ];
 
-/// The backend for what a caller gave as the base directory. Nothing is touched.
+/// The backend that `baseDir` selects. Reads and writes nothing.
 pub fn open(location: &str, settings: Settings) -> Result<Arc<dyn Backend>> {
   if location.is_empty() || location.contains('\0') {
-    return refused("is empty, or contains a NUL character", "");
+    return invalid("is empty, or contains a NUL character", "");
   }
-  if let Some(objection) = objection(location) {
-    return refused(objection, "");
+  if let Some(reason) = invalid_reason(location) {
+    return invalid(reason, "");
   }
   if location == "memory:" {
     return Ok(Arc::new(MemoryBackend::new(settings.keep_previous)));
@@ -53,30 +53,30 @@ pub fn open(location: &str, settings: Settings) -> Result<Arc<dyn Backend>> {
     return Ok(Arc::new(PostgresBackend::new(location, settings)?));
   }
   if is_mistyped(location) {
-    return refused(MISTYPED, "; for a directory of that name write \"./\" in front of it");
+    return invalid(MISTYPED, "; for a directory of that name write \"./\" in front of it");
   }
   Ok(Arc::new(FileBackend::new(absolute("baseDir", location)?, settings)))
 }
 
-fn refused<T>(objection: &str, alternative: &str) -> Result<T> {
-  let message = format!("baseDir {objection}. Write {FORMS}{alternative}");
+fn invalid<T>(reason: &str, alternative: &str) -> Result<T> {
+  let message = format!("baseDir {reason}. Write {FORMS}{alternative}");
   Err(Error::invalid_argument(message))
 }
 
 const MISTYPED: &str = "looks like a URL that is mistyped, or that this version has no store for";
 
-/// The file of a database; `path` is what follows `sqlite:`.
+/// The file of a SQLite database; `path` follows `sqlite:` in the location.
 fn database(path: &str) -> Result<PathBuf> {
-  let objection = if path == ":memory:" {
+  let reason = if path == ":memory:" {
     "a store that lives and dies with the process is \"memory:\""
   } else if path.starts_with("//") || path.starts_with("file:") {
-    // Conventions differ in whether three slashes mean an absolute path.
+    // Programs disagree whether three slashes begin an absolute path.
     "this is not a URL. Write \"sqlite:\" and the path of the file, such as \"sqlite:./store.db\""
   } else if path.is_empty()
     || path.ends_with(is_separator)
-    || objection(path).is_some()
+    || invalid_reason(path).is_some()
     || has_credentials(path)
-    || is_url_of_another_store(path)
+    || is_unsupported_url(path)
   {
     "write \"sqlite:\" and the path of a file, such as \"sqlite:./store.db\""
   } else {
@@ -86,13 +86,13 @@ fn database(path: &str) -> Result<PathBuf> {
     }
     "this is a directory. Write \"sqlite:\" and the path of a file"
   };
-  Err(Error::invalid_argument(format!("baseDir \"sqlite:…\": {objection}")))
+  Err(Error::invalid_argument(format!("baseDir \"sqlite:…\": {reason}")))
 }
 
-/// Why no location of any form can be meant.
-fn objection(location: &str) -> Option<&'static str> {
+/// Why a location is invalid in every form.
+fn invalid_reason(location: &str) -> Option<&'static str> {
   const QUOTES: [char; 9] = ['"', '\'', '`', '“', '”', '‘', '’', '«', '»'];
-  // The name of a directory may end with an apostrophe.
+  // The name of a directory may end with a quotation mark.
   let ends_quoted = location.ends_with(QUOTES) && location.contains("://");
   if location.trim() != location {
     Some("begins or ends with white space")
@@ -105,13 +105,12 @@ fn objection(location: &str) -> Option<&'static str> {
   }
 }
 
-/// Whether a location that is no path by its beginning is a URL, or a part of one.
+/// Whether a location is more likely a URL, or a part of one, than a path.
 fn is_mistyped(location: &str) -> bool {
-  has_credentials(location)
-    || !is_explicit_path(location) && (is_url_of_another_store(location) || has_scheme(location))
+  has_credentials(location) || !is_explicit_path(location) && (is_unsupported_url(location) || has_scheme(location))
 }
 
-/// Whether a location is `user:password@host/database`, `//user:password@host/database`, or a list of parameters.
+/// Whether a location is `user:password@host/database`, `//user:password@host/database`, or a list of connection parameters.
 fn has_credentials(location: &str) -> bool {
   let lower = location.to_ascii_lowercase();
   if lower.contains("password=") || lower.contains("pwd=") {
@@ -124,14 +123,14 @@ fn has_credentials(location: &str) -> bool {
   let authority = location.trim_start_matches('/').split_once(['/', '\\']);
   let authority = authority.map_or_else(|| location.trim_start_matches('/'), |(first, _)| first);
   match authority.split_once(':') {
-    // A password may have a slash in it.
+    // The password may contain a slash.
     Some((_, rest)) if is_url_without_scheme => rest.contains('@'),
     Some(_) => location.contains('@'),
     None => false,
   }
 }
 
-/// Whether a path can only be meant as one: it begins like one, or names a Windows drive.
+/// Whether a location can only be a path: it begins like one, or with a Windows drive.
 fn is_explicit_path(location: &str) -> bool {
   let mut bytes = location.bytes();
   let (first, second, third) = (bytes.next(), bytes.next(), bytes.next());
@@ -142,15 +141,15 @@ fn is_explicit_path(location: &str) -> bool {
   is_separator(first) || is_drive && is_separator(third) || is_home || is_relative
 }
 
-/// `scheme://…` of a store that there is not, or a known scheme without its colon.
-fn is_url_of_another_store(location: &str) -> bool {
+/// Whether it is `scheme://…`, or a known scheme without its colon.
+fn is_unsupported_url(location: &str) -> bool {
   let word = location
     .split_once("//")
     .map(|(word, _)| word.trim_end_matches([':', ';', ',', '.', ' ']));
   location.contains("://") || word.is_some_and(is_url_word)
 }
 
-/// `/home/me/postgres:/user:password@host/db`: a URL that was resolved as a path.
+/// Whether it is a URL that was resolved as a path, such as `/home/me/postgres:/user:password@host/db`.
 fn has_url_as_directory(location: &str) -> bool {
   let mut parts = location.split(['/', '\\']).skip(1);
   let is_url = |part: &str| {
@@ -161,7 +160,7 @@ fn has_url_as_directory(location: &str) -> bool {
   parts.any(is_url)
 }
 
-/// The `word:` that a location begins with. One letter is a Windows drive.
+/// Whether a location begins with a `scheme:`. A single letter is a Windows drive.
 fn has_scheme(location: &str) -> bool {
   let is_word =
     |scheme: &str| scheme.len() > 1 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+');
@@ -184,7 +183,7 @@ mod tests {
   }
 
   #[test]
-  fn the_text_picks_the_backend() {
+  fn open_selects_the_backend_and_resolves_paths() {
     assert_eq!(location("memory:"), "memory:");
     let here = env::current_dir().unwrap();
     assert_eq!(
@@ -207,7 +206,7 @@ mod tests {
     assert_eq!(location("postgresql://user:secret@host/db"), url);
   }
 
-  fn refusal(text: &str) -> String {
+  fn error_message(text: &str) -> String {
     let error = open(text, Settings::default())
       .map(|backend| backend.location())
       .unwrap_err();
@@ -217,7 +216,7 @@ mod tests {
   }
 
   #[test]
-  fn a_database_that_has_no_file_is_refused() {
+  fn open_rejects_a_sqlite_location_without_a_file() {
     for text in [
       "sqlite:",
       "sqlite::memory:",
@@ -226,19 +225,19 @@ mod tests {
       "sqlite:x/",
       "sqlite:/",
     ] {
-      assert!(refusal(text).starts_with("baseDir \"sqlite:…\": "), "{text}");
+      assert!(error_message(text).starts_with("baseDir \"sqlite:…\": "), "{text}");
     }
   }
 
   #[test]
-  fn a_store_that_this_version_does_not_have_is_refused() {
+  fn open_rejects_unsupported_locations() {
     for text in ["redis://user:secret@host/db", "memory:named", "", "a\0b", "sqlite:a\0b"] {
-      assert!(!refusal(text).contains("secret"), "{text}");
+      assert!(!error_message(text).contains("secret"), "{text}");
     }
   }
 
   #[test]
-  fn a_mistyped_url_is_refused_without_a_part_of_it() {
+  fn open_rejects_mistyped_urls_and_quotes_no_part_of_them() {
     for text in [
       "\"postgres://usr:s3cret@hst/dbx\"",
       "'postgres://usr:s3cret@hst/dbx'",
@@ -300,7 +299,7 @@ mod tests {
       "./postgresql:/usr:s3cret@hst/dbx",
       "C:\\me\\postgres:\\usr:s3cret@hst\\dbx",
     ] {
-      let message = refusal(text);
+      let message = error_message(text);
       assert!(message.to_lowercase().contains("write"), "{text:?}: {message}");
       for part in ["s3", "cret", "usr", "hst", "dbx"] {
         assert!(!message.contains(part), "{text:?}: {message}");
@@ -309,7 +308,7 @@ mod tests {
   }
 
   #[test]
-  fn a_path_that_only_resembles_a_url_is_a_path() {
+  fn open_accepts_paths_that_resemble_urls() {
     for text in [
       "C:\\stores\\a@b",
       "C:/stores/a@b",

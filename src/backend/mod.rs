@@ -25,7 +25,7 @@ pub mod user_files;
 pub use ext::{BackendExt, source_of};
 pub use file::{Durability, FileBackend};
 pub use item::{CheckpointEntry, Document, Encoding, Item, ItemName, Series, time_in_id};
-pub use lease::{Acquired, Claim, Fences, Lease, refusal};
+pub use lease::{Acquired, Claim, Fences, Lease, conflict_error};
 pub use location::open;
 pub use memory::MemoryBackend;
 pub use options::{

@@ -1,20 +1,19 @@
-//! A checkpoint as the difference from a text that it shares with others: their key.
+//! A checkpoint as the difference from a text that it shares with others: their base.
 //!
-//! A key is a row of frames. The first holds a text whole, each of the others the difference of a text from the one before. A
-//! delta says how many bytes of the key it stands on: the last frame in them gives the text that it differs from. What comes
-//! after them was added later, and is no concern of it.
+//! A base is a sequence of frames. The first holds a whole text, each of the others the difference of a text from the one before.
+//! A delta names how many bytes of the base it is based on: the last frame in them gives the text that it differs from. Frames
+//! that are added later do not affect it.
 //!
-//! A difference is the steps that lead from one text to the other, packed; or, if they are not alike enough for that, a frame
-//! for readers who know the one.
+//! A difference is a compressed patch that makes one text of the other or, if they have too little in common, a frame that is
+//! compressed with the other text as its dictionary.
+
+use serde::{Deserialize, Serialize};
 
 use crate::codec::patch::{self, Pieces};
 use crate::codec::zstd::{self, Aside, FrameError, Unpacker};
-use crate::json::edit::{ObjectWriter, quoted};
-use crate::json::scan::{find, members, text_of};
 use crate::types::id::CheckpointId;
 
-/// How many bytes of text a key may lead through, the last of them a text of that length: whoever reads it has to write
-/// them all.
+/// How many bytes the texts of a base may have together if the last has `length` bytes: a reader has to produce them all.
 #[must_use]
 pub fn most_work(length: u64) -> u64 {
   const ALWAYS: u64 = 16 << 20;
@@ -22,48 +21,55 @@ pub fn most_work(length: u64) -> u64 {
   length.saturating_mul(IN_TEXTS).max(ALWAYS)
 }
 
-/// So many bytes at the beginning of a delta say what it stands on.
+/// The reference of a delta ends within this many bytes.
 pub const REFERENCE_BYTES: usize = 512;
 
-/// What a delta stands on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a delta is based on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
+  /// The id of the base.
   pub key: CheckpointId,
-  /// How many bytes of the key; there is no key of none.
+  /// How many bytes of the base; at least one.
   pub bytes: u64,
   /// The checksum at the end of those.
+  #[serde(with = "hexadecimal")]
   pub checksum: u32,
-  /// Whether it is the text itself: there is no difference.
+  /// Whether the text of the delta is the text of the base, so that there is no difference.
+  #[serde(rename = "same", default, skip_serializing_if = "std::ops::Not::not")]
   pub is_same: bool,
 }
 
-impl Reference {
-  /// From the beginning of a delta.
-  #[must_use]
-  pub fn of(head: &[u8]) -> Option<Self> {
-    let found = members(Aside::Reference.find(head)?).ok()?;
-    let value = |name| find(&found, name).map(|member| member.value);
-    Some(Self {
-      key: CheckpointId::parse(&text_of(value("key")?)?).ok()?,
-      bytes: value("bytes")?.parse().ok().filter(|bytes| *bytes > 0)?,
-      checksum: u32::from_str_radix(&text_of(value("checksum")?)?, 16).ok()?,
-      is_same: value("same") == Some("true"),
-    })
+/// A number as a string of eight hexadecimal digits.
+mod hexadecimal {
+  use serde::de::{Deserialize, Deserializer, Error as _};
+  use serde::ser::Serializer;
+
+  #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+  pub(super) fn serialize<S: Serializer>(number: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{number:08x}"))
   }
 
-  fn to_json(&self) -> String {
-    let mut out = ObjectWriter::with_capacity(96);
-    out.push("key", &quoted(self.key.as_str()));
-    out.push("bytes", &self.bytes.to_string());
-    out.push("checksum", &format!("\"{:08x}\"", self.checksum));
-    if self.is_same {
-      out.push("same", "true");
-    }
-    out.finish()
+  pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let digits = String::deserialize(deserializer)?;
+    u32::from_str_radix(&digits, 16).map_err(D::Error::custom)
   }
 }
 
-/// The bytes of a delta: what it stands on, what a list shows of it, and a frame, unless there is no difference.
+impl Reference {
+  /// Reads it from the beginning of a delta.
+  #[must_use]
+  pub fn of(head: &[u8]) -> Option<Self> {
+    let reference: Self = serde_json::from_str(Aside::Reference.find(head)?).ok()?;
+    (reference.bytes > 0).then_some(reference)
+  }
+
+  fn to_json(&self) -> String {
+    // An id, numbers and a boolean always have a JSON form.
+    serde_json::to_string(self).unwrap_or_default()
+  }
+}
+
+/// The bytes of a delta: its reference, the note that a list shows, and the frame of the difference, if there is one.
 #[must_use]
 pub fn compose(reference: &Reference, note: &str, frame: &[u8]) -> Vec<u8> {
   [
@@ -74,11 +80,11 @@ pub fn compose(reference: &Reference, note: &str, frame: &[u8]) -> Vec<u8> {
   .concat()
 }
 
-/// The text of a delta that stands on that.
+/// The text of a delta that is based on the text of `tip`.
 pub fn text(delta: &[u8], reference: &Reference, tip: &Tip, limit: u64) -> Result<Vec<u8>, FrameError> {
   match (reference.is_same, zstd::holds_text(delta)) {
     (true, false) => Ok(tip.text.clone()),
-    (true, true) => Err(FrameError::Damaged("it goes on where it should end")),
+    (true, true) => Err(FrameError::Damaged("it has a difference although it is the same text")),
     (false, _) => {
       let mut pieces = Pieces::whole(&tip.text[..]);
       follow(&mut pieces, &mut Unpacker::new(limit), delta, limit)?;
@@ -87,7 +93,7 @@ pub fn text(delta: &[u8], reference: &Reference, tip: &Tip, limit: u64) -> Resul
   }
 }
 
-/// What makes `text` of what is known.
+/// The frame that makes `text` of `known`.
 #[must_use]
 pub fn difference(text: &[u8], known: &[u8]) -> Vec<u8> {
   let steps = patch::make(text, known).filter(|steps| patch::leads_to(steps, known, text));
@@ -103,10 +109,10 @@ pub fn difference(text: &[u8], known: &[u8]) -> Vec<u8> {
   )
 }
 
-/// What is new in a text is likely to be in the same words as the end of what is known: so many bytes of it.
+/// The last bytes of the known text are the dictionary for a patch: new parts of a text often repeat them.
 const CONTEXT: usize = 1 << 15;
 
-/// Follows the first difference from the text that is there, and gives the number of bytes that it ended at.
+/// Applies the first difference in `bytes` and returns the number of bytes that it occupies.
 fn follow(pieces: &mut Pieces<'_>, unpacker: &mut Unpacker, bytes: &[u8], limit: u64) -> Result<usize, FrameError> {
   let mut out = Vec::new();
   if Aside::Steps.find(bytes).is_some() {
@@ -119,23 +125,23 @@ fn follow(pieces: &mut Pieces<'_>, unpacker: &mut Unpacker, bytes: &[u8], limit:
   Ok(size)
 }
 
-/// The way from the beginning of a key to one of its texts.
+/// The beginning of a base up to one of its texts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Way {
-  /// The bytes of the key up to there.
+  /// The length of that beginning.
   pub bytes: u64,
-  /// The last four of them.
+  /// The last four of those bytes.
   pub checksum: u32,
-  /// How many texts there are on the way, with that one.
+  /// The number of texts in it.
   pub texts: usize,
-  /// How many bytes these have.
+  /// The sum of the lengths of the texts.
   pub work: u64,
-  /// The bytes that the first text takes up, and its length: what a text of this kind takes up when it is stored whole.
+  /// The compressed size and the length of the first text, from which the compressed size of others is estimated.
   pub first: (u64, u64),
 }
 
 impl Way {
-  /// A text of that length further, which is packed like that.
+  /// With one more frame, `packed`, of a text of `length` bytes.
   fn further(self, packed: &[u8], length: usize) -> Self {
     let (size, length) = (packed.len() as u64, length as u64);
     Self {
@@ -148,7 +154,7 @@ impl Way {
   }
 }
 
-/// The last text of a key, or of a part of it.
+/// The last text of a base, or of its beginning.
 #[derive(Debug)]
 pub struct Tip {
   pub text: Vec<u8>,
@@ -156,7 +162,7 @@ pub struct Tip {
 }
 
 impl Tip {
-  /// The tip of a new key, and its frame.
+  /// The tip of a new base, and its frame.
   #[must_use]
   pub fn first(text: Vec<u8>) -> (Self, Vec<u8>) {
     let frame = zstd::whole(&text);
@@ -164,19 +170,19 @@ impl Tip {
     (Self { text, way }, frame)
   }
 
-  /// The next tip, when that text is added to the key, packed like that.
+  /// The tip after the frame `packed` of `text` was added to the base.
   #[must_use]
   pub fn next(&self, text: Vec<u8>, packed: &[u8]) -> Self {
     let way = self.way.further(packed, text.len());
     Self { text, way }
   }
 
-  /// Reads the beginning of a key, of so many bytes.
-  pub fn read(key: &[u8], bytes: u64, limit: u64) -> Result<Self, FrameError> {
+  /// Reads the first `bytes` bytes of a base.
+  pub fn read(base: &[u8], bytes: u64, limit: u64) -> Result<Self, FrameError> {
     let too_short = FrameError::Damaged("it is shorter than it was");
     let mut rest = usize::try_from(bytes)
       .ok()
-      .and_then(|bytes| key.get(..bytes))
+      .and_then(|bytes| base.get(..bytes))
       .ok_or(too_short)?;
     let mut unpacker = Unpacker::new(limit);
     let mut text = Vec::new();
@@ -198,7 +204,7 @@ impl Tip {
     })
   }
 
-  /// What a text of that length would take up if it were stored whole, as far as one can tell.
+  /// The estimated compressed size of a whole text of `length` bytes.
   #[must_use]
   pub fn whole_size(&self, length: usize) -> u64 {
     let (size, of) = self.way.first;
@@ -207,16 +213,16 @@ impl Tip {
   }
 
   #[must_use]
-  pub fn reference(&self, key: &CheckpointId, is_same: bool) -> Reference {
+  pub fn reference(&self, base: &CheckpointId, is_same: bool) -> Reference {
     Reference {
-      key: key.clone(),
+      key: base.clone(),
       bytes: self.way.bytes,
       checksum: self.way.checksum,
       is_same,
     }
   }
 
-  /// Whether that is what it stands on.
+  /// Whether the delta with that reference is based on this text.
   #[must_use]
   pub fn is_under(&self, reference: &Reference) -> bool {
     (self.way.bytes, self.way.checksum) == (reference.bytes, reference.checksum)
@@ -227,7 +233,7 @@ impl Tip {
 mod tests {
   use super::*;
 
-  fn key() -> CheckpointId {
+  fn base() -> CheckpointId {
     CheckpointId::parse("cp-1-000001").unwrap()
   }
 
@@ -240,7 +246,7 @@ mod tests {
   }
 
   #[test]
-  fn a_key_gives_back_every_text_that_was_its_tip() {
+  fn a_base_contains_every_text_that_was_its_tip() {
     let texts = texts();
     let (mut tip, mut bytes) = Tip::first(texts[0].clone());
     let mut lengths = vec![tip.way.bytes];
@@ -266,7 +272,7 @@ mod tests {
   }
 
   #[test]
-  fn a_key_that_leads_through_more_text_than_any_is_not_followed_to_its_end() {
+  fn a_base_with_more_text_than_allowed_is_not_read_to_its_end() {
     let text = vec![b' '; 1 << 20];
     let mut bytes = zstd::whole(&text);
     let again = zstd::difference(&text, &text.clone());
@@ -280,16 +286,28 @@ mod tests {
   }
 
   #[test]
-  fn a_delta_says_what_it_stands_on_in_its_first_bytes() {
+  fn the_reference_of_a_delta_is_in_its_first_bytes() {
     let (tip, _) = Tip::first(b"text".to_vec());
-    let reference = tip.reference(&key(), false);
+    let reference = tip.reference(&base(), false);
     let delta = compose(&reference, "note", &difference(b"text!", b"text"));
     assert_eq!(Reference::of(&delta[..90]), Some(reference));
-    let same = tip.reference(&key(), true);
+    let checksum = format!("{:08x}", Reference::of(&delta).unwrap().checksum);
+    assert_eq!(
+      Aside::Reference.find(&delta),
+      Some(
+        format!(
+          r#"{{"key":"cp-1-000001","bytes":{},"checksum":"{checksum}"}}"#,
+          tip.way.bytes
+        )
+        .as_str()
+      )
+    );
+    let same = tip.reference(&base(), true);
     let empty = compose(&same, "note", b"");
+    assert!(Aside::Reference.find(&empty).unwrap().ends_with(r#"","same":true}"#));
     assert_eq!(text(&empty, &same, &tip, 100).unwrap(), b"text");
     assert!(text(&delta, &same, &tip, 100).is_err());
-    assert!(text(&empty, &tip.reference(&key(), false), &tip, 100).is_err());
+    assert!(text(&empty, &tip.reference(&base(), false), &tip, 100).is_err());
     assert_eq!(Aside::Note.find(&delta), Some("note"));
     assert_eq!(
       text(&delta, &Reference::of(&delta).unwrap(), &tip, 100).unwrap(),

@@ -1,7 +1,7 @@
-//! How to make one text of another that is nearly the same: which parts of it to copy, and what to put in between.
+//! Patches: which parts of an old text to copy, and what to insert between them, to make a new text.
 //!
-//! Two checkpoints in a row run alongside each other for most of their length, and comparing is the quickest thing that a
-//! processor does. Only where they part is anything looked for, near the place where that was.
+//! Consecutive checkpoints are equal for most of their length, and comparing is the fastest operation of a processor. A match is
+//! searched for only where they differ, and near that position.
 
 use std::borrow::Cow;
 use std::mem;
@@ -9,17 +9,17 @@ use std::ops::Range;
 
 use crate::codec::zstd::FrameError;
 
-/// Shorter matches are not believed: the names of members are the same everywhere.
+/// Shorter matches are ignored: the names of members are equal everywhere.
 const MIN_MATCH: usize = 64;
 
-/// What is shorter than this at the end of a text is looked for near by, and no farther.
+/// A shorter rest at the end of a text is searched for only nearby.
 const WORTH_A_SEARCH: usize = 1 << 10;
 
-/// So many bytes are hashed to find a match.
+/// How many bytes are hashed to find a match.
 const SEED: usize = 8;
 
-/// How far around the place where the texts part they are looked through for where they meet again: back and on in the old
-/// text, and on in the new. Mostly something was put in, and the old text goes on where it was.
+/// How far around a difference a match is searched for: backward and forward in the old text, and forward in the new one. Usually
+/// something was inserted, and the old text continues at the same position.
 const REACHES: [(usize, usize, usize); 4] = [
   (0, 1 << 9, 1 << 12),
   (1 << 11, 1 << 12, 1 << 13),
@@ -27,7 +27,7 @@ const REACHES: [(usize, usize, usize); 4] = [
   (1 << 18, 1 << 18, 1 << 18),
 ];
 
-/// The steps that make `new` of `old`; `None` if they are not alike enough to be worth the search.
+/// The patch that makes `new` of `old`; `None` if they have too little in common.
 #[must_use]
 pub fn make(new: &[u8], old: &[u8]) -> Option<Vec<u8>> {
   let mut steps = Steps::new(new.len());
@@ -41,7 +41,7 @@ pub fn make(new: &[u8], old: &[u8]) -> Option<Vec<u8>> {
       return Some(steps.bytes);
     }
     let (next_at, next_from) = match search.meet(copied_to, from + length)? {
-      Some(place) => place,
+      Some(positions) => positions,
       None => (new.len(), old.len()),
     };
     steps.push(copied_from, length, &new[copied_to..next_at]);
@@ -52,7 +52,7 @@ pub fn make(new: &[u8], old: &[u8]) -> Option<Vec<u8>> {
   }
 }
 
-/// Whether the steps make `new` of `old`: it costs little to be sure.
+/// Whether the patch makes `new` of `old`.
 #[must_use]
 pub fn leads_to(steps: &[u8], old: &[u8], new: &[u8]) -> bool {
   let mut rest = new;
@@ -64,8 +64,8 @@ pub fn leads_to(steps: &[u8], old: &[u8], new: &[u8]) -> bool {
   walked == Some(new.len() as u64) && rest.is_empty()
 }
 
-/// Goes through the steps: where to copy from, how much, and which of their own bytes follow. The answer is how long the text
-/// should become; `None` if something is wrong, with the steps or for whom they are told.
+/// Calls `visit` for each step with the position to copy from, the count, and the range of inserted bytes in the patch. Returns the
+/// length of the new text; `None` if the patch is damaged or `visit` returned `None`.
 fn walk(steps: &[u8], mut visit: impl FnMut(usize, usize, Range<usize>) -> Option<()>) -> Option<u64> {
   let mut reader = Reader { bytes: steps, at: 0 };
   let length = reader.number()?;
@@ -81,27 +81,27 @@ fn walk(steps: &[u8], mut visit: impl FnMut(usize, usize, Range<usize>) -> Optio
   Some(length)
 }
 
-/// A text in pieces. Steps rearrange the pieces, and copy none of them: however many lead there, the text is put together
-/// once.
+/// A text as a list of slices of buffers. Patches rearrange the slices without copying, so that a sequence of patches costs one
+/// copy of the text.
 #[derive(Debug, Default)]
 pub struct Pieces<'a> {
   buffers: Vec<Cow<'a, [u8]>>,
-  /// In the order of the text.
-  row: Vec<Piece>,
+  /// In text order.
+  pieces: Vec<Piece>,
   length: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Piece {
-  /// Where it stands in the text.
+  /// Its position in the text.
   at: usize,
   buffer: usize,
   start: usize,
   length: usize,
 }
 
-/// With more pieces than this, the text is put together on the way.
-const MOST_PIECES: usize = 1 << 16;
+/// With more pieces than this, the text is copied into one buffer.
+const MAX_PIECES: usize = 1 << 16;
 
 impl<'a> Pieces<'a> {
   /// A text in one piece.
@@ -119,14 +119,14 @@ impl<'a> Pieces<'a> {
 
   fn hold(&mut self, text: Cow<'a, [u8]>) {
     let length = text.len();
-    (self.length, self.row) = (0, Vec::new());
+    (self.length, self.pieces) = (0, Vec::new());
     self.buffers = vec![text];
     self.push(0, 0..length);
   }
 
   fn push(&mut self, buffer: usize, range: Range<usize>) {
     if !range.is_empty() {
-      self.row.push(Piece {
+      self.pieces.push(Piece {
         at: self.length,
         buffer,
         start: range.start,
@@ -136,15 +136,15 @@ impl<'a> Pieces<'a> {
     }
   }
 
-  /// Follows the steps from here.
+  /// Applies a patch.
   pub fn follow(&mut self, steps: Vec<u8>, limit: u64) -> Result<(), FrameError> {
-    const WRONG: FrameError = FrameError::Damaged("its steps lead nowhere");
+    const WRONG: FrameError = FrameError::Damaged("its patch does not fit the text");
     let length = Reader { bytes: &steps, at: 0 }.number().ok_or(WRONG)?;
     if length > limit {
       return Err(FrameError::TooLarge(length));
     }
     let end = usize::try_from(length).map_err(|_| FrameError::TooLarge(length))?;
-    let old = mem::take(&mut self.row);
+    let old = mem::take(&mut self.pieces);
     let old_length = mem::take(&mut self.length);
     let buffer = self.buffers.len();
     let walked = walk(&steps, |from, count, inserted| {
@@ -156,37 +156,37 @@ impl<'a> Pieces<'a> {
         self.push(piece.buffer, start..end);
       }
       self.push(buffer, inserted);
-      (self.length <= end && self.row.len() <= 2 * MOST_PIECES).then_some(())
+      (self.length <= end && self.pieces.len() <= 2 * MAX_PIECES).then_some(())
     });
     if walked.is_none() || self.length != end {
       return Err(WRONG);
     }
     self.buffers.push(steps.into());
-    if self.row.len() > MOST_PIECES {
+    if self.pieces.len() > MAX_PIECES {
       let text = self.text()?;
       self.hold(text.into());
     }
     Ok(())
   }
 
-  /// The last bytes of the text, so many of them.
+  /// The last `count` bytes of the text.
   #[must_use]
   pub fn end(&self, count: usize) -> Vec<u8> {
     let from = self.length.saturating_sub(count);
-    let first = self.row.partition_point(|piece| piece.at + piece.length <= from);
+    let first = self.pieces.partition_point(|piece| piece.at + piece.length <= from);
     let mut end = Vec::with_capacity(self.length - from);
-    for piece in &self.row[first..] {
+    for piece in &self.pieces[first..] {
       end.extend_from_slice(&self.bytes_of(piece)[from.saturating_sub(piece.at)..]);
     }
     end
   }
 
-  /// The text, put together.
+  /// The text in one buffer.
   pub fn text(&self) -> Result<Vec<u8>, FrameError> {
     let mut text = Vec::new();
-    let room = text.try_reserve_exact(self.length);
-    room.map_err(|_| FrameError::TooLarge(self.length as u64))?;
-    for piece in &self.row {
+    let reserved = text.try_reserve_exact(self.length);
+    reserved.map_err(|_| FrameError::TooLarge(self.length as u64))?;
+    for piece in &self.pieces {
       text.extend_from_slice(self.bytes_of(piece));
     }
     Ok(text)
@@ -197,7 +197,7 @@ impl<'a> Pieces<'a> {
   }
 }
 
-/// How many bytes two texts have in common from their beginnings on.
+/// The length of the common prefix of two texts.
 fn common(one: &[u8], other: &[u8]) -> usize {
   const AT_ONCE: usize = 64;
   let pairs = one.chunks_exact(AT_ONCE).zip(other.chunks_exact(AT_ONCE));
@@ -206,14 +206,14 @@ fn common(one: &[u8], other: &[u8]) -> usize {
   start + rest.take_while(|(one, other)| one == other).count()
 }
 
-/// Looks for where two texts meet again.
+/// The search for the next match after a difference.
 struct Search<'a> {
   new: &'a [u8],
   old: &'a [u8],
-  /// Where seeds are in the old text, by their hashes; one more than that, so that 0 is nowhere.
+  /// Positions of seeds in the old text, by hash, plus 1; 0 is none.
   table: Vec<u32>,
-  /// How many more bytes are looked at before it is given up.
-  patience: usize,
+  /// How many more bytes may be searched.
+  budget: usize,
 }
 
 impl<'a> Search<'a> {
@@ -222,20 +222,20 @@ impl<'a> Search<'a> {
       new,
       old,
       table: Vec::new(),
-      patience: 4 * (new.len() + old.len()) + (1 << 16),
+      budget: 4 * (new.len() + old.len()) + (1 << 16),
     }
   }
 
-  /// The first place from `at` on that is also in the old text, near `from`: both positions. `None` within the answer means
-  /// that there is none; without it, that the search has taken too long.
-  #[expect(clippy::option_option, reason = "there are two ways to find nothing")]
+  /// The first match from `at` on in the new text and near `from` in the old one: both positions. The inner `None` means that there
+  /// is no match, the outer one that the budget is used up.
+  #[expect(clippy::option_option, reason = "a search fails in two ways")]
   fn meet(&mut self, at: usize, from: usize) -> Option<Option<(usize, usize)>> {
     for (back, on, ahead) in REACHES {
       let (low, high) = (from.saturating_sub(back), (from + on).min(self.old.len()));
       let limit = (at + ahead).min(self.new.len());
-      self.patience = self.patience.checked_sub((high - low) + (limit - at))?;
-      if let Some(place) = self.meet_within(at, limit, low, high) {
-        return Some(Some(place));
+      self.budget = self.budget.checked_sub((high - low) + (limit - at))?;
+      if let Some(positions) = self.meet_within(at, limit, low, high) {
+        return Some(Some(positions));
       }
       let is_all = low == 0 && high == self.old.len();
       if limit == self.new.len() && (is_all || limit - at < WORTH_A_SEARCH) {
@@ -258,7 +258,7 @@ impl<'a> Search<'a> {
         continue;
       };
       let (here, there) = (at + number, low + found as usize);
-      // What comes before it may be the same as elsewhere, so that it was not found there.
+      // A match may begin earlier: its first seeds may have been overwritten in the table by later ones.
       let before = self.new[at..here].iter().rev().zip(self.old[..there].iter().rev());
       let before = before.take_while(|(new, old)| new == old).count();
       if before + common(&self.new[here..], &self.old[there..]) >= MIN_MATCH {
@@ -273,8 +273,8 @@ fn seed(window: &[u8]) -> u64 {
   window.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The steps, as numbers of seven bits a byte: the length of the text; then for each how much to copy, how far from where the
-/// last copy ended that is, how much follows, and that.
+/// Builds a patch of variable-length numbers: the length of the new text; then for each step the number of bytes to copy, their
+/// distance from the end of the last copy, the number of inserted bytes, and these.
 struct Steps {
   bytes: Vec<u8>,
   expected: u64,
@@ -327,7 +327,7 @@ impl Reader<'_> {
     None
   }
 
-  /// Where the next so many bytes are.
+  /// The range of the next `count` bytes.
   fn take(&mut self, count: u64) -> Option<Range<usize>> {
     let end = self.at.checked_add(usize::try_from(count).ok()?)?;
     let range = (end <= self.bytes.len()).then_some(self.at..end)?;
@@ -336,7 +336,7 @@ impl Reader<'_> {
   }
 }
 
-/// A distance as one number: the lowest bit says that it leads back.
+/// A signed distance as one number, whose lowest bit is set if it is backward.
 fn signed(expected: u64, from: u64) -> u64 {
   if from >= expected {
     (from - expected) << 1
@@ -364,7 +364,7 @@ mod tests {
     usize::try_from(*seed >> 33).unwrap()
   }
 
-  /// A text with much that repeats.
+  /// A repetitive text.
   fn text(seed: &mut u64, words: usize) -> Vec<u8> {
     let mut text = Vec::new();
     for _ in 0..words {
@@ -383,7 +383,7 @@ mod tests {
   }
 
   #[test]
-  fn whatever_was_changed_comes_back() {
+  fn a_patch_makes_the_new_text_after_random_edits() {
     let mut seed = 7;
     for round in 0..300 {
       let words = random(&mut seed) % 400;
@@ -391,8 +391,8 @@ mod tests {
       let mut new = old.clone();
       for _ in 0..random(&mut seed) % 20 {
         let at = random(&mut seed) % (new.len() + 1);
-        let gone = random(&mut seed) % 300;
-        let end = (at + gone).min(new.len());
+        let removed = random(&mut seed) % 300;
+        let end = (at + removed).min(new.len());
         let words = random(&mut seed) % 4;
         let come = text(&mut seed, words);
         new.splice(at..end, come);
@@ -406,15 +406,15 @@ mod tests {
   }
 
   #[test]
-  fn little_change_is_little_to_say() {
+  fn a_small_change_makes_a_small_patch() {
     let mut seed = 3;
     let old = text(&mut seed, 20_000);
     let mut new = old.clone();
     for at in [10, 200_000, 500_000, 900_000] {
       new.splice(at..at + 5, *b"something else");
     }
-    let gone: Vec<u8> = new.drain(100_000..103_000).collect();
-    new.splice(120_000..120_000, gone[..500].to_vec());
+    let moved: Vec<u8> = new.drain(100_000..103_000).collect();
+    new.splice(120_000..120_000, moved[..500].to_vec());
     let steps = make(&new, &old).unwrap();
     assert!(steps.len() < 800, "{}", steps.len());
     assert_eq!(applied(&steps, &old).unwrap(), new);
@@ -422,7 +422,7 @@ mod tests {
   }
 
   #[test]
-  fn steps_after_steps_lead_to_the_last_text_whatever_their_number() {
+  fn a_sequence_of_patches_makes_the_last_text() {
     let mut seed = 11;
     let mut texts = vec![text(&mut seed, 500)];
     for _ in 0..60 {
@@ -443,19 +443,19 @@ mod tests {
       );
     }
     assert_eq!(pieces.end(usize::MAX), texts[60]);
-    // One that consists of nothing but single bytes is put together on the way.
-    let bytes = vec![b'x'; MOST_PIECES + 10];
+    // A patch that copies single bytes exceeds the limit of pieces.
+    let bytes = vec![b'x'; MAX_PIECES + 10];
     let mut steps = Steps::new(bytes.len());
     for at in (0..bytes.len()).rev() {
       steps.push(at, 1, &[]);
     }
     let mut pieces = Pieces::whole(bytes.clone());
     pieces.follow(steps.bytes, u64::MAX).unwrap();
-    assert_eq!((pieces.row.len(), pieces.text().unwrap()), (1, bytes));
+    assert_eq!((pieces.pieces.len(), pieces.text().unwrap()), (1, bytes));
   }
 
   #[test]
-  fn what_has_nothing_in_common_is_given_up() {
+  fn texts_without_common_parts_make_no_patch() {
     let (mut one, mut other) = (1, 2);
     let (new, old) = (text(&mut one, 5000), vec![b'x'; 100_000]);
     assert_eq!(make(&new, &old), None);
@@ -464,7 +464,7 @@ mod tests {
   }
 
   #[test]
-  fn steps_that_lead_nowhere_are_refused() {
+  fn a_damaged_patch_is_rejected() {
     let mut seed = 5;
     let old = text(&mut seed, 50);
     let mut new = old.clone();
@@ -481,7 +481,7 @@ mod tests {
       for bit in 0..8 {
         let mut flipped = steps.clone();
         flipped[at] ^= 1 << bit;
-        // It may say something else, but is not taken for the same.
+        // It may make another text, but must not be taken for this one.
         let same = applied(&flipped, &old).is_ok_and(|made| made == new);
         assert!(same || !leads_to(&flipped, &old, &new));
       }

@@ -72,7 +72,7 @@ impl Store {
       }
       self.backend.maintain(Maintenance::DeleteUnusedBases(series))?;
       // What was known of them is no longer true.
-      self.facts.forget(series);
+      self.retention_metadata.forget(series);
     }
     self.backend.maintain(Maintenance::Vacuum)?;
     converted.bytes_after = bytes()?;

@@ -362,7 +362,7 @@ impl Store {
 
   /// Forgets what is remembered of a session: it was removed, or somebody put something into it.
   pub(super) fn forget(&self, session: &SessionId) {
-    self.facts.forget(&session.into());
+    self.retention_metadata.forget(&session.into());
     self.deltas.forget(session);
   }
 

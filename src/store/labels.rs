@@ -1,7 +1,10 @@
-//! Labels that are given to checkpoints after they were made, and pins. The checkpoints themselves are never rewritten.
+//! Labels that checkpoints get after their creation, and pins. The checkpoints themselves are never rewritten.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::io;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::info::Row;
 use super::recover::is_about_us;
@@ -9,31 +12,32 @@ use super::{Store, StoredCheckpoint, into_text, laid_out};
 use crate::backend::{Attribute, BackendExt, CheckpointEntry, Document, DocumentUpdate, Item, ReadResult, Series};
 use crate::checkpoint::document::LABEL;
 use crate::checkpoint::summary::Info;
-use crate::json::edit::{ObjectWriter, escaped};
-use crate::json::scan::{members, text_of, unescape};
+use crate::json::scan::text_of;
 use crate::types::error::{Code, Error, Result};
 use crate::types::fault_injection;
 use crate::types::id::{CheckpointId, SessionId};
 
-/// JSON by the ids of checkpoints: a string, or `null` for one that lost the label that it was made with.
-#[derive(Debug, Default)]
-pub struct Labels(HashMap<String, String>);
+/// The document of labels: by checkpoint id, a string, or `null` for a checkpoint that lost its label.
+///
+/// Labels stay JSON text, because only that can hold lone surrogates.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Labels(BTreeMap<String, Box<RawValue>>);
 
 impl Labels {
   pub fn get(&self, id: &CheckpointId) -> Option<&str> {
-    self.0.get(id.as_str()).map(String::as_str)
+    self.0.get(id.as_str()).map(|label| label.get())
   }
 
-  /// Whether a checkpoint has a label now; `made_with` are those that were made with it.
+  /// Whether a checkpoint has a label now; `made_with` are the checkpoints that were created with it.
   fn has(&self, id: &CheckpointId, label: &Label, made_with: &HashSet<CheckpointId>) -> bool {
     match self.get(id) {
-      // Labels are compared by their text: the same text may be spelt in several ways.
+      // Compare texts: one text has several JSON forms.
       Some(literal) => text_of(literal).is_some_and(|text| text == label.text),
       None => made_with.contains(id),
     }
   }
 
-  /// The labels that another store keeps for these checkpoints.
+  /// Without the labels of other checkpoints.
   pub(super) fn only(mut self, ids: &HashSet<CheckpointId>) -> Self {
     self
       .0
@@ -45,15 +49,10 @@ impl Labels {
     self.0.is_empty()
   }
 
-  /// In the order of the ids.
+  /// Sorted by id.
   pub(super) fn document(&self) -> Result<Vec<u8>> {
-    let mut sorted: Vec<_> = self.0.iter().collect();
-    sorted.sort();
-    let mut out = ObjectWriter::with_capacity(64 * sorted.len());
-    for (id, label) in sorted {
-      out.push(&escaped(id), label);
-    }
-    laid_out(&out.finish())
+    let compact = serde_json::to_string(self);
+    laid_out(&compact.map_err(|error| Error::new(Code::Internal, error.to_string()))?)
   }
 
   fn to_update(&self, relies_on: Option<&CheckpointId>) -> Result<DocumentUpdate> {
@@ -70,38 +69,37 @@ impl Labels {
   }
 }
 
-/// What `labelCheckpoint` is asked for.
+/// The arguments of `labelCheckpoint`.
 #[derive(Debug, Clone)]
 pub struct LabelRequest {
   pub session: SessionId,
   pub checkpoint: CheckpointId,
-  /// `None` takes the label away.
+  /// `None` removes the label.
   pub label: Option<Label>,
-  /// Whether no other checkpoint of the session may have it.
+  /// Whether no other checkpoint of the session may have the label.
   pub is_unique: bool,
 }
 
 #[derive(Debug, Clone)]
 pub struct Label {
   pub text: String,
-  /// The same as JSON.
+  /// The text as JSON.
   pub literal: String,
 }
 
-/// One checkpoint gets a label, or loses the one that it has.
+/// A change of the label of one checkpoint.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LabelChange<'a> {
   pub series: &'a Series,
   pub id: &'a CheckpointId,
   pub label: Option<&'a Label>,
-  /// The checkpoints that were made with that label, if no other may have it.
+  /// The checkpoints that were created with that label, if it must be unique.
   pub made_with: Option<&'a HashSet<CheckpointId>>,
 }
 
 impl Store {
-  /// Labels of a session's checkpoints; those of agents keep the ones that they were made with. A document that is damaged, or may not
-  /// be read, keeps no call from the checkpoints: a verification reports it. If this process or its connection is in trouble, whether there
-  /// are labels is not known: an error.
+  /// The changed labels of a session's checkpoints; those of agents never change. A damaged or unreadable document counts as empty,
+  /// so that the checkpoints stay readable; a verification reports it. Errors of this process or its connection are returned.
   pub(super) fn labels_of(&self, series: &Series) -> Result<Labels> {
     match self.read_labels(series) {
       Err(error) if is_about_us(&error) && !is_denied(&error) => Err(error),
@@ -109,7 +107,7 @@ impl Store {
     }
   }
 
-  /// The same for several sessions, in one call of the backend where it can.
+  /// [`Store::labels_of`] several sessions.
   pub(super) fn labels_of_each(&self, sessions: &[SessionId]) -> Result<Vec<Labels>> {
     let limit = self.options.max_read_bytes;
     let documents = self.backend.read_documents(sessions, Document::Labels, limit)?;
@@ -121,7 +119,7 @@ impl Store {
     Ok(sessions.iter().zip(documents).map(labels).collect())
   }
 
-  /// The same, for those who must not take a label for absent that cannot be read.
+  /// [`Store::labels_of`] for callers that must not take an unreadable label for an absent one.
   pub(super) fn read_labels(&self, series: &Series) -> Result<Labels> {
     if series.agent.is_some() {
       return Ok(Labels::default());
@@ -133,8 +131,8 @@ impl Store {
     bytes.map_or(Ok(Labels::default()), |bytes| parse(bytes, &path()))
   }
 
-  /// Everything is decided in the step that changes the labels: whether the checkpoint exists, which labels belong to
-  /// checkpoints that are gone, and whether another one has a label that must be unique.
+  /// Sets or removes the label of a checkpoint. The step that changes the labels also checks that the checkpoint exists and
+  /// that a unique label is free, and drops the labels of deleted checkpoints.
   pub fn label_checkpoint(&self, request: &LabelRequest) -> Result<()> {
     let LabelRequest {
       session,
@@ -144,7 +142,7 @@ impl Store {
     } = request;
     let series = Series::from(session);
     let unique = label.as_ref().filter(|_| *is_unique);
-    // A label that a checkpoint was made with never changes, so these may be looked for first.
+    // The label in a checkpoint never changes, so these can be read before that step.
     let made_with = unique
       .map(|label| self.made_with_label(&series, &label.text))
       .transpose()?;
@@ -171,8 +169,8 @@ impl Store {
       })
   }
 
-  /// The labels of a session after a change of one, without those of checkpoints that are gone; an error if the label must be unique,
-  /// and another one of `entries` has it.
+  /// The labels of a session after a change, without those of deleted checkpoints. An error if the label must be unique and another
+  /// one of `entries` has it.
   pub(super) fn labels_after(
     &self,
     change: &LabelChange<'_>,
@@ -197,14 +195,15 @@ impl Store {
         return Err(label_taken(series, &label.text, other));
       }
     }
-    let literal = label.map_or("null", |label| &label.literal);
-    labels.0.insert(id.as_str().to_owned(), literal.to_owned());
+    let literal = label.map_or("null", |label| &label.literal).to_owned();
+    let json = RawValue::from_string(literal).map_err(|error| Error::new(Code::Internal, error.to_string()))?;
+    labels.0.insert(id.as_str().to_owned(), json);
     Ok(labels)
   }
 
-  /// Removes the labels of those of these checkpoints that do not exist.
+  /// Removes the labels of those of the `deleted` checkpoints that do not exist.
   pub(super) fn forget_labels(&self, series: &Series, deleted: &[CheckpointId]) -> Result<()> {
-    // Nearly always there is nothing to remove. What cannot be read is left as it is.
+    // Usually there is nothing to remove. An unreadable document is left as it is.
     let labels = self.read_labels(series).unwrap_or_default();
     if !deleted.iter().any(|id| labels.get(id).is_some()) {
       return Ok(());
@@ -218,34 +217,34 @@ impl Store {
           return Ok(None);
         };
         let mut labels = parse(old, &path)?;
-        let is_gone = |id: &CheckpointId| !entries.iter().any(|entry| entry.id == *id);
-        for id in deleted.iter().filter(|id| is_gone(id)) {
+        let is_deleted = |id: &CheckpointId| !entries.iter().any(|entry| entry.id == *id);
+        for id in deleted.iter().filter(|id| is_deleted(id)) {
           labels.0.remove(id.as_str());
         }
         labels.to_update(None).map(Some)
       })
   }
 
-  /// Takes over the labels of a session's checkpoints from another store: `theirs` decides about the checkpoints that it names.
-  /// Whether anything changed.
-  pub(super) fn merge_labels(&self, session: &SessionId, theirs: &Labels) -> Result<bool> {
+  /// Copies labels from another store; `source` replaces those of the checkpoints that it names. True if a label changed.
+  pub(super) fn merge_labels(&self, session: &SessionId, source: &Labels) -> Result<bool> {
     let path = self.backend.name_of(session, Item::LABELS);
     let limit = self.options.max_read_bytes;
     let mut is_changed = false;
     self
       .backend
       .update_document(session, Document::Labels, limit, &mut |old, _| {
-        // Labels that cannot be read are replaced.
+        // Unreadable labels are replaced.
         let mut labels = old.and_then(|bytes| parse(bytes, &path).ok()).unwrap_or_default();
-        is_changed = theirs.0.iter().any(|(id, label)| labels.0.get(id) != Some(label));
-        labels.0.extend(theirs.0.clone());
-        // Written even if it is the same: whoever drops labels of missing checkpoints at this time has to look again.
+        let current = |id| labels.0.get(id).map(|label| label.get());
+        is_changed = source.0.iter().any(|(id, label)| current(id) != Some(label.get()));
+        labels.0.extend(source.0.clone());
+        // Written even if it is equal: a concurrent removal of the labels of missing checkpoints has to start again.
         labels.to_update(None).map(Some)
       })?;
     Ok(is_changed)
   }
 
-  /// The newest checkpoint that has a label, checked as far as its bytes allow.
+  /// The newest checkpoint with a label, verified.
   pub fn checkpoint_with_label(&self, session: &SessionId, label: &str) -> Result<Option<StoredCheckpoint>> {
     let series = Series::from(session);
     for row in self.rows_with_label(&series, label)? {
@@ -257,7 +256,7 @@ impl Store {
     Ok(None)
   }
 
-  /// Keeps a checkpoint from retention, or lets it go again.
+  /// Pins a checkpoint, which retention then keeps, or unpins it.
   pub fn pin_checkpoint(&self, session: &SessionId, id: &CheckpointId, is_pinned: bool) -> Result<()> {
     if self
       .backend
@@ -268,7 +267,7 @@ impl Store {
     Err(not_found(&session.into(), id))
   }
 
-  /// The checkpoints that were made with a label, whatever label they have now.
+  /// The checkpoints that were created with a label, even if it was changed since.
   pub(super) fn made_with_label(&self, series: &Series, label: &str) -> Result<HashSet<CheckpointId>> {
     let entries = self.backend.checkpoints(series)?;
     let infos = self.infos(series, &entries)?;
@@ -277,9 +276,9 @@ impl Store {
     for (entry, found) in found {
       match found {
         Ok(Some((info, _))) if info.has(LABEL, label) => drop(made_with.insert(entry.id)),
-        // A label that could not be read this time may be the one.
+        // The unread label may be equal.
         Err(error) if matches!(error.code, Code::Io | Code::Busy) => return Err(error),
-        // One that is damaged has no label that could be known.
+        // The label of a damaged checkpoint is not known.
         Ok(_) | Err(_) => {}
       }
     }
@@ -288,14 +287,14 @@ impl Store {
 
   fn rows_with_label(&self, series: &Series, label: &str) -> Result<Vec<Row>> {
     let entries = self.backend.checkpoints(series)?;
-    // One that cannot be read has no label that could be known.
+    // The label of an unreadable checkpoint is not known.
     let (mut rows, _) = self.rows(series, &entries)?;
     rows.retain(|row| row.info.has(LABEL, label));
     Ok(rows)
   }
 }
 
-/// Whether the system does not allow it.
+/// Whether the system denied access.
 fn is_denied(error: &Error) -> bool {
   let cause = error.cause.as_ref().and_then(|cause| cause.downcast_ref::<io::Error>());
   cause.is_some_and(|cause| cause.kind() == io::ErrorKind::PermissionDenied)
@@ -305,7 +304,7 @@ fn label_taken(series: &Series, label: &str, other: &CheckpointId) -> Error {
   Error::new(
     Code::Exists,
     format!(
-      "The label {label:?} is taken by the checkpoint {other} of {series}. Take it away from that one first, or choose another"
+      "The label {label:?} is taken by the checkpoint {other} of {series}. Remove it there first, or choose another label"
     ),
   )
 }
@@ -314,7 +313,7 @@ pub(super) fn not_found(series: &Series, id: &CheckpointId) -> Error {
   Error::new(Code::NotFound, format!("Checkpoint not found: {id} in {series}"))
 }
 
-/// Whether a document of labels gives a checkpoint one; for one that cannot be read, that has to be assumed.
+/// Whether a document of labels gives a checkpoint a label; true if the document is damaged.
 pub(super) fn is_labelled(document: &[u8], id: &CheckpointId) -> bool {
   let labels = parse(document.to_vec(), "");
   labels.map_or(true, |labels| labels.get(id).is_some_and(|label| label != "null"))
@@ -322,9 +321,42 @@ pub(super) fn is_labelled(document: &[u8], id: &CheckpointId) -> bool {
 
 pub(super) fn parse(bytes: Vec<u8>, path: &str) -> Result<Labels> {
   let text = into_text(bytes, path)?;
-  let members = members(&text).map_err(|error| Error::corrupt(path, error).because(error))?;
-  let is_label = |value: &str| value == "null" || value.starts_with('"');
-  let known = members.iter().filter(|member| is_label(member.value));
-  let labels = known.map(|member| (unescape(member.raw_key).into_owned(), member.value.to_owned()));
-  Ok(Labels(labels.collect()))
+  let damaged = |error: serde_json::Error| Error::corrupt(path, &error).because(error);
+  let mut labels: Labels = serde_json::from_str(&text).map_err(damaged)?;
+  let is_label = |json: &str| json == "null" || json.starts_with('"');
+  labels.0.retain(|_, label| is_label(label.get()));
+  Ok(labels)
+}
+
+#[cfg(test)]
+mod tests {
+  use super::*;
+
+  fn parsed(text: &str) -> Result<Labels> {
+    parse(text.as_bytes().to_vec(), "p")
+  }
+
+  #[test]
+  fn labels_keep_their_json_text_and_are_sorted_by_id() {
+    let labels = parsed(r#"{"b": "\ud800 \u00e9", "a": null, "c\"": "x", "later": {"version": 2}}"#).unwrap();
+    let document = String::from_utf8(labels.document().unwrap()).unwrap();
+    assert_eq!(
+      document,
+      "{\n  \"a\": null,\n  \"b\": \"\\ud800 \\u00e9\",\n  \"c\\\"\": \"x\"\n}"
+    );
+    let id = CheckpointId::parse("b").unwrap();
+    assert_eq!(parsed(&document).unwrap().get(&id), Some(r#""\ud800 \u00e9""#));
+    assert!(is_labelled(document.as_bytes(), &id));
+  }
+
+  #[test]
+  fn a_damaged_document_may_label_every_checkpoint() {
+    let id = CheckpointId::parse("a").unwrap();
+    for damaged in ["", "[]", "null", r#"{"a":"x""#] {
+      let error = parsed(damaged).unwrap_err();
+      assert!(error.message.starts_with("p is damaged: "), "{error}");
+      assert!(is_labelled(damaged.as_bytes(), &id));
+    }
+    assert!(!is_labelled(br#"{"a":null}"#, &id));
+  }
 }

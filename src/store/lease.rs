@@ -1,24 +1,23 @@
-//! One owner for each session. From when a store has a session until it gives it back, it writes to it under that number.
+//! Leases of sessions. From acquiring a session until releasing it, a store writes to it with the fencing token of its lease.
 
 use std::collections::HashSet;
-use std::sync::PoisonError;
 use std::{mem, slice};
 
 use super::{Store, Summary};
-use crate::backend::{Acquired, BackendExt, Claim, Document, Lease, ReadResult, SessionFilter, refusal};
+use crate::backend::{Acquired, BackendExt, Claim, Document, Lease, ReadResult, SessionFilter, conflict_error};
 use crate::types::error::{Code, LostLease, Result};
 use crate::types::id::SessionId;
 
-/// A write that was refused because the lease of its store is lost.
+/// A write that failed because its store had lost the lease.
 #[derive(Debug)]
 pub struct LeaseRefusal {
-  /// Whose write it was.
+  /// The [`Store::id`] of that store.
   pub store: u64,
   pub lease: LostLease,
   pub message: String,
 }
 
-/// How many sessions are looked at together.
+/// How many session documents are read in one call of the backend.
 const BATCH: usize = 256;
 
 impl Store {
@@ -26,31 +25,31 @@ impl Store {
     let acquired = self.backend.acquire(session, claim)?;
     if let Acquired::Taken(lease) = &acquired {
       self.backend.fences().set(session, lease.number);
-      // Others have been at work on it.
+      // Former owners may have changed what is cached.
       self.forget(session);
     }
     Ok(acquired)
   }
 
-  /// An error if somebody else has taken it.
+  /// An error if the lease is lost.
   pub fn renew(&self, session: &SessionId, number: u64, ttl_ms: u64) -> Result<Lease> {
     if let Some(lease) = self.backend.renew(session, number, ttl_ms)? {
       return Ok(lease);
     }
     let leases = self.backend.leases()?;
-    let other = leases.iter().find(|(of, _)| of == session);
-    Err(refusal(session, Some(number), other.map(|(_, lease)| lease)))
+    let current = leases.iter().find(|(leased, _)| leased == session);
+    Err(conflict_error(session, Some(number), current.map(|(_, lease)| lease)))
   }
 
-  /// Tells this store from all others of the process.
+  /// Unique among the stores of the process.
   #[must_use]
   pub fn id(&self) -> u64 {
     self.id
   }
 
-  /// The leases under which a write was refused since this was last asked.
+  /// The writes that failed because of a lost lease since the last call.
   pub fn take_lost_leases(&self) -> Vec<LeaseRefusal> {
-    let mut refusals = mem::take(&mut *self.lost_elsewhere.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut refusals = mem::take(&mut *self.lost_elsewhere.lock());
     let own = self.backend.fences().take_lost().into_iter();
     refusals.extend(own.map(|(lease, message)| LeaseRefusal {
       store: self.id,
@@ -60,41 +59,40 @@ impl Store {
     refusals
   }
 
-  /// Takes over what another store has to tell: its writes were part of a call of this one.
+  /// Reports the lost leases of `other` as those of this store, whose call wrote to both.
   pub fn take_over_lost_leases(&self, other: &Self) {
     let refusals = other.take_lost_leases();
-    let mut all = self.lost_elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
-    all.extend(refusals);
+    self.lost_elsewhere.lock().extend(refusals);
   }
 
-  /// What is lost already needs no giving back. From now on this store writes to the session like anybody else.
+  /// Ends a lease; false if it was lost already. From now on this store writes to the session without a fencing token.
   pub fn release(&self, session: &SessionId, number: u64) -> Result<bool> {
     let released = self.backend.release(session, number)?;
     self.backend.fences().remove(session, number);
     Ok(released)
   }
 
-  /// Takes any session in one of these parts of its life that nobody owns; if none is named, one that somebody worked on. One
-  /// that the system refuses keeps nobody from the others, and is the answer if there is none.
+  /// Acquires a session without an owner whose status is one of `statuses`, or, if none are given, one whose status is a running
+  /// one. An error of one session is returned only if no other session can be acquired.
   pub fn acquire_next(&self, statuses: &[String], claim: Claim<'_>) -> Result<Option<(SessionId, Lease)>> {
     let owned: HashSet<_> = self.backend.leases()?.into_iter().map(|(session, _)| session).collect();
     let mut free = self.backend.sessions(SessionFilter::Saved)?;
     free.retain(|session| !owned.contains(session));
-    let mut refused = None;
-    for some in free.chunks(BATCH) {
-      let is_wanted = self.are_wanted(some, statuses)?;
-      for (session, _) in some.iter().zip(is_wanted).filter(|(_, is_wanted)| *is_wanted) {
+    let mut first_error = None;
+    for batch in free.chunks(BATCH) {
+      let is_wanted = self.are_wanted(batch, statuses)?;
+      for (session, _) in batch.iter().zip(is_wanted).filter(|(_, is_wanted)| *is_wanted) {
         let lease = match self.acquire(session, claim) {
           Ok(Acquired::Taken(lease)) => lease,
           Ok(Acquired::Held(_)) => continue,
-          // Whoever writes to it is told what is wrong with its record.
+          // Writes to that session report the damaged record.
           Err(error) if matches!(error.code, Code::Corrupt | Code::TooLarge) => continue,
           Err(error) => {
-            refused = refused.or(Some(error));
+            first_error = first_error.or(Some(error));
             continue;
           }
         };
-        // Somebody else may have finished it before it was ours.
+        // Re-check under the lease: another process may have finished the session.
         let is_wanted = self.are_wanted(slice::from_ref(session), statuses);
         if matches!(is_wanted.as_deref(), Ok([true])) {
           return Ok(Some((session.clone(), lease)));
@@ -103,10 +101,10 @@ impl Store {
         is_wanted?;
       }
     }
-    refused.map_or(Ok(None), Err)
+    first_error.map_or(Ok(None), Err)
   }
 
-  /// One whose document cannot be read is none to work on: a verification reports it.
+  /// Whether the status of each session is wanted. Sessions with unreadable documents are not; a verification reports them.
   fn are_wanted(&self, sessions: &[SessionId], statuses: &[String]) -> Result<Vec<bool>> {
     let limit = self.options.max_read_bytes;
     let documents = self.backend.read_documents(sessions, Document::Session, limit)?;

@@ -1,8 +1,10 @@
 //! What a checkpoint store does, in order. No JavaScript, no file system.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+
+use parking_lot::Mutex;
 
 use crate::backend::{Backend, BackendExt, Content, Encoding, Item, Settings};
 use crate::json::layout::Layout;
@@ -48,24 +50,24 @@ pub use open_close::{Closing, OpenStore, Opening};
 pub use overview::AllRequest;
 pub use recover::{PassedOver, RecoverOutcome, RecoverRequest, Recovery};
 pub use restore::{Respelling, RestoreOutcome, RestoreRequest, Restored};
-pub use retention::Retention;
 pub use retention::prune::{PruneFailure, PruneRequest, Pruned, PrunedCheckpoint};
+pub use retention::{DEFAULT_KEEP_LAST, Retention};
 pub use session::{ExpectedRevision, SavedSession, revision};
 pub use verify::{FileReport, SessionReport, Spelling, check_length};
 
 use delta::Deltas;
 use ids::IdSource;
 use open_close::Gate;
-use retention::metadata::Memory;
+use retention::metadata::MetadataCache;
 
 /// What a store may be told when it is made.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-  /// How many checkpoints retention leaves in a session; at least one. 100 if nothing is said, here or below.
+  /// How many checkpoints of a session are kept; at least one. [`DEFAULT_KEEP_LAST`] if neither this nor a retention is set.
   pub max_checkpoints_per_session: Option<usize>,
-  /// Which of them it leaves, where the session has no retention of its own.
+  /// The retention of sessions that have none of their own.
   pub retention: Option<Retention>,
-  /// How many checkpoints retention leaves of each agent; at least one.
+  /// How many checkpoints of each agent are kept; at least one.
   pub max_checkpoints_per_agent: usize,
   pub settings: Settings,
   /// The most bytes that something stored may have, inflated.
@@ -81,7 +83,7 @@ impl Default for Options {
     Self {
       max_checkpoints_per_session: None,
       retention: None,
-      max_checkpoints_per_agent: 100,
+      max_checkpoints_per_agent: DEFAULT_KEEP_LAST,
       settings: Settings::default(),
       max_read_bytes: 1 << 30,
       encoding: Encoding::Json,
@@ -110,8 +112,7 @@ pub struct Store {
   backend: Arc<dyn Backend>,
   options: Options,
   ids: Arc<IdSource>,
-  /// What retention has found out.
-  facts: Memory,
+  retention_metadata: MetadataCache,
   deltas: Deltas,
   gate: Gate,
   id: u64,
@@ -130,7 +131,7 @@ impl Store {
       deltas: Deltas::new(options.delta_cache_bytes),
       options,
       ids: Arc::default(),
-      facts: Memory::default(),
+      retention_metadata: MetadataCache::default(),
       gate: Gate::default(),
     }
   }

@@ -10,7 +10,7 @@ use crate::types::id::SessionId;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What kind of failure it was. Programs switch on [`Code::as_str`]; a code never changes its meaning.
+/// The kind of a failure. Programs switch on [`Code::as_str`]; a code never changes its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
   /// A method was called before `initialize()` had finished.
@@ -23,34 +23,34 @@ pub enum Code {
   InvalidId,
   /// A value that JSON cannot hold: a cycle, a `BigInt`, `undefined`, a throwing getter.
   NotSerializable,
-  /// The checkpoint that was asked for does not exist.
+  /// The requested session, checkpoint or document does not exist.
   NotFound,
-  /// Something of that name is there already, and must not be.
+  /// The name is taken.
   Exists,
-  /// Something else is there than the caller had seen.
+  /// A precondition failed: the stored revision or newest checkpoint is not the one that the caller expected.
   Conflict,
-  /// Somebody else owns the session.
+  /// Another owner holds the lease of the session.
   LeaseHeld,
-  /// The lease under which the caller works is no longer in force, or somebody else holds one.
+  /// The caller's lease is no longer in force, or the caller has none and another owner has.
   LeaseLost,
-  /// Another process or call has kept a lock for longer than the caller waits. Nothing was done.
+  /// Another process or call held a lock for longer than the timeout. Nothing was done.
   Busy,
   /// A plain checkpoint id that exists in more than one session.
   Ambiguous,
-  /// Something is stored under that name, but it is not what this store writes.
+  /// The stored bytes are not in a format that this store writes.
   Corrupt,
-  /// The stored checksum and the stored data disagree.
+  /// The stored checksum does not match the stored data.
   ChecksumMismatch,
-  /// It was written by a later version of the store, whose members may mean something else.
+  /// A later version of the store wrote it. Its members may have other meanings.
   NewerVersion,
   /// Reading it would take more memory than the limit allows.
   TooLarge,
   /// The system refused to read or write; the cause says why.
   Io,
-  /// Written, but the directory or the log could not be synced: it may or may not survive a crash. Or the connection broke
-  /// before the server had answered: it may or may not have been done.
+  /// Whether the change is durable is not known: it was written, but a sync failed, or the connection broke before the server
+  /// answered.
   OutcomeUnknown,
-  /// Whoever asked for it stopped it. The name is that of Node.js.
+  /// The caller aborted the operation. Node.js uses the same code.
   Aborted,
   /// A defect of the store itself.
   Internal,
@@ -89,20 +89,21 @@ pub struct Error {
   pub code: Code,
   pub message: String,
   pub cause: Option<Box<dyn StdError + Send + Sync>>,
-  /// Of a conflict: what is there now.
+  /// Of a conflict: the stored state.
   pub current: Option<Current>,
-  /// The lease under which a write was refused.
+  /// The lost lease that made the write fail.
   pub lost: Option<Box<LostLease>>,
 }
 
-/// A lease that is not in force any more, though its store wrote under it.
+/// A lease that a store still used and that is no longer in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostLease {
   pub session: SessionId,
+  /// Its fencing token.
   pub number: u64,
 }
 
-/// What is there instead of what a caller had seen: the revision of a document, or the id of the newest checkpoint.
+/// What a failed precondition found: the revision of a document, or the id of the newest checkpoint; `None` if there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Current(pub Option<String>);
 
@@ -117,17 +118,17 @@ impl Error {
     }
   }
 
-  /// Nothing was written: `what` is not what the caller had seen, but `current`.
+  /// A precondition failed and nothing was written. `subject` begins the message; `current` is its stored state.
   #[must_use]
-  pub fn conflict(what: &str, current: Option<String>) -> Self {
-    let now = current.as_ref().map_or("nothing is there".to_owned(), |current| {
+  pub fn conflict(subject: &str, current: Option<String>) -> Self {
+    let state = current.as_ref().map_or("it does not exist".to_owned(), |current| {
       format!("it is {current:?} now")
     });
     Self {
       current: Some(Current(current)),
       ..Self::new(
         Code::Conflict,
-        format!("{what} is not what it was: {now}. FileStamp at it and decide again"),
+        format!("{subject} has changed: {state}. Read it again before you retry"),
       )
     }
   }
@@ -149,13 +150,13 @@ impl Error {
   /// `doing` is a verb phrase without its object, such as `write` or `create directory`.
   #[must_use]
   pub fn io(doing: &str, path: &Path, cause: io::Error) -> Self {
-    // What went wrong while the bytes were made is no failure of the system.
+    // An error of our own that passed through an `io::Write` is not a system error.
     cause
       .downcast::<Self>()
       .unwrap_or_else(|cause| Self::failed_io(Code::Io, doing, path, cause))
   }
 
-  /// Nothing was done: another process or call keeps what is needed.
+  /// Another process or call holds the lock. Nothing was done.
   #[must_use]
   pub fn busy(doing: &str, path: &Path, cause: io::Error) -> Self {
     Self::failed_io(Code::Busy, doing, path, cause)
@@ -174,7 +175,7 @@ impl Error {
     Self::new(code, format!("Could not {doing} {}: {system}", path.display())).because(cause)
   }
 
-  /// Something under `name` is not what this store writes; `why` completes the sentence.
+  /// `name` is not in a format that this store writes; `why` completes the sentence.
   pub fn corrupt(name: &str, why: impl fmt::Display) -> Self {
     Self::new(Code::Corrupt, format!("{name} is damaged: {why}"))
   }
@@ -207,7 +208,7 @@ impl StdError for Error {
   }
 }
 
-/// Enough of a text from outside to recognise it in a message.
+/// The beginning of a text from outside, for messages.
 #[must_use]
 pub fn shortened(text: &str) -> String {
   const SHOWN: usize = 60;
@@ -217,8 +218,7 @@ pub fn shortened(text: &str) -> String {
   }
 }
 
-/// A refusal of something that is no operating system, but gives its refusals names. It travels inside an [`io::Error`],
-/// whose kind says what kind of refusal it is.
+/// An error of a database, inside an [`io::Error`] whose kind classifies it.
 #[derive(Debug)]
 pub struct Named {
   /// Such as `SQLITE_BUSY`, or the five characters of an SQLSTATE.
@@ -234,14 +234,14 @@ impl fmt::Display for Named {
 
 impl StdError for Named {}
 
-/// The name that Node.js gives to a system error, such as `ENOSPC`, or the one that it brings along.
+/// The name that Node.js gives to a system error, such as `ENOSPC`, or the name of a database error.
 #[must_use]
 pub fn system_code(error: &io::Error) -> Option<&str> {
   use io::ErrorKind as Kind;
   if let Some(named) = error.get_ref().and_then(|inside| inside.downcast_ref::<Named>()) {
     return Some(&named.name);
   }
-  // The kinds cover what differs between systems; the numbers below mean the same on every Unix.
+  // Kinds cover the errors whose numbers differ between systems; the numbers below are the same on every Unix.
   let name = match error.kind() {
     Kind::NotFound => "ENOENT",
     Kind::PermissionDenied => "EACCES",

@@ -1,6 +1,7 @@
-//! Deliberate defects, for showing that the fault campaign notices them. Without the feature `weakened` there are none.
+//! Deliberate defects, which prove that the fault tests detect them. They exist only in builds with the feature `weakened`, and
+//! the environment variable `WAYMARK_WEAKENED` selects one.
 
-/// Whether `WAYMARK_WEAKENED` names this defect.
+/// Whether `WAYMARK_WEAKENED` names `defect`.
 #[cfg(feature = "weakened")]
 #[must_use]
 pub fn is_enabled(defect: &str) -> bool {

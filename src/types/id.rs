@@ -1,34 +1,45 @@
-//! Ids, parsed once: whoever holds one of these types may use it as a path segment without a second look.
+//! Ids, validated when they are parsed: every value of these types is a safe path segment.
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::types::error::{Code, Error, Result, shortened};
 
-/// The longest id in bytes: with the endings and the temporary marks that the store adds, a file name stays below
-/// the 255 bytes that file systems allow.
+/// The longest id in bytes. With the extensions and temporary suffixes of the store, a file name stays below the 255 bytes
+/// that file systems allow.
 pub const MAX_ID_BYTES: usize = 200;
 
 macro_rules! id_type {
   ($(#[$doc:meta])* $name:ident, $noun:literal) => {
     $(#[$doc])*
-    #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(try_from = "String")]
     pub struct $name(String);
 
     impl $name {
-      /// Accepts what can be one path segment on every system, and nothing else.
+      /// Accepts exactly the names that are one path segment on every system.
       pub fn parse(text: &str) -> Result<Self> {
-        match objection(text) {
-          None => Ok(Self(text.to_owned())),
-          Some(objection) => Err(Error::new(
-            Code::InvalidId,
-            format!("Invalid {} {:?}: {objection}", $noun, shortened(text)),
-          )),
-        }
+        Self::try_from(text.to_owned())
       }
 
       #[must_use]
       pub fn as_str(&self) -> &str {
         &self.0
+      }
+    }
+
+    impl TryFrom<String> for $name {
+      type Error = Error;
+
+      fn try_from(text: String) -> Result<Self> {
+        match invalid_reason(&text) {
+          None => Ok(Self(text)),
+          Some(reason) => Err(Error::new(
+            Code::InvalidId,
+            format!("Invalid {} {:?}: {reason}", $noun, shortened(&text)),
+          )),
+        }
       }
     }
 
@@ -47,29 +58,29 @@ macro_rules! id_type {
 }
 
 id_type!(
-  /// Names a session, and its directory.
+  /// The id of a session, and the name of its directory.
   SessionId,
   "session id"
 );
 id_type!(
-  /// Names a task, and the file of its result.
+  /// The id of a task, and the name of the file of its result.
   TaskId,
   "task id"
 );
 id_type!(
-  /// Names a checkpoint, and its file without the endings.
+  /// The id of a checkpoint, and the name of its file without the extensions.
   CheckpointId,
   "checkpoint id"
 );
 
 id_type!(
-  /// Names an agent of a session, and the directory of its checkpoints.
+  /// The id of an agent of a session, and the name of the directory of its checkpoints.
   AgentId,
   "agent id"
 );
 
-/// Why `text` cannot be an id, as the end of a sentence.
-fn objection(text: &str) -> Option<String> {
+/// Why `text` is not a valid id, as the end of a sentence.
+fn invalid_reason(text: &str) -> Option<String> {
   if text.is_empty() {
     return Some("it is empty".into());
   }
@@ -94,7 +105,7 @@ fn objection(text: &str) -> Option<String> {
 }
 
 fn is_forbidden(c: char) -> bool {
-  // U+FFFD stands where a lone surrogate was: two different ids would become one name. The rest of Windows' list is
+  // U+FFFD replaces a lone surrogate: two different ids would become one name. The characters that only Windows forbids are
   // legal elsewhere, and stores with such ids exist there.
   matches!(c, '/' | '\\' | '\u{fffd}')
     || c.is_control()
@@ -123,7 +134,7 @@ mod tests {
   use super::*;
 
   #[test]
-  fn ordinary_names_are_ids() {
+  fn parse_accepts_ordinary_names() {
     for name in [
       "plain-session",
       "cp-mwima86h-4i7xwg",
@@ -141,7 +152,7 @@ mod tests {
   }
 
   #[test]
-  fn what_cannot_be_one_path_segment_everywhere_is_refused_by_name() {
+  fn parse_rejects_names_that_are_not_a_path_segment_on_every_system() {
     for name in [
       "",
       ".",
@@ -170,6 +181,8 @@ mod tests {
       assert_eq!(error.code, Code::InvalidId, "{name:?}");
       assert!(error.message.starts_with("Invalid task id "), "{}", error.message);
     }
+    assert!(serde_json::from_str::<TaskId>(r#""../escaped""#).is_err());
+    assert_eq!(serde_json::from_str::<TaskId>(r#""a\"b""#).unwrap().as_str(), "a\"b");
     let long = SessionId::parse(&"é".repeat(101)).unwrap_err();
     assert!(long.message.contains("202 bytes"), "{}", long.message);
   }

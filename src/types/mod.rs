@@ -1,5 +1,5 @@
 //! The vocabulary of all layers: ids, errors, time, progress. Belongs here: plain types without I/O. Does not belong here:
-//! anything that knows a document, a backend or JavaScript. Uses no other layer.
+//! anything that depends on a document, a backend or JavaScript. Uses no other layer.
 
 pub mod error;
 pub mod fault_injection;

@@ -1,16 +1,17 @@
-//! How long work is watched and stopped from outside: whoever works says how far it is and asks whether to go on, and
-//! whoever started it looks and tells. Neither waits for the other.
+//! Progress and cancellation of long operations. The worker reports and polls, the caller reads and cancels; neither waits for
+//! the other.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::types::error::{Code, Error, Result};
 
-/// What is being done.
+/// The operation, or a part of it, that the numbers of a [`Progress`] count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
   Export,
-  /// Before an import: all of the file is looked at.
+  /// Before an import: the whole file is validated.
   Check,
   Import,
   Copy,
@@ -20,7 +21,7 @@ pub enum Phase {
 }
 
 impl Phase {
-  /// As callers know it.
+  /// The name in the public API.
   #[must_use]
   pub fn name(self) -> &'static str {
     match self {
@@ -35,18 +36,20 @@ impl Phase {
   }
 }
 
-/// How far it is.
+/// How much of an operation is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
   pub phase: Phase,
-  /// Items that are done, of how many.
+  /// Finished items.
   pub done: u64,
   pub total: u64,
-  /// Their bytes, of how many, if that is known.
+  /// Bytes of the finished items.
   pub bytes: u64,
+  /// `None` while it is not known.
   pub total_bytes: Option<u64>,
 }
 
+/// What the caller and the worker of an operation share.
 #[derive(Debug, Default)]
 pub struct Control {
   is_stopped: AtomicBool,
@@ -54,12 +57,12 @@ pub struct Control {
 }
 
 impl Control {
-  /// Asks the work to end. What is decided already stays.
+  /// Cancels the operation. Changes that were made stay.
   pub fn stop(&self) {
     self.is_stopped.store(true, Ordering::Relaxed);
   }
 
-  /// Whether to go on: an error if somebody stopped it.
+  /// An error if the operation was cancelled.
   pub fn check(&self) -> Result<()> {
     if self.is_stopped.load(Ordering::Relaxed) {
       return Err(Error::new(Code::Aborted, "The operation was aborted"));
@@ -68,22 +71,17 @@ impl Control {
   }
 
   pub fn report(&self, progress: Progress) {
-    *self.lock() = Some(progress);
+    *self.progress.lock() = Some(progress);
   }
 
-  /// What was reported last; `None` before anything was.
+  /// The last report; `None` before the first.
   #[must_use]
   pub fn progress(&self) -> Option<Progress> {
-    *self.lock()
-  }
-
-  fn lock(&self) -> MutexGuard<'_, Option<Progress>> {
-    // Only whole values are put there.
-    self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    *self.progress.lock()
   }
 }
 
-/// Work that goes from item to item, of which more may turn up on the way.
+/// Counts the items of an operation and reports each. The number of items may grow while it runs.
 #[derive(Debug)]
 pub struct Meter<'a> {
   control: &'a Control,
@@ -105,22 +103,22 @@ impl<'a> Meter<'a> {
     }
   }
 
-  /// So many more are to be done.
+  /// Adds `items` to the total.
   pub fn expect(&mut self, items: usize) {
     self.progress.total += items as u64;
   }
 
-  /// It is known better: not so many, but so many.
+  /// Replaces an earlier estimate in the total.
   pub fn expect_instead(&mut self, expected: usize, items: usize) {
     self.progress.total = self.progress.total.saturating_sub(expected as u64) + items as u64;
   }
 
-  /// Before the next one: an error if somebody stopped it.
+  /// Called before each item: an error if the operation was cancelled.
   pub fn check(&self) -> Result<()> {
     self.control.check()
   }
 
-  /// One more is done, of so many bytes.
+  /// Reports a finished item of `bytes` bytes.
   pub fn done(&mut self, bytes: u64) {
     self.progress.done += 1;
     self.progress.bytes += bytes;

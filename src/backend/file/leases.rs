@@ -1,9 +1,8 @@
-//! Who owns a session, as files in a directory beside the sessions: they stay when a session goes, and come before it does.
+//! Leases as files in a directory beside the sessions: a record may outlast its session, or exist before it.
 //!
-//! Records are read and changed under a lock, and so is the last step of every write, whether its session has a record or not:
-//! nobody can take a session over between the look at its record and the rename, not even for the first time. A few lock files
-//! serve all sessions, because a lock file that comes and goes with what it guards guards nothing. Where nobody has ever had a
-//! lease, there are none.
+//! Records are read and changed under a lock. Every write holds the same lock from the check of the record to the rename, even
+//! if its session has no record, so that no owner can take over in between. A fixed set of lock files serves all sessions: a lock
+//! file that is deleted with its session excludes no one. A store in which no lease was ever acquired has no lock files.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,25 +12,23 @@ use super::durable::{Temporary, absent_is_fine, sync_names};
 use super::{FileBackend, contents, exists, locks};
 use crate::backend::lease::{self, Record};
 use crate::backend::{Acquired, Claim, Lease};
-use crate::json::edit::{ObjectWriter, text_literal};
-use crate::json::scan::{find, members, text_of};
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::SessionId;
 use crate::types::time::now_ms;
 
-/// Not a name that a session can have.
+/// The directory of the records. It is not a valid session id.
 const LEASES: &str = ".leases";
 
-const ENDING: &str = ".json";
+const EXTENSION: &str = ".json";
 
-const LOCKS: u64 = 64;
+const LOCK_FILES: u64 = 64;
 
-/// A record is short, whatever its owner is called.
-const MOST_BYTES: u64 = 1 << 16;
+/// The limit for the names of owners keeps records far below this.
+const MAX_RECORD_BYTES: u64 = 1 << 16;
 
-/// What was decided under the lock of a lease, which is held on if the write is to come.
+/// Whether a write proceeds, decided under the lock of its session's lease.
 pub(super) enum Decision<L> {
-  /// `None` on a file system without locks.
+  /// With the lock still held; `None` on a file system without locks.
   For(Option<L>),
   Against,
 }
@@ -39,7 +36,7 @@ pub(super) enum Decision<L> {
 type LockOf<D> = <<D as Disk>::Directory as Directory>::Lock;
 
 impl<D: Disk> FileBackend<D> {
-  /// Before anything of a session is touched: an error if the one who writes may not. What counts is the look under the lock.
+  /// Fails early if the lease does not admit writes. Only the check under the lock is decisive.
   pub(super) fn check_lease(&self, session: &SessionId) -> Result<()> {
     let record = match self.open_directory(&[LEASES])? {
       Some(leases) => self.record(&leases, session)?,
@@ -49,7 +46,7 @@ impl<D: Disk> FileBackend<D> {
     admitted.inspect_err(|error| self.fences.observe(error)).map(drop)
   }
 
-  /// To be held while the last step of a write to a session is done. An error if the one who writes may not.
+  /// Locks the lease of a session for the last step of a write. An error if the lease does not admit the write.
   pub(super) fn fence(&self, session: &SessionId) -> Result<Option<LockOf<D>>> {
     let fence = self.fences.of(session);
     let Some(leases) = self.open_directory(&[LEASES])? else {
@@ -61,13 +58,12 @@ impl<D: Disk> FileBackend<D> {
     Ok(lock)
   }
 
-  /// Makes every write take the lock of its session's lease, also where there never was a lease.
+  /// Makes every write lock the lease of its session, even if the store never had a lease.
   pub(super) fn make_leases(&self) -> Result<()> {
     self.in_directory(&[LEASES], |_| Ok(()))
   }
 
-  /// Like [`FileBackend::fence`], if `decide`, which is called under the lock, says so. What decides against a write ends no
-  /// lease.
+  /// Like [`FileBackend::fence`] if `decide` returns true under the lock. Otherwise no lease is checked or ended.
   pub(super) fn fence_if(
     &self,
     session: &SessionId,
@@ -84,7 +80,7 @@ impl<D: Disk> FileBackend<D> {
     Ok(Decision::For(lock))
   }
 
-  /// Refuses a write that the lease does not admit. The caller holds the lock.
+  /// An error if the lease does not admit a write. The caller holds the lock.
   fn admit_write(&self, leases: &D::Directory, session: &SessionId) -> Result<()> {
     let (record, fence) = (self.record(leases, session)?, self.fences.of(session));
     let admitted = lease::admit(record.as_ref(), session, fence, now_ms());
@@ -120,12 +116,12 @@ impl<D: Disk> FileBackend<D> {
       let is_released = released.is_some();
       (released, is_released)
     })?;
-    // What was asked for has happened. A record that stays takes up room, and no more.
+    // The lease is released. A record that is left behind only takes up space.
     let _ = self.forget_record(session);
     Ok(is_released)
   }
 
-  /// Removes the record of a session that is not there, unless somebody holds it, or it is our own.
+  /// Removes the record of a session that does not exist, unless its lease is held or is our own.
   pub(super) fn forget_record(&self, session: &SessionId) -> Result<()> {
     let (Some(base), Some(leases)) = (self.open_directory(&[])?, self.open_directory(&[LEASES])?) else {
       return Ok(());
@@ -143,7 +139,7 @@ impl<D: Disk> FileBackend<D> {
     absent_is_fine(leases.remove_file(&record_name(session))).map_err(fail)
   }
 
-  /// Those that somebody holds, in the order of the sessions. Of one that cannot be read, whoever writes to its session is told.
+  /// The leases in force, sorted by session. Damaged records are skipped: writes to their sessions report them.
   pub(super) fn held_leases(&self) -> Result<Vec<(SessionId, Lease)>> {
     let Some(leases) = self.open_directory(&[LEASES])? else {
       return Ok(Vec::new());
@@ -151,7 +147,10 @@ impl<D: Disk> FileBackend<D> {
     let now = now_ms();
     let mut held = Vec::new();
     for entry in self.entries(&leases, &[LEASES])? {
-      let session = entry.name.strip_suffix(ENDING).and_then(|id| SessionId::parse(id).ok());
+      let session = entry
+        .name
+        .strip_suffix(EXTENSION)
+        .and_then(|id| SessionId::parse(id).ok());
       let Some(session) = session else { continue };
       let record = match self.record(&leases, &session) {
         Err(error) if matches!(error.code, Code::Corrupt | Code::TooLarge) => continue,
@@ -165,7 +164,7 @@ impl<D: Disk> FileBackend<D> {
     Ok(held)
   }
 
-  /// Replaces a record by what `change` makes of it, if that is another, and gives the answer of `change`.
+  /// Stores the record that `change` returns, if any, and returns its result.
   fn change_record<T>(
     &self,
     session: &SessionId,
@@ -173,16 +172,16 @@ impl<D: Disk> FileBackend<D> {
   ) -> Result<T> {
     self.in_directory(&[LEASES], |leases| {
       let _lock = self.lock_record(leases, session)?;
-      let (record, answer) = change(self.record(leases, session)?.as_ref(), now_ms());
+      let (record, result) = change(self.record(leases, session)?.as_ref(), now_ms());
       if let Some(record) = record {
         self.write_record(leases, session, &record)?;
       }
-      Ok(answer)
+      Ok(result)
     })
   }
 
-  /// To be called under the lock. Where there is no room for a record, it goes: without one, its owner is refused as well, and
-  /// whoever makes room by deleting something is not.
+  /// The caller holds the lock. If the disk is too full for the new record, the old one is removed: that ends the lease as well,
+  /// and lets deletions through that free space.
   fn end_lease(&self, leases: &D::Directory, session: &SessionId, ended: &Record) -> Result<()> {
     let Err(error) = self.write_record(leases, session, ended) else {
       return Ok(());
@@ -191,14 +190,15 @@ impl<D: Disk> FileBackend<D> {
     sync_names(leases, &self.path_of_record(session), self.settings.durability)
   }
 
-  /// To be called under the lock.
+  /// The caller holds the lock.
   fn write_record(&self, leases: &D::Directory, session: &SessionId, record: &Record) -> Result<()> {
     let (name, path) = (record_name(session), self.path_of_record(session));
     let fail = |error| Error::io("write", &path, error);
     let durability = self.settings.durability;
-    let temporary = Temporary::write(leases, &name, &to_json(record), durability).map_err(fail)?;
+    let json = serde_json::to_string(record).map_err(|error| fail(error.into()))?;
+    let temporary = Temporary::write(leases, &name, &json, durability).map_err(fail)?;
     temporary.persist(&name).map_err(fail)?;
-    // Nobody works under a lease that a power cut takes back.
+    // An owner must not work with a lease that a power failure can undo.
     sync_names(leases, &path, durability)
   }
 
@@ -209,7 +209,7 @@ impl<D: Disk> FileBackend<D> {
     })
   }
 
-  /// `None` where the file system has no locks.
+  /// `None` if the file system has no locks.
   fn try_lock_record(&self, leases: &D::Directory, session: &SessionId) -> Result<Option<LockOf<D>>> {
     let (name, path) = (lock_name(session), self.path_of_record(session));
     locks::hold(leases, &name, &path, self.settings.timeout)
@@ -217,13 +217,14 @@ impl<D: Disk> FileBackend<D> {
 
   fn record(&self, leases: &D::Directory, session: &SessionId) -> Result<Option<Record>> {
     let path = self.path_of_record(session);
-    let Some(bytes) = contents(leases, &record_name(session), &path, MOST_BYTES)? else {
+    let Some(bytes) = contents(leases, &record_name(session), &path, MAX_RECORD_BYTES)? else {
       return Ok(None);
     };
-    let record = str::from_utf8(&bytes).ok().and_then(parse);
-    let why = "it is not the record of a lease. Remove it when nobody works on that session";
-    let record = record.ok_or_else(|| Error::corrupt(&path.to_string_lossy(), why))?;
     let remedy = "Remove the file when no process works on that session";
+    let record: Record = serde_json::from_slice(&bytes).map_err(|error| {
+      let why = format!("it is not the record of a lease. {remedy}");
+      Error::corrupt(&path.to_string_lossy(), why).because(error)
+    })?;
     record.checked(&path.to_string_lossy(), remedy).map(Some)
   }
 
@@ -233,38 +234,16 @@ impl<D: Disk> FileBackend<D> {
 }
 
 fn record_name(session: &SessionId) -> String {
-  format!("{session}{ENDING}")
+  format!("{session}{EXTENSION}")
 }
 
-/// The same in every version and on every machine.
+/// The lock file of a session. Every version and every machine computes the same name.
 fn lock_name(session: &SessionId) -> String {
   let number = session
     .as_str()
     .bytes()
     .fold(0_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)));
-  format!(".lock-{}", number % LOCKS)
-}
-
-fn to_json(record: &Record) -> String {
-  let mut out = ObjectWriter::with_capacity(96);
-  out.push("number", &record.number.to_string());
-  out.push("owner", &text_literal(&record.owner));
-  out.push("expiresAt", &record.expires_at.to_string());
-  if let Some(began_at) = record.began_at {
-    out.push("beganAt", &began_at.to_string());
-  }
-  out.finish()
-}
-
-fn parse(text: &str) -> Option<Record> {
-  let found = members(text).ok()?;
-  let number = |name| find(&found, name)?.value.parse().ok();
-  Some(Record {
-    number: number("number")?,
-    owner: text_of(find(&found, "owner")?.value)?.into_owned(),
-    expires_at: number("expiresAt")?,
-    began_at: number("beganAt"),
-  })
+  format!(".lock-{}", number % LOCK_FILES)
 }
 
 #[cfg(test)]
@@ -281,17 +260,30 @@ mod tests {
           expires_at: u64::MAX,
           began_at,
         };
-        assert_eq!(parse(&to_json(&record)), Some(record));
+        let json = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<Record>(&json).unwrap(), record);
       }
     }
-    for text in [
+    for damaged in [
       "",
       "{}",
       "{\"number\":1}",
       "null",
       "{\"number\":-1,\"owner\":\"a\",\"expiresAt\":1}",
     ] {
-      assert_eq!(parse(text), None, "{text}");
+      assert!(serde_json::from_str::<Record>(damaged).is_err(), "{damaged}");
     }
+  }
+
+  #[test]
+  fn the_stored_bytes_are_those_of_every_version() {
+    let earlier = r#"{"number":7,"owner":"an \"owner\"","expiresAt":12}"#;
+    let record: Record = serde_json::from_str(earlier).unwrap();
+    assert_eq!(serde_json::to_string(&record).unwrap(), earlier);
+    let current = r#"{"number":7,"owner":"é\\","expiresAt":12,"beganAt":5}"#;
+    let record: Record = serde_json::from_str(current).unwrap();
+    assert_eq!(serde_json::to_string(&record).unwrap(), current);
+    let later = r#"{"host":["x"],"number":7,"owner":"é\\","expiresAt":12,"beganAt":5}"#;
+    assert_eq!(serde_json::from_str::<Record>(later).unwrap(), record);
   }
 }

@@ -1,7 +1,9 @@
-//! Which database a URL means, and how it is reached.
+//! The database that a URL names, and how to connect to it.
 
 use std::env;
+use std::error::Error as _;
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,28 +11,30 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
 use super::tls::{Tls, Trust};
-use super::url::{DEFAULT_PORT, Objection, Parts, check_user, database, decoded, encoded, hosts};
+use super::url::{InvalidReason, UrlParts, decoded, encoded};
 use crate::types::error::{Error, Result};
 
-/// Where a client looks for a password that the URL does not have, as `psql` does.
+/// The environment variable with the password if the URL has none, as for `psql`.
 const PASSWORD_VARIABLE: &str = "PGPASSWORD";
+
+const DEFAULT_PORT: u16 = 5432;
 
 const DEFAULT_SCHEMA: &str = "waymark";
 
-/// The longest name that `PostgreSQL` does not cut.
+/// `PostgreSQL` truncates longer names.
 const MAX_SCHEMA_BYTES: usize = 63;
 
-/// Between two looks at whether a silent server is still there, and how often it may fail to answer.
+/// When the system begins to probe a silent connection, how often, and how many probes may fail.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// Which database, which schema in it, and how it is reached.
+/// A schema of a database, and how to connect to it.
 pub struct Target {
   pub config: Config,
   pub schema: String,
   pub tls: Tls,
-  /// Without the password, and without the schema.
+  /// The URL without the password, the schema and other parameters.
   pub address: String,
 }
 
@@ -41,67 +45,46 @@ impl fmt::Debug for Target {
 }
 
 impl Target {
-  /// `patience` is how long a call may take.
-  pub fn parse(url: &str, patience: Duration) -> Result<Self> {
-    Parts::of(url)
-      .and_then(|parts| parts.target(patience))
-      .map_err(|objection| {
+  /// `timeout` is that of a whole call.
+  pub fn parse(url: &str, timeout: Duration) -> Result<Self> {
+    UrlParts::of(url)
+      .and_then(|parts| Self::from_parts(&parts, timeout))
+      .map_err(|reason| {
         Error::invalid_argument(format!(
-          "baseDir is no URL of a PostgreSQL database: {objection}. Write \
+          "baseDir is no URL of a PostgreSQL database: {reason}. Write \
            \"postgres://user:password@host:port/database?schema=name\""
         ))
       })
   }
 
-  pub fn location(&self) -> String {
-    format!("{}?schema={}", self.address, self.schema)
-  }
-}
-
-impl Parts<'_> {
-  fn target(&self, patience: Duration) -> Result<Target, Objection> {
-    let hosts = hosts(self.hosts)?;
+  fn from_parts(parts: &UrlParts<'_>, timeout: Duration) -> Result<Self, InvalidReason> {
     let mut schema = DEFAULT_SCHEMA.to_owned();
     let (mut mode, mut root) = ("prefer".to_owned(), None);
-    let mut others = String::new();
-    for parameter in self.parameters.split('&').filter(|parameter| !parameter.is_empty()) {
-      let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-      let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-      if !is_name {
-        return Err("the name of a parameter is not spelt in small letters".into());
-      }
-      let value = decoded(value)?;
-      match name {
-        "schema" => schema = checked_schema(value)?,
-        "sslmode" => mode = value,
-        "sslrootcert" => root = Some(PathBuf::from(value)),
-        _ => others.push_str(&checked_parameter(name, &value)?),
+    let mut others = Vec::new();
+    for (name, value) in &parts.parameters {
+      match *name {
+        "schema" => schema = checked_schema(&decoded(value))?,
+        "sslmode" => mode = decoded(value).into_owned(),
+        "sslrootcert" => root = Some(PathBuf::from(decoded(value).into_owned())),
+        "host" if !parts.hosts.is_empty() => return Err("the host is given twice".into()),
+        // `Config` takes a value with commas for one host.
+        "host" => others.extend(value.split(',').map(|host| format!("host={host}"))),
+        _ => others.push(format!("{name}={value}")),
       }
     }
-    let mut config: Config = others
-      .parse()
-      .map_err(|_| "two of its parameters contradict each other")?;
-    if !hosts.is_empty() && !config.get_hosts().is_empty() {
-      return Err("the host is given twice".into());
+    // Without the credentials, so that no error can contain them.
+    let url = format!("postgres://{}/{}?{}", parts.hosts, parts.database, others.join("&"));
+    let mut config: Config = url.parse().map_err(|error| config_error(&error))?;
+    check_hosts(&config)?;
+    if let Some(user) = parts.user {
+      config.user(decoded(user));
     }
-    for (host, port) in &hosts {
-      config.host(host).port(*port);
+    if config.get_user().is_some_and(|user| user.contains(':')) {
+      return Err("the name of the user has a colon. Write the : before the password as it is, and not as %3A".into());
     }
-    if config.get_hosts().is_empty() {
-      return Err("it names no host".into());
-    }
-    if let Some(user) = self.user {
-      config.user(decoded(user)?);
-    }
-    if let Some(name) = config.get_user() {
-      check_user(name)?;
-    }
-    match self.password {
-      Some(password) => drop(config.password(decoded(password)?)),
+    match parts.password {
+      Some(password) => drop(config.password(decoded(password).as_ref())),
       None => password_from_environment(&mut config),
-    }
-    if !self.database.is_empty() {
-      config.dbname(database(self.database)?);
     }
     let tls = tls(&mode, root)?;
     config.ssl_mode(match tls.trust {
@@ -109,13 +92,59 @@ impl Parts<'_> {
       Trust::Anybody if tls.is_optional => SslMode::Prefer,
       _ => SslMode::Require,
     });
-    set_defaults(&mut config, self.parameters, patience);
-    Ok(Target {
+    set_defaults(&mut config, parts, timeout);
+    Ok(Self {
       address: address(&config),
       config,
       schema,
       tls,
     })
+  }
+
+  pub fn location(&self) -> String {
+    format!("{}?schema={}", self.address, self.schema)
+  }
+}
+
+fn check_hosts(config: &Config) -> Result<(), InvalidReason> {
+  if config.get_hosts().is_empty() {
+    return Err("it names no host".into());
+  }
+  if config.get_ports().contains(&0) {
+    return Err(INVALID_PORT.into());
+  }
+  for host in config.get_hosts() {
+    match host {
+      Host::Tcp(name) if name.is_empty() => return Err("it names no host".into()),
+      // A delimiter was encoded together with the names around it, and one of those may be the password.
+      Host::Tcp(name) if name.contains(['@', '=', ' ']) || (name.contains(':') && !is_ipv6_address(name)) => {
+        return Err(
+          "the host has a character that no name of a host has. Encode the name and the password by themselves".into(),
+        );
+      }
+      _ => {}
+    }
+  }
+  Ok(())
+}
+
+/// Whether it is an address, perhaps with a zone.
+fn is_ipv6_address(host: &str) -> bool {
+  let address = host.split('%').next();
+  address.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
+}
+
+const INVALID_PORT: &str = "the port is not a number from 1 to 65535";
+
+/// The errors of `Config` quote names of parameters, between backticks, and no values.
+fn config_error(error: &tokio_postgres::Error) -> InvalidReason {
+  let cause = error.source().map(ToString::to_string).unwrap_or_default();
+  let name = cause.split('`').nth(1).unwrap_or_default();
+  match name {
+    "port" => INVALID_PORT.into(),
+    "host" => "an address has no closing bracket, or other characters than a colon and the port after it".into(),
+    _ if cause.starts_with("unknown option") => format!("it has an unknown parameter, {name:?}"),
+    _ => format!("the value of its parameter {name:?} cannot be used"),
   }
 }
 
@@ -128,19 +157,19 @@ fn password_from_environment(config: &mut Config) {
   }
 }
 
-fn set_defaults(config: &mut Config, parameters: &str, patience: Duration) {
+fn set_defaults(config: &mut Config, parts: &UrlParts<'_>, timeout: Duration) {
   if config.get_application_name().is_none() {
     config.application_name("waymark");
   }
-  // Half of the time, so that the other half is left for another host, or for another try.
+  // Half of the timeout, which leaves time for another host or another attempt.
   if config.get_connect_timeout().is_none() {
-    config.connect_timeout(patience / 2);
+    config.connect_timeout(timeout / 2);
   }
   if config.get_tcp_user_timeout().is_none() {
-    config.tcp_user_timeout(patience / 2);
+    config.tcp_user_timeout(timeout / 2);
   }
-  // Where a URL says nothing, the system waits for hours.
-  if !parameters.contains("keepalives") {
+  // By default the system waits for hours.
+  if !parts.parameters.iter().any(|(name, _)| name.starts_with("keepalives")) {
     config
       .keepalives_idle(KEEPALIVE_IDLE)
       .keepalives_interval(KEEPALIVE_INTERVAL)
@@ -148,7 +177,7 @@ fn set_defaults(config: &mut Config, parameters: &str, patience: Duration) {
   }
 }
 
-fn checked_schema(schema: String) -> Result<String, Objection> {
+fn checked_schema(schema: &str) -> Result<String, InvalidReason> {
   let is_letter = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
   let is_plain = schema.bytes().next().is_some_and(is_letter)
     && schema.bytes().all(|byte| is_letter(byte) || byte.is_ascii_digit())
@@ -160,7 +189,7 @@ fn checked_schema(schema: String) -> Result<String, Objection> {
     );
   }
   if is_plain {
-    return Ok(schema);
+    return Ok(schema.to_owned());
   }
   Err(format!(
     "its schema is not a name of up to {MAX_SCHEMA_BYTES} letters, digits and underscores that does not begin with a \
@@ -168,27 +197,14 @@ fn checked_schema(schema: String) -> Result<String, Objection> {
   ))
 }
 
-/// A parameter as the client reads it, or why it does not.
-fn checked_parameter(name: &str, value: &str) -> Result<String, Objection> {
-  let value = value.replace('\\', "\\\\").replace('\'', "\\'");
-  let text = format!("{name}='{value}' ");
-  match text.parse::<Config>() {
-    Ok(_) => Ok(text),
-    Err(error) if format!("{error:?}").contains("UnknownOption") => {
-      Err(format!("it has an unknown parameter, {name:?}"))
-    }
-    Err(_) => Err(format!("the value of its parameter {name:?} cannot be used")),
-  }
-}
-
-/// What `sslmode` and `sslrootcert` mean to `libpq`.
-fn tls(mode: &str, root: Option<PathBuf>) -> Result<Tls, Objection> {
-  // The system's own are what is used without a file.
+/// `sslmode` and `sslrootcert` with the meaning that they have for `libpq`.
+fn tls(mode: &str, root: Option<PathBuf>) -> Result<Tls, InvalidReason> {
+  // The certificates of the system are used if no file is given.
   let root = root.filter(|path| path.as_os_str() != "system");
   let trust = match (mode, &root) {
     ("disable", _) => Trust::NoTls,
     ("prefer", _) | ("require", None) => Trust::Anybody,
-    // Whoever gives a certificate wants it to be looked at.
+    // For libpq, a root certificate turns `require` into `verify-ca`.
     ("require", Some(_)) | ("verify-ca", _) => Trust::Signed,
     ("verify-full", _) => Trust::SignedForHost,
     _ => return Err("its sslmode is none of disable, prefer, require, verify-ca and verify-full".into()),
@@ -200,7 +216,7 @@ fn tls(mode: &str, root: Option<PathBuf>) -> Result<Tls, Objection> {
   })
 }
 
-/// What may be shown: who, where, and which database.
+/// The user, the hosts and the database, which may be shown.
 fn address(config: &Config) -> String {
   let user = config.get_user().map(|user| format!("{}@", encoded(user)));
   let ports = config.get_ports();
@@ -215,7 +231,7 @@ fn address(config: &Config) -> String {
     format!("{host}:{port}")
   });
   let hosts: Vec<_> = hosts.collect();
-  // The server takes the name of the user if there is no other.
+  // The name of the user is the server's default.
   let database = config.get_dbname().or(config.get_user()).map(encoded);
   format!(
     "postgres://{}{}/{}",

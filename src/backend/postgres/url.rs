@@ -1,170 +1,109 @@
-//! The URL of a database, taken apart.
+//! The parts of a database URL that need more care than `tokio_postgres::Config` takes, which parses the others.
 //!
-//! An error quotes nothing but names of parameters: wherever a character is missing or not encoded, the rest of the URL may
-//! be a piece of the password.
+//! Errors quote nothing but names of parameters: where a delimiter is missing or not encoded, any other part of the URL may belong
+//! to the password.
 
-use std::fmt::Write as _;
-use std::net::Ipv6Addr;
+use std::borrow::Cow;
 
-pub const DEFAULT_PORT: u16 = 5432;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// The schemes that mean this backend.
 const SCHEMES: [&str; 2] = ["postgres", "postgresql"];
 
-/// Whether a location means this backend, whatever is wrong with it.
+/// Everything but the unreserved characters of a URL.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Whether a location selects this backend, valid or not.
 pub fn is_url(location: &str) -> bool {
   let scheme = location.split_once(':').map(|(scheme, _)| scheme);
   scheme.is_some_and(|scheme| SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)))
 }
 
-/// Why a URL cannot be used, without a piece of it.
-pub type Objection = String;
+/// Why a URL is invalid, without any part of it but names of parameters.
+pub type InvalidReason = String;
 
-/// A URL as it is written.
-pub struct Parts<'a> {
+/// The parts of a URL, still encoded.
+pub struct UrlParts<'a> {
+  /// `None` if it is empty, like the password.
   pub user: Option<&'a str>,
   pub password: Option<&'a str>,
+  /// With their ports, separated by commas.
   pub hosts: &'a str,
   pub database: &'a str,
-  pub parameters: &'a str,
+  pub parameters: Vec<(&'a str, &'a str)>,
 }
 
-impl<'a> Parts<'a> {
-  pub fn of(url: &'a str) -> Result<Self, Objection> {
+impl<'a> UrlParts<'a> {
+  pub fn of(url: &'a str) -> Result<Self, InvalidReason> {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     if !SCHEMES.contains(&scheme) {
-      return Err("it does not begin with \"postgres://\", in small letters".into());
+      return Err("it does not begin with \"postgres://\", in lower case".into());
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
     // What follows such a character could be the rest of the password.
     if tail.contains(['@', '#']) || authority.matches('@').count() > 1 {
       return Err(
-        "a name, the password or a value has a character that means something else there. Write %40 for @, %2F for /, \
-         %3A for :, %3F for ? and %23 for #"
+        "a name, the password or a value contains a delimiter. Write %40 for @, %2F for /, %3A for :, %3F for ? and %23 \
+         for #"
           .into(),
       );
     }
-    let (credentials, hosts) = match authority.split_once('@') {
-      Some((credentials, hosts)) => (Some(credentials), hosts),
-      None => (None, authority),
-    };
-    let (user, password) = match credentials.map(|credentials| (credentials, credentials.split_once(':'))) {
-      Some((_, Some((user, password)))) => (Some(user), Some(password)),
-      Some((user, None)) => (Some(user), None),
-      None => (None, None),
-    };
-    let (path, parameters) = tail.split_once('?').unwrap_or((tail, ""));
+    check_escapes(rest)?;
+    let (credentials, hosts) = authority.split_once('@').unwrap_or(("", authority));
+    let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
+    let (path, query) = tail.split_once('?').unwrap_or((tail, ""));
+    let database = path.strip_prefix('/').unwrap_or(path);
+    // Without the ?, its parameters would follow here, and one of them may be the password.
+    if database.contains(['=', '&', ';', ' ']) {
+      return Err(
+        "a ? is missing before its parameters, or the name of the database has a character that is not encoded".into(),
+      );
+    }
     Ok(Self {
-      user: user.filter(|user| !user.is_empty()),
-      password: password.filter(|password| !password.is_empty()),
+      user: Some(user).filter(|user| !user.is_empty()),
+      password: Some(password).filter(|password| !password.is_empty()),
       hosts,
-      database: path.strip_prefix('/').unwrap_or(path),
-      parameters,
+      database,
+      parameters: parameters(query)?,
     })
   }
 }
 
-/// The hosts of an authority and their ports, of which there may be several.
-pub fn hosts(text: &str) -> Result<Vec<(String, u16)>, Objection> {
-  if text.is_empty() {
-    return Ok(Vec::new());
-  }
-  text.split(',').map(host_and_port).collect()
-}
-
-fn host_and_port(text: &str) -> Result<(String, u16), Objection> {
-  let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-    let (host, port) = rest.split_once(']').ok_or("an address has no closing bracket")?;
-    (
-      host,
-      if port.is_empty() {
-        None
+fn parameters(query: &str) -> Result<Vec<(&str, &str)>, InvalidReason> {
+  let parameters = query.split('&').filter(|parameter| !parameter.is_empty());
+  parameters
+    .map(|parameter| {
+      let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+      let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+      if is_name {
+        Ok((name, value))
       } else {
-        port.strip_prefix(':').or(Some("?"))
-      },
-    )
-  } else {
-    match text.split_once(':') {
-      Some((host, port)) => (host, Some(port)),
-      None => (text, None),
-    }
+        Err("the name of a parameter is not in lower case".into())
+      }
+    })
+    .collect()
+}
+
+/// Decoders keep an incomplete escape as it is. Here it means that a % of the password is not encoded.
+fn check_escapes(text: &str) -> Result<(), InvalidReason> {
+  let is_escape = |after: &str| {
+    let digits = after.as_bytes().first_chunk::<2>();
+    digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit) && digits != b"00")
   };
-  if host.is_empty() {
-    return Err("it names no host".into());
+  if !text.split('%').skip(1).all(is_escape) {
+    return Err("a % in it is not followed by the two digits of a character".into());
   }
-  let port = match port {
-    None | Some("") => DEFAULT_PORT,
-    // Without an @, this could be the password.
-    Some(port) => port
-      .parse()
-      .ok()
-      .filter(|port| *port > 0)
-      .ok_or("the port is not a number from 1 to 65535")?,
-  };
-  let host = decoded(host)?;
-  // In a name of a host, they mean that the rest of the URL was encoded with it: the password, too.
-  let is_address = host
-    .split('%')
-    .next()
-    .is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
-  let is_name = !host.starts_with('/');
-  if is_name && (host.contains(['@', '=', ' ']) || (host.contains(':') && !is_address)) {
-    return Err(
-      "the host has a character that no name of a host has. Encode the name and the password by themselves".into(),
-    );
+  match percent_decode_str(text).decode_utf8() {
+    Ok(_) => Ok(()),
+    Err(_) => Err("the escapes in it are not UTF-8 text".into()),
   }
-  Ok((host, port))
 }
 
-/// The name of a database, which a URL shows.
-pub fn database(text: &str) -> Result<String, Objection> {
-  // Where the ? is missing, its parameters follow, and one of them may be the password.
-  if text.contains(['=', '&', ';', ' ']) {
-    return Err(
-      "a ? is missing before its parameters, or the name of the database has a character that is not encoded".into(),
-    );
-  }
-  decoded(text)
-}
-
-/// The name of a user, which a URL shows.
-pub fn check_user(name: &str) -> Result<(), Objection> {
-  if name.contains(':') {
-    return Err("the name of the user has a colon. Write the : before the password as it is, and not as %3A".into());
-  }
-  Ok(())
-}
-
-/// A piece of a URL, without its escapes.
-pub fn decoded(text: &str) -> Result<String, Objection> {
-  let mut bytes = Vec::with_capacity(text.len());
-  let mut rest = text.bytes();
-  while let Some(byte) = rest.next() {
-    let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
-    let byte = match byte {
-      b'%' => digit()
-        .zip(digit())
-        .and_then(|(high, low)| u8::try_from(high * 16 + low).ok()),
-      other => Some(other),
-    };
-    bytes.push(
-      byte
-        .filter(|byte| *byte != 0)
-        .ok_or("a % in it is not followed by the two digits of a character")?,
-    );
-  }
-  String::from_utf8(bytes).map_err(|_| "the escapes in it are no UTF-8 text".into())
+/// A part of a valid URL without its escapes.
+pub fn decoded(text: &str) -> Cow<'_, str> {
+  percent_decode_str(text).decode_utf8_lossy()
 }
 
 pub fn encoded(text: &str) -> String {
-  let mut out = String::with_capacity(text.len());
-  for byte in text.bytes() {
-    if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-      out.push(byte.into());
-    } else {
-      let _ = write!(out, "%{byte:02X}");
-    }
-  }
-  out
+  utf8_percent_encode(text, RESERVED).to_string()
 }

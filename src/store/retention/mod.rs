@@ -1,56 +1,68 @@
-//! Which checkpoints stay, and why the others go. Nothing is touched here.
+//! Retention: which checkpoints of a session are kept. Belongs here: the rules, in this file, which have no side effects; what
+//! they need to know beyond names (`metadata.rs`); how a retention is stored (`document.rs`); and its application (`prune.rs`).
+//! Does not belong here: pins and labels themselves, and what creating a checkpoint does besides.
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::backend::{CheckpointEntry, RetentionScope};
 use crate::types::id::CheckpointId;
+use crate::types::time::Timestamp;
 
+mod document;
 pub(super) mod metadata;
 pub(super) mod prune;
-mod spelling;
 
-pub(super) use spelling::parse;
+pub(super) use document::parse;
 
-const HOUR_MS: u64 = 60 * 60 * 1000;
-const DAY_MS: u64 = 24 * HOUR_MS;
+/// How many of its newest checkpoints a session keeps by default, and so does each of its agents. `maxCheckpointsPerSession` and
+/// `maxCheckpointsPerAgent` change the number; a retention replaces the rule.
+pub const DEFAULT_KEEP_LAST: usize = 100;
 
-/// What people say about which checkpoints of a session stay. What is absent does not matter.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The retention of a session, or the default one of a store. An absent member sets no rule.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Retention {
-  /// The newest so many.
+  /// Keeps this many of the newest.
+  #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "document::number")]
   pub keep_last: Option<u64>,
-  /// The newest of each of the last so many hours that have one.
+  /// Keeps the newest of each of this many hours, the last ones that have a checkpoint.
+  #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "document::number")]
   pub keep_hourly: Option<u64>,
-  /// The same by days, which begin at midnight UTC.
+  /// The same for days, which begin at midnight UTC.
+  #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "document::number")]
   pub keep_daily: Option<u64>,
-  /// Older ones go.
+  /// Removes older ones.
+  #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "document::number")]
   pub max_age_ms: Option<u64>,
-  /// The oldest go until all together take no more than that.
+  /// Removes the oldest until all together take no more bytes than that.
+  #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "document::number")]
   pub max_bytes: Option<u64>,
-  /// Whether those with a label stay; they do unless this says otherwise.
+  /// Whether labelled checkpoints are kept regardless; true by default.
+  #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "document::flag")]
   pub keep_labelled: Option<bool>,
 }
 
 impl Retention {
-  /// Those that name what stays, by what they are called.
-  fn keeps(&self) -> [(&'static str, Option<u64>); 3] {
-    [
-      ("keepLast", self.keep_last),
-      ("keepHourly", self.keep_hourly),
-      ("keepDaily", self.keep_daily),
-    ]
+  fn keep_rules(&self) -> [Option<u64>; 3] {
+    [self.keep_last, self.keep_hourly, self.keep_daily]
   }
 
-  /// What is wrong with it, as the end of a sentence that begins with its name.
+  /// Why it is not valid, as the end of a sentence that begins with its name.
   #[must_use]
-  pub fn complaint(&self) -> Option<&'static str> {
-    let mut given = self.keeps().into_iter().filter_map(|(_, keep)| keep).peekable();
+  pub fn invalid_reason(&self) -> Option<&'static str> {
+    let mut given = self.keep_rules().into_iter().flatten().peekable();
     if given.peek().is_some() && given.all(|keep| keep == 0) {
       return Some("must keep something: one of keepLast, keepHourly and keepDaily has to be at least 1");
     }
-    [(self.max_age_ms, MAX_AGE), (self.max_bytes, MAX_BYTES)]
-      .into_iter()
-      .find_map(|(limit, complaint)| (limit == Some(0)).then_some(complaint))
+    if self.max_age_ms == Some(0) {
+      return Some("must keep something: maxAgeMs has to be at least 1");
+    }
+    if self.max_bytes == Some(0) {
+      return Some("must keep something: maxBytes has to be at least 1");
+    }
+    None
   }
 
   fn keeps_labelled(&self) -> bool {
@@ -58,84 +70,80 @@ impl Retention {
   }
 }
 
-const MAX_AGE: &str = "must keep something: maxAgeMs has to be at least 1";
-const MAX_BYTES: &str = "must keep something: maxBytes has to be at least 1";
-
-/// A number of checkpoints, and the option that says it.
+/// A limit for the number of checkpoints, and the option that sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Most {
+pub struct CountLimit {
   pub count: usize,
   pub option: &'static str,
 }
 
-/// What is in force for a series.
+/// The rules in force for a series.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Rule {
+pub struct RetentionPolicy {
   pub retention: Option<Retention>,
-  /// No more than so many stay, pinned ones left out of account.
-  pub most: Option<Most>,
+  /// Applies after the retention. Pinned checkpoints do not count.
+  pub limit: Option<CountLimit>,
 }
 
-/// Why a checkpoint goes.
+/// Why a checkpoint is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
+pub enum RemovalReason {
   NotKept,
   TooOld,
   TooMany,
   TooLarge,
 }
 
-/// What a name does not say. It is asked for only where it matters.
-pub trait Facts {
+/// What the rules need to know about a checkpoint beyond its name. They ask only when it decides.
+pub trait MetadataSource {
   fn is_labelled(&mut self, entry: &CheckpointEntry) -> bool;
   fn size(&mut self, entry: &CheckpointEntry) -> u64;
-  /// What it stands on together with others, and how many bytes that has.
-  fn key(&mut self, entry: &CheckpointEntry) -> Option<(CheckpointId, u64)>;
+  /// The base of a delta and its size in bytes. Several deltas may share one.
+  fn base(&mut self, entry: &CheckpointEntry) -> Option<(CheckpointId, u64)>;
 }
 
-/// The bytes of checkpoints and of what they stand on, which goes with the last one that does.
+/// The bytes of checkpoints and of their bases. A base is removed with the last delta that is based on it.
 #[derive(Debug, Default)]
-pub struct Weight {
+pub struct DiskUsage {
   total: u64,
-  /// How many stand on each key.
-  users: HashMap<CheckpointId, usize>,
+  deltas_by_base: HashMap<CheckpointId, usize>,
 }
 
-impl Weight {
-  pub fn of<'a>(entries: impl IntoIterator<Item = &'a CheckpointEntry>, facts: &mut dyn Facts) -> Self {
-    let mut weight = Self::default();
+impl DiskUsage {
+  pub fn of<'a>(entries: impl IntoIterator<Item = &'a CheckpointEntry>, metadata: &mut dyn MetadataSource) -> Self {
+    let mut usage = Self::default();
     for entry in entries {
-      weight.total += facts.size(entry);
-      if let Some((key, bytes)) = facts.key(entry) {
-        let users = weight.users.entry(key).or_default();
-        weight.total += if *users == 0 { bytes } else { 0 };
-        *users += 1;
+      usage.total += metadata.size(entry);
+      if let Some((base, bytes)) = metadata.base(entry) {
+        let deltas = usage.deltas_by_base.entry(base).or_default();
+        usage.total += if *deltas == 0 { bytes } else { 0 };
+        *deltas += 1;
       }
     }
-    weight
+    usage
   }
 
-  /// One goes; the answer is how many bytes that frees.
-  pub fn remove(&mut self, entry: &CheckpointEntry, facts: &mut dyn Facts) -> u64 {
-    let mut freed = facts.size(entry);
-    if let Some((key, bytes)) = facts.key(entry)
-      && let Some(users) = self.users.get_mut(&key)
+  /// Subtracts a checkpoint and returns how many bytes its removal frees.
+  pub fn remove(&mut self, entry: &CheckpointEntry, metadata: &mut dyn MetadataSource) -> u64 {
+    let mut freed = metadata.size(entry);
+    if let Some((base, bytes)) = metadata.base(entry)
+      && let Some(deltas) = self.deltas_by_base.get_mut(&base)
     {
-      *users = users.saturating_sub(1);
-      freed += if *users == 0 { bytes } else { 0 };
+      *deltas = deltas.saturating_sub(1);
+      freed += if *deltas == 0 { bytes } else { 0 };
     }
     self.total = self.total.saturating_sub(freed);
     freed
   }
 }
 
-impl Rule {
-  /// Which checkpoints have to be looked at: where only a number counts, those beyond it.
+impl RetentionPolicy {
+  /// Which checkpoints the backend has to list: if only a number counts, those beyond it.
   #[must_use]
-  pub fn wanted(&self) -> RetentionScope {
-    let most = self.most.map_or(usize::MAX, |most| most.count);
+  pub fn scope(&self) -> RetentionScope {
+    let limit = self.limit.map_or(usize::MAX, |limit| limit.count);
     match self.retention {
-      None => RetentionScope::Beyond(most),
+      None => RetentionScope::Beyond(limit),
       Some(retention) => match retention {
         Retention {
           keep_hourly: None,
@@ -143,99 +151,97 @@ impl Rule {
           max_age_ms: None,
           max_bytes: None,
           ..
-        } => RetentionScope::Beyond(retention.keep_last.map_or(usize::MAX, to_count).min(most)),
+        } => RetentionScope::Beyond(retention.keep_last.map_or(usize::MAX, to_count).min(limit)),
         _ => RetentionScope::All,
       },
     }
   }
 
-  /// Whether checkpoints with a label stay.
+  /// Whether labelled checkpoints are kept regardless.
   #[must_use]
-  pub fn spares_labelled(&self) -> bool {
+  pub fn keeps_labelled(&self) -> bool {
     self.retention.is_some_and(|retention| retention.keeps_labelled())
   }
 
-  /// Those that go, oldest first, and why. `entries` are what was [`Rule::wanted`], newest first; `newest` is the newest of
-  /// all, which stays.
-  pub fn judge(
+  /// The checkpoints to remove, oldest first. `entries` are those of [`RetentionPolicy::scope`], newest first; `newest` is the
+  /// newest of the series, which is always kept.
+  pub fn removals(
     &self,
-    now: u64,
+    now: Timestamp,
     newest: Option<&CheckpointEntry>,
     entries: &[CheckpointEntry],
-    facts: &mut dyn Facts,
-  ) -> Vec<(CheckpointEntry, Reason)> {
+    metadata: &mut dyn MetadataSource,
+  ) -> Vec<(CheckpointEntry, RemovalReason)> {
     let retention = self.retention.unwrap_or_default();
-    let spares_labelled = self.spares_labelled();
-    let may_go = |entry: &CheckpointEntry, facts: &mut dyn Facts| !(spares_labelled && facts.is_labelled(entry));
+    let keeps_labelled = self.keeps_labelled();
+    let is_removable =
+      |entry: &CheckpointEntry, metadata: &mut dyn MetadataSource| !(keeps_labelled && metadata.is_labelled(entry));
     let is_newest = |entry: &CheckpointEntry| newest.is_some_and(|newest| newest.newest_first(entry).is_eq());
-    let skipped = match self.wanted() {
+    let skipped = match self.scope() {
       RetentionScope::Beyond(skipped) => skipped,
       RetentionScope::All => 0,
     };
-    let mut plan = Plan::new(&retention, skipped);
+    let mut keep_rules = KeepRules::new(&retention, skipped);
     let mut unpinned = skipped;
-    let (mut doomed, mut staying) = (Vec::new(), Vec::new());
+    let (mut removed, mut kept) = (Vec::new(), Vec::new());
     for entry in entries {
       if entry.is_pinned {
-        staying.push(entry);
+        kept.push(entry);
         continue;
       }
-      let is_planned = plan.keeps(entry);
-      let reason = if !is_planned {
-        Some(Reason::NotKept)
-      } else if retention
-        .max_age_ms
-        .is_some_and(|most| now.saturating_sub(entry.made_at) > most)
-      {
-        Some(Reason::TooOld)
-      } else if self.most.is_some_and(|most| unpinned >= most.count) {
-        Some(Reason::TooMany)
+      let age_ms = now.millis_since(Timestamp::from_millis(entry.made_at));
+      let reason = if !keep_rules.keep(entry) {
+        Some(RemovalReason::NotKept)
+      } else if retention.max_age_ms.is_some_and(|max| age_ms > max) {
+        Some(RemovalReason::TooOld)
+      } else if self.limit.is_some_and(|limit| unpinned >= limit.count) {
+        Some(RemovalReason::TooMany)
       } else {
         None
       };
-      if let Some(reason) = reason.filter(|_| !is_newest(entry) && may_go(entry, facts)) {
-        doomed.push((entry.clone(), reason));
+      if let Some(reason) = reason.filter(|_| !is_newest(entry) && is_removable(entry, metadata)) {
+        removed.push((entry.clone(), reason));
       } else {
         unpinned += 1;
-        staying.push(entry);
+        kept.push(entry);
       }
     }
-    if let Some(most) = retention.max_bytes {
-      let mut weight = Weight::of(staying.iter().copied(), facts);
-      for entry in staying.iter().rev() {
-        if weight.total <= most {
+    if let Some(max_bytes) = retention.max_bytes {
+      let mut usage = DiskUsage::of(kept.iter().copied(), metadata);
+      for entry in kept.iter().rev() {
+        if usage.total <= max_bytes {
           break;
         }
-        if !entry.is_pinned && !is_newest(entry) && may_go(entry, facts) {
-          weight.remove(entry, facts);
-          doomed.push(((*entry).clone(), Reason::TooLarge));
+        if !entry.is_pinned && !is_newest(entry) && is_removable(entry, metadata) {
+          usage.remove(entry, metadata);
+          removed.push(((*entry).clone(), RemovalReason::TooLarge));
         }
       }
     }
-    doomed.sort_unstable_by(|(one, _), (other, _)| other.newest_first(one));
-    doomed
+    removed.sort_unstable_by(|(one, _), (other, _)| other.newest_first(one));
+    removed
   }
 
-  /// The reason in words.
+  /// The reason as part of a `PruneResult`.
   #[must_use]
-  pub fn explain(&self, reason: Reason) -> String {
+  pub fn explain(&self, reason: RemovalReason) -> String {
     let retention = self.retention.unwrap_or_default();
     match reason {
-      Reason::NotKept => not_kept(&retention),
-      Reason::TooOld => format!("older than maxAgeMs ({})", retention.max_age_ms.unwrap_or_default()),
-      Reason::TooMany => {
-        let most = self.most.unwrap_or(Most { count: 0, option: "" });
-        format!("beyond {} ({})", most.option, most.count)
+      RemovalReason::NotKept => not_kept_message(&retention),
+      RemovalReason::TooOld => format!("older than maxAgeMs ({})", retention.max_age_ms.unwrap_or_default()),
+      RemovalReason::TooMany => {
+        let limit = self.limit.unwrap_or(CountLimit { count: 0, option: "" });
+        format!("beyond {} ({})", limit.option, limit.count)
       }
-      Reason::TooLarge => format!("beyond maxBytes ({})", retention.max_bytes.unwrap_or_default()),
+      RemovalReason::TooLarge => format!("beyond maxBytes ({})", retention.max_bytes.unwrap_or_default()),
     }
   }
 }
 
-fn not_kept(retention: &Retention) -> String {
-  let period = |count: u64, name: &str| match count {
-    1 => format!("the newest of the last {name}"),
-    count => format!("the newest of one of the last {count} {name}s"),
+fn not_kept_message(retention: &Retention) -> String {
+  let period = |count: u64, unit: &str| match count {
+    1 => format!("the newest of the last {unit}"),
+    count => format!("the newest of one of the last {count} {unit}s"),
   };
   let last = retention.keep_last.filter(|count| *count > 0).map(|count| match count {
     1 => "the last one".to_owned(),
@@ -251,53 +257,58 @@ fn not_kept(retention: &Retention) -> String {
   format!("not {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", nor "))
 }
 
-/// What `keepLast`, `keepHourly` and `keepDaily` keep, as the checkpoints pass by, newest first.
-struct Plan {
-  /// Whether nothing of the kind was said.
+/// `keepLast`, `keepHourly` and `keepDaily`, applied to checkpoints from the newest to the oldest. Any of them keeps a checkpoint.
+struct KeepRules {
+  /// Whether none of them is set.
   keeps_all: bool,
   last: u64,
   periods: [Period; 2],
 }
 
+/// Keeps the newest checkpoint of each calendar period, for the last periods that have one.
 struct Period {
-  length_ms: u64,
+  /// The number of the period that contains an instant.
+  number_of: fn(Timestamp) -> i64,
   left: u64,
-  current: Option<u64>,
+  current: Option<i64>,
 }
 
-impl Plan {
-  /// `skipped` are ahead of the first one that is asked about.
+impl KeepRules {
+  /// `skipped` checkpoints precede the first one that [`KeepRules::keep`] gets.
   fn new(retention: &Retention, skipped: usize) -> Self {
-    let period = |length_ms, left: Option<u64>| Period {
-      length_ms,
-      left: left.unwrap_or(0),
+    let period = |number_of, count: Option<u64>| Period {
+      number_of,
+      left: count.unwrap_or(0),
       current: None,
     };
     Self {
-      keeps_all: retention.keeps().iter().all(|(_, keep)| keep.is_none()),
+      keeps_all: retention.keep_rules().iter().all(Option::is_none),
       last: retention.keep_last.unwrap_or(0).saturating_sub(skipped as u64),
       periods: [
-        period(HOUR_MS, retention.keep_hourly),
-        period(DAY_MS, retention.keep_daily),
+        period(Timestamp::calendar_hour, retention.keep_hourly),
+        period(Timestamp::calendar_day, retention.keep_daily),
       ],
     }
   }
 
-  fn keeps(&mut self, entry: &CheckpointEntry) -> bool {
+  fn keep(&mut self, entry: &CheckpointEntry) -> bool {
     let is_among_last = self.last > 0;
     self.last = self.last.saturating_sub(1);
     let mut is_kept = self.keeps_all || is_among_last;
     for period in &mut self.periods {
-      is_kept |= period.keeps(entry);
+      is_kept |= period.keep(entry);
     }
     is_kept
   }
 }
 
 impl Period {
-  fn keeps(&mut self, entry: &CheckpointEntry) -> bool {
-    let number = entry.made_at / self.length_ms;
-    let is_first = self.left > 0 && self.current != Some(number);
+  fn keep(&mut self, entry: &CheckpointEntry) -> bool {
+    if self.left == 0 {
+      return false;
+    }
+    let number = (self.number_of)(Timestamp::from_millis(entry.made_at));
+    let is_first = self.current != Some(number);
     if is_first {
       self.current = Some(number);
       self.left -= 1;

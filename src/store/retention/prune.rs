@@ -1,40 +1,41 @@
-//! Retention, applied: after each new checkpoint, and on request.
+//! The application of retention: after each new checkpoint, and by `prune`.
+
+use serde::{Serialize, Serializer};
 
 use super::super::labels::is_labelled;
 use super::super::{Store, into_text};
-use crate::store::retention::metadata::{RetentionView, SeriesMetadata, lock};
-
-use super::{Facts, Most, Reason, Retention, Rule, Weight, parse};
+use super::metadata::{RetentionView, SeriesMetadata};
+use super::{
+  CountLimit, DEFAULT_KEEP_LAST, DiskUsage, MetadataSource, RemovalReason, Retention, RetentionPolicy, parse,
+};
 use crate::backend::{
   BackendExt, CheckpointEntry, CheckpointPage, DeleteMode, Document, IsLabelled, Item, Maintenance, ReadResult,
   RetentionAnswer, RetentionQuery, RetentionScope, Selection, Series, SessionFilter, time_in_id,
 };
-use crate::json::edit::{ObjectWriter, quoted, text_literal};
 use crate::types::error::{Code, Error, Result};
-use crate::types::id::{CheckpointId, SessionId};
+use crate::types::id::{AgentId, CheckpointId, SessionId};
 use crate::types::progress::{Control, Meter, Phase};
-use crate::types::time::now_ms;
+use crate::types::time::Timestamp;
 
-/// How many checkpoints a session keeps if nobody says anything.
-const DEFAULT_MOST: usize = 100;
-
-/// What `prune` is asked for.
+/// The arguments of `prune`.
 #[derive(Debug, Clone, Default)]
 pub struct PruneRequest {
-  /// All sessions without it.
+  /// `None` for all sessions.
   pub session: Option<SessionId>,
   pub is_dry_run: bool,
-  /// Instead of what is in force for the sessions.
+  /// Replaces the retention in force for the sessions.
   pub retention: Option<Retention>,
 }
 
-/// What `prune` did, or would do.
-#[derive(Debug, Default)]
+/// A `PruneResult`: what `prune` did, or would do.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Pruned {
+  #[serde(rename = "dryRun")]
   pub is_dry_run: bool,
   pub removed: Vec<PrunedCheckpoint>,
   pub kept: usize,
-  /// Of what was removed, and of keys that nothing stands on any more.
+  /// Those of bases that no delta is based on any more are included.
   pub freed_bytes: u64,
   pub failed: Vec<PruneFailure>,
 }
@@ -44,35 +45,35 @@ pub struct PrunedCheckpoint {
   pub series: Series,
   pub entry: CheckpointEntry,
   pub size: u64,
-  /// Its bytes, and those of its key if it is the last one on it.
+  /// Its bytes, and those of its base if no other delta is based on that.
   freed: u64,
   pub reason: String,
 }
 
 #[derive(Debug)]
 pub struct PruneFailure {
-  /// `None` if it concerns the whole place.
+  /// `None` if it concerns the whole backend.
   pub series: Option<Series>,
   pub checkpoint: Option<CheckpointId>,
   pub error: Error,
 }
 
-/// What goes from a series, and what stays because not enough is known of it.
-struct Sentence {
-  doomed: Vec<(CheckpointEntry, Reason)>,
-  /// How a label that is given at the last moment is noticed, if labels count.
+/// What is removed from a series, and what is kept because its metadata could not be read.
+struct RemovalPlan {
+  removals: Vec<(CheckpointEntry, RemovalReason)>,
+  /// Re-checks the labels in the step that removes a checkpoint; `None` if labels keep none.
   spare: Option<IsLabelled>,
-  unknown: Vec<(Option<CheckpointEntry>, Error)>,
+  failures: Vec<(Option<CheckpointEntry>, Error)>,
 }
 
 impl Store {
-  /// What was set for a session; `None` if it is as the store says.
+  /// The retention that was set for a session; `None` if the default of the store is in force.
   pub fn retention_of(&self, session: &SessionId) -> Result<Option<Retention>> {
     let loaded = self.load(session, Item::RETENTION)?;
     loaded.map(|loaded| parse(&loaded.text, &loaded.path)).transpose()
   }
 
-  /// `None` lets the store's be in force again.
+  /// `None` restores the default of the store.
   pub fn set_retention(&self, session: &SessionId, retention: Option<Retention>) -> Result<()> {
     let Some(retention) = retention else {
       return self.backend.remove(session, Item::RETENTION).map(drop);
@@ -86,11 +87,11 @@ impl Store {
       })
   }
 
-  /// Removes what does not stay, by names alone as far as they suffice. Runs when `just_made` is durable; the newest always
-  /// stays, and so does `just_made` if it looks old only because another process has a clock ahead of ours.
+  /// Removes the checkpoints that retention does not keep, after `just_made` was stored. The newest is always kept, and so is
+  /// `just_made` if it is not the newest only because the clock of another process is ahead.
   ///
-  /// A checkpoint that cannot be removed is no reason to report the new one as failed: the answer is one sentence
-  /// for each. What the place has answered already is not asked again.
+  /// The new checkpoint is stored even if others cannot be removed, so failures are warnings. An answer that the backend gave
+  /// with the write, in `question`, is not requested again.
   pub(in crate::store) fn apply_retention(
     &self,
     series: &Series,
@@ -98,57 +99,60 @@ impl Store {
     size: Option<u64>,
     answer: Option<(RetentionQuery, RetentionAnswer)>,
   ) -> Vec<String> {
-    let (rule, known) = match answer {
+    let (policy, known) = match answer {
       Some((query, answer)) => {
         let list = answer.list.map(|list| (query.scope, list));
-        (self.rule_in(series, answer.document), list)
+        (self.policy_from(series, answer.document), list)
       }
-      None => (self.rule_of(series), None),
+      None => (self.policy_of(series), None),
     };
-    let scope = rule.as_ref().map_or(RetentionScope::Beyond(usize::MAX), Rule::wanted);
-    // Listed in any case: the link to the newest checkpoint follows.
+    let scope = policy
+      .as_ref()
+      .map_or(RetentionScope::Beyond(usize::MAX), RetentionPolicy::scope);
+    // Requested even if it is empty: the backend refreshes its link to the newest checkpoint.
     let known = known
       .filter(|(known_scope, _)| *known_scope == scope)
       .map(|(_, list)| list);
     let list = || self.backend.list_one(series, Selection::Retention(scope));
-    let surplus = match known.map_or_else(list, Ok) {
-      Ok(surplus) => surplus,
+    let in_scope = match known.map_or_else(list, Ok) {
+      Ok(in_scope) => in_scope,
       Err(error) => return vec![none_removed(&error)],
     };
     let mut is_from_future = false;
-    if let Some(newest) = &surplus.newest {
-      is_from_future = time_in_id(newest.id.as_str()).is_some_and(|time| time > now_ms());
+    if let Some(newest) = &in_scope.newest {
+      let time = time_in_id(newest.id.as_str()).map(Timestamp::from_millis);
+      is_from_future = time.is_some_and(|time| time > Timestamp::now());
     }
-    let mut warnings: Vec<_> = surplus.warning.iter().cloned().collect();
-    let sentence = match rule {
-      Ok(rule) => {
-        let newest = surplus.newest.as_ref().filter(|newest| newest.id == *just_made);
-        self.judge(series, &rule, &surplus, newest.zip(size))
+    let mut warnings: Vec<_> = in_scope.warning.iter().cloned().collect();
+    let plan = match policy {
+      Ok(policy) => {
+        let newest = in_scope.newest.as_ref().filter(|newest| newest.id == *just_made);
+        self.removal_plan(series, &policy, &in_scope, newest.zip(size))
       }
       Err(error) => {
         warnings.push(none_removed(&error));
         return warnings;
       }
     };
-    for (entry, _) in &sentence.doomed {
+    for (entry, _) in &plan.removals {
       if is_from_future && entry.id == *just_made {
         continue;
       }
-      match self.delete_unless_kept(series, entry, sentence.spare) {
+      match self.delete_unless_kept(series, entry, plan.spare) {
         Ok(_) => {}
-        // The next checkpoint finds them again. The caller does not wait for each of them.
+        // Do not make the caller wait for each. The next checkpoint removes them.
         Err(error) if error.code == Code::Busy => break,
         Err(error) => warnings.push(not_removed(&error)),
       }
     }
-    warnings.extend(sentence.unknown.iter().map(|(entry, error)| match entry {
+    warnings.extend(plan.failures.iter().map(|(entry, error)| match entry {
       Some(_) => not_removed(error),
       None => none_removed(error),
     }));
     warnings
   }
 
-  /// Applies what is in force, or what is asked for, to one session or to all. What fails is reported, and holds up no other.
+  /// Applies the requested retention, or the one in force, to one session or to all. Failures are reported and stop nothing else.
   pub fn prune(&self, request: &PruneRequest, control: &Control) -> Result<Pruned> {
     let mut meter = Meter::new(control, Phase::Prune);
     let mut pruned = Pruned {
@@ -163,22 +167,21 @@ impl Store {
       sessions = vec![session.clone()];
     }
     for session in sessions {
-      let rule = match request.retention {
-        Some(retention) => Ok(self.rule(Some(retention))),
-        None => self.rule_of(&(&session).into()),
+      let policy = match request.retention {
+        Some(retention) => Ok(self.session_policy(Some(retention))),
+        None => self.policy_of(&(&session).into()),
       };
-      match rule {
-        // Who names a session wants to know what it says.
+      match policy {
         Err(error) if request.session.is_some() => return Err(error),
-        rule => {
-          let is_set = request.retention.is_none();
-          self.prune_series(&(&session).into(), rule, is_set, &mut pruned, &mut meter)?;
+        policy => {
+          let is_stored = request.retention.is_none();
+          self.prune_series(&(&session).into(), policy, is_stored, &mut pruned, &mut meter)?;
         }
       }
       match self.agent_series(&session) {
         Ok(agents) => {
           for series in &agents {
-            self.prune_series(series, self.rule_of(series), false, &mut pruned, &mut meter)?;
+            self.prune_series(series, self.policy_of(series), false, &mut pruned, &mut meter)?;
           }
         }
         Err(error) => pruned.fail(Some(&session.into()), None, error),
@@ -193,12 +196,13 @@ impl Store {
     Ok(pruned)
   }
 
-  /// An error only if it was stopped. `is_set` says whether the rule is the one that is set for the session, and may change.
+  /// An error only if it was cancelled. `is_stored` says whether the policy is the stored one of the session, which may change
+  /// while checkpoints are removed.
   fn prune_series(
     &self,
     series: &Series,
-    rule: Result<Rule>,
-    is_set: bool,
+    policy: Result<RetentionPolicy>,
+    is_stored: bool,
     pruned: &mut Pruned,
     meter: &mut Meter<'_>,
   ) -> Result<()> {
@@ -211,39 +215,43 @@ impl Store {
       }
     };
     meter.expect(entries.len());
-    let rule = match rule {
-      Ok(rule) => rule,
+    let policy = match policy {
+      Ok(policy) => policy,
       Err(error) => {
         pruned.kept += entries.len();
         pruned.fail(Some(series), None, error);
         return Ok(());
       }
     };
-    let Sentence { doomed, spare, unknown } = self.judge(
+    let RemovalPlan {
+      removals,
+      spare,
+      failures,
+    } = self.removal_plan(
       series,
-      &rule,
-      &CheckpointPage::in_scope(entries.iter(), rule.wanted()),
+      &policy,
+      &CheckpointPage::in_scope(entries.iter(), policy.scope()),
       None,
     );
-    for (entry, error) in unknown {
+    for (entry, error) in failures {
       pruned.fail(Some(series), entry.as_ref(), error);
     }
-    let doomed = self.described(series, &rule, &entries, doomed);
-    for _ in doomed.len()..entries.len() {
+    let removals = self.described(series, &policy, &entries, removals);
+    for _ in removals.len()..entries.len() {
       meter.done(0);
     }
-    if pruned.is_dry_run || doomed.is_empty() {
-      for checkpoint in &doomed {
+    if pruned.is_dry_run || removals.is_empty() {
+      for checkpoint in &removals {
         meter.done(checkpoint.freed);
       }
-      pruned.kept += entries.len() - doomed.len();
-      pruned.remove(doomed);
+      pruned.kept += entries.len() - removals.len();
+      pruned.add_removed(removals);
     } else {
-      let is_in_force = || Ok(!is_set || self.rule_of(series)? == rule);
-      self.remove_each(series, doomed, spare, &is_in_force, pruned, meter)?;
+      let is_in_force = || Ok(!is_stored || self.policy_of(series)? == policy);
+      self.remove_each(series, removals, spare, &is_in_force, pruned, meter)?;
     }
     if !pruned.is_dry_run {
-      // What an interruption left, here or elsewhere.
+      // Interrupted calls of this or another process leave bases behind.
       match self.backend.maintain(Maintenance::DeleteUnusedBases(series)) {
         Ok(bytes) => pruned.freed_bytes += bytes,
         Err(error) => pruned.fail(Some(series), None, error),
@@ -252,19 +260,19 @@ impl Store {
     Ok(())
   }
 
-  /// Removes the oldest first: should it be interrupted, those that are left would all go at the next attempt. It ends when another
+  /// Removes the oldest first, so that after an interruption the next call removes exactly the others. Stops when another
   /// retention is set for the session.
   fn remove_each(
     &self,
     series: &Series,
-    doomed: Vec<PrunedCheckpoint>,
+    removals: Vec<PrunedCheckpoint>,
     spare: Option<IsLabelled>,
     is_in_force: &dyn Fn() -> Result<bool>,
     pruned: &mut Pruned,
     meter: &mut Meter<'_>,
   ) -> Result<()> {
-    let mut gone = Vec::with_capacity(doomed.len());
-    for checkpoint in doomed {
+    let mut removed = Vec::with_capacity(removals.len());
+    for checkpoint in removals {
       meter.check()?;
       match is_in_force() {
         Ok(true) => {}
@@ -276,14 +284,14 @@ impl Store {
       }
       let freed = checkpoint.freed;
       match self.delete_unless_kept(series, &checkpoint.entry, spare) {
-        Ok(true) => gone.push(checkpoint),
-        // It was pinned, labelled or removed meanwhile.
+        Ok(true) => removed.push(checkpoint),
+        // It was pinned, labelled or deleted concurrently.
         Ok(false) => {}
         Err(error) => {
           let is_busy = error.code == Code::Busy;
           pruned.fail(Some(series), Some(&checkpoint.entry), error);
           if is_busy {
-            // It is so for the rest of them.
+            // The others are as busy.
             break;
           }
         }
@@ -291,41 +299,41 @@ impl Store {
       meter.done(freed);
     }
     match self.backend.maintain(Maintenance::SyncDeletes(series)) {
-      Ok(_) => pruned.remove(gone),
-      // They may be back after a power cut, so nobody is told that they are gone.
+      Ok(_) => pruned.add_removed(removed),
+      // A power failure may bring them back, so they are not reported as removed.
       Err(error) => pruned.fail(Some(series), None, error),
     }
     match self.backend.checkpoints(series) {
-      Ok(left) => pruned.kept += left.len(),
+      Ok(kept) => pruned.kept += kept.len(),
       Err(error) => pruned.fail(Some(series), None, error),
     }
     Ok(())
   }
 
-  /// `doomed` are some of the `entries`, in the order in which they go.
+  /// Adds sizes and reasons. `removals` are some of the `entries`, in the order of their removal.
   fn described(
     &self,
     series: &Series,
-    rule: &Rule,
+    policy: &RetentionPolicy,
     entries: &[CheckpointEntry],
-    doomed: Vec<(CheckpointEntry, Reason)>,
+    removals: Vec<(CheckpointEntry, RemovalReason)>,
   ) -> Vec<PrunedCheckpoint> {
-    if doomed.is_empty() {
+    if removals.is_empty() {
       return Vec::new();
     }
-    let mut known = SeriesMetadata::default();
-    let mut look = RetentionView::new(self, series, &mut known);
-    // What cannot be measured can still be removed.
-    look.measure(entries);
-    let mut weight = Weight::of(entries, &mut look);
+    let mut metadata = SeriesMetadata::default();
+    let mut view = RetentionView::new(self, series, &mut metadata);
+    // A checkpoint whose size cannot be read can still be removed.
+    view.measure(entries);
+    let mut usage = DiskUsage::of(entries, &mut view);
     let describe = |(entry, reason)| PrunedCheckpoint {
       series: series.clone(),
-      size: look.size(&entry),
-      freed: weight.remove(&entry, &mut look),
+      size: view.size(&entry),
+      freed: usage.remove(&entry, &mut view),
       entry,
-      reason: rule.explain(reason),
+      reason: policy.explain(reason),
     };
-    doomed.into_iter().map(describe).collect()
+    removals.into_iter().map(describe).collect()
   }
 
   fn delete_unless_kept(
@@ -338,95 +346,95 @@ impl Store {
     self.backend.delete(&series.session, series.item_of(entry), mode)
   }
 
-  /// What retention asks as soon as a checkpoint of a series is stored, if its session has no retention of its own.
+  /// What the backend answers together with storing a checkpoint, if the session has no retention of its own.
   pub(in crate::store) fn retention_query(&self, series: &Series) -> RetentionQuery {
-    let rule = if series.agent.is_none() {
-      self.rule(None)
+    let policy = if series.agent.is_none() {
+      self.session_policy(None)
     } else {
-      self.rule_of_agents()
+      self.agent_policy()
     };
     RetentionQuery {
-      scope: rule.wanted(),
-      may_delete: rule.retention.is_none(),
+      scope: policy.scope(),
+      may_delete: policy.retention.is_none(),
       limit: self.options.max_read_bytes,
     }
   }
 
-  /// What is in force for a series.
-  fn rule_of(&self, series: &Series) -> Result<Rule> {
+  /// The policy in force for a series.
+  fn policy_of(&self, series: &Series) -> Result<RetentionPolicy> {
     if series.agent.is_none() {
-      return Ok(self.rule(self.retention_of(&series.session)?));
+      return Ok(self.session_policy(self.retention_of(&series.session)?));
     }
-    Ok(self.rule_of_agents())
+    Ok(self.agent_policy())
   }
 
-  /// The same, where what was set for the session is at hand.
-  fn rule_in(&self, series: &Series, retention: ReadResult) -> Result<Rule> {
+  /// The same, from the session's document as the backend read it.
+  fn policy_from(&self, series: &Series, retention: ReadResult) -> Result<RetentionPolicy> {
     if series.agent.is_some() {
-      return Ok(self.rule_of_agents());
+      return Ok(self.agent_policy());
     }
     let path = self.backend.name_of(&series.session, Item::RETENTION);
     let text = retention?.map(|bytes| into_text(bytes, &path)).transpose()?;
     let own = text.map(|text| parse(&text, &path)).transpose()?;
-    Ok(self.rule(own))
+    Ok(self.session_policy(own))
   }
 
-  fn rule_of_agents(&self) -> Rule {
-    Rule {
+  fn agent_policy(&self) -> RetentionPolicy {
+    RetentionPolicy {
       retention: None,
-      most: Some(Most {
+      limit: Some(CountLimit {
         count: self.options.max_checkpoints_per_agent,
         option: "maxCheckpointsPerAgent",
       }),
     }
   }
 
-  /// What is in force for a session with a retention of its own, or without one. A number that was given is a limit on top.
-  fn rule(&self, own: Option<Retention>) -> Rule {
+  /// The policy of a session: its own retention or else that of the store, limited by `maxCheckpointsPerSession`. Without any of
+  /// them, [`DEFAULT_KEEP_LAST`].
+  fn session_policy(&self, own: Option<Retention>) -> RetentionPolicy {
     let retention = own.or(self.options.retention);
-    let default = retention.is_none().then_some(DEFAULT_MOST);
+    let default = retention.is_none().then_some(DEFAULT_KEEP_LAST);
     let count = self.options.max_checkpoints_per_session.or(default);
-    Rule {
+    RetentionPolicy {
       retention,
-      most: count.map(|count| Most {
+      limit: count.map(|count| CountLimit {
         count,
         option: "maxCheckpointsPerSession",
       }),
     }
   }
 
-  /// `told` is a checkpoint of which the size is known.
-  fn judge(
+  /// `just_stored` is the newest checkpoint and its size, if this call stored it.
+  fn removal_plan(
     &self,
     series: &Series,
-    rule: &Rule,
-    surplus: &CheckpointPage,
-    told: Option<(&CheckpointEntry, u64)>,
-  ) -> Sentence {
-    // Where a number is all that counts, nothing is asked, and nothing need be remembered.
-    let known = rule.retention.map(|_| self.facts.of(series)).unwrap_or_default();
-    let mut known = lock(&known);
-    let mut look = RetentionView::new(self, series, &mut known);
-    if rule.retention.is_some_and(|retention| retention.max_bytes.is_some()) {
-      if let Some((entry, size)) = told {
-        look.is_told(entry, size);
+    policy: &RetentionPolicy,
+    in_scope: &CheckpointPage,
+    just_stored: Option<(&CheckpointEntry, u64)>,
+  ) -> RemovalPlan {
+    // A limit alone needs no metadata.
+    let metadata = policy.retention.map(|_| self.retention_metadata.of(series));
+    let metadata = metadata.unwrap_or_default();
+    let mut metadata = metadata.lock();
+    let mut view = RetentionView::new(self, series, &mut metadata);
+    if policy.retention.is_some_and(|retention| retention.max_bytes.is_some()) {
+      if let Some((entry, size)) = just_stored {
+        view.set_size(entry, size);
       }
-      look.measure(&surplus.entries);
+      view.measure(&in_scope.entries);
     }
-    let doomed = rule.judge(now_ms(), surplus.newest.as_ref(), &surplus.entries, &mut look);
-    Sentence {
-      doomed,
-      spare: (rule.spares_labelled() && series.agent.is_none()).then_some(is_labelled),
-      unknown: look.finish(&surplus.entries),
+    RemovalPlan {
+      removals: policy.removals(Timestamp::now(), in_scope.newest.as_ref(), &in_scope.entries, &mut view),
+      spare: (policy.keeps_labelled() && series.agent.is_none()).then_some(is_labelled),
+      failures: view.finish(&in_scope.entries),
     }
   }
 }
 
 impl Pruned {
-  /// All that is freed is summed up here.
-  fn remove(&mut self, gone: Vec<PrunedCheckpoint>) {
-    self.freed_bytes += gone.iter().map(|checkpoint| checkpoint.freed).sum::<u64>();
-    self.removed.extend(gone);
+  fn add_removed(&mut self, removed: Vec<PrunedCheckpoint>) {
+    self.freed_bytes += removed.iter().map(|checkpoint| checkpoint.freed).sum::<u64>();
+    self.removed.extend(removed);
   }
 
   fn fail(&mut self, series: Option<&Series>, entry: Option<&CheckpointEntry>, error: Error) {
@@ -437,52 +445,61 @@ impl Pruned {
     });
   }
 
-  /// A `PruneResult`.
   #[must_use]
   pub fn to_json(&self) -> String {
-    let removed: Vec<_> = self.removed.iter().map(PrunedCheckpoint::to_json).collect();
-    let failed: Vec<_> = self.failed.iter().map(PruneFailure::to_json).collect();
-    let mut out = ObjectWriter::with_capacity(200 * removed.len() + 128);
-    out.push("dryRun", &self.is_dry_run.to_string());
-    out.push("removed", &format!("[{}]", removed.join(",")));
-    out.push("kept", &self.kept.to_string());
-    out.push("freedBytes", &self.freed_bytes.to_string());
-    out.push("failed", &format!("[{}]", failed.join(",")));
-    out.finish()
+    // Ids, texts and numbers always have a JSON form.
+    serde_json::to_string(self).unwrap_or_default()
   }
 }
 
-impl PrunedCheckpoint {
-  fn to_json(&self) -> String {
-    let mut out = ObjectWriter::with_capacity(200);
-    push_series(&mut out, &self.series);
-    out.push("checkpointId", &quoted(self.entry.id.as_str()));
-    out.push("timestamp", &self.entry.made_at.to_string());
-    out.push("sizeBytes", &self.size.to_string());
-    out.push("reason", &text_literal(&self.reason));
-    out.finish()
-  }
-}
-
-impl PruneFailure {
-  fn to_json(&self) -> String {
-    let mut out = ObjectWriter::with_capacity(200);
-    if let Some(series) = &self.series {
-      push_series(&mut out, series);
+impl Serialize for PrunedCheckpoint {
+  fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Row<'a> {
+      session_id: &'a SessionId,
+      #[serde(skip_serializing_if = "Option::is_none")]
+      agent_id: Option<&'a AgentId>,
+      checkpoint_id: &'a CheckpointId,
+      timestamp: u64,
+      size_bytes: u64,
+      reason: &'a str,
     }
-    if let Some(id) = &self.checkpoint {
-      out.push("checkpointId", &quoted(id.as_str()));
+    Row {
+      session_id: &self.series.session,
+      agent_id: self.series.agent.as_ref(),
+      checkpoint_id: &self.entry.id,
+      timestamp: self.entry.made_at,
+      size_bytes: self.size,
+      reason: &self.reason,
     }
-    out.push("error", &text_literal(&self.error.message));
-    out.push("code", &format!("\"{}\"", self.error.code.as_str()));
-    out.finish()
+    .serialize(serializer)
   }
 }
 
-fn push_series(out: &mut ObjectWriter, series: &Series) {
-  out.push("sessionId", &quoted(series.session.as_str()));
-  if let Some(agent) = &series.agent {
-    out.push("agentId", &quoted(agent.as_str()));
+impl Serialize for PruneFailure {
+  fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Row<'a> {
+      #[serde(skip_serializing_if = "Option::is_none")]
+      session_id: Option<&'a SessionId>,
+      #[serde(skip_serializing_if = "Option::is_none")]
+      agent_id: Option<&'a AgentId>,
+      #[serde(skip_serializing_if = "Option::is_none")]
+      checkpoint_id: Option<&'a CheckpointId>,
+      error: &'a str,
+      code: &'static str,
+    }
+    let series = self.series.as_ref();
+    Row {
+      session_id: series.map(|series| &series.session),
+      agent_id: series.and_then(|series| series.agent.as_ref()),
+      checkpoint_id: self.checkpoint.as_ref(),
+      error: &self.error.message,
+      code: self.error.code.as_str(),
+    }
+    .serialize(serializer)
   }
 }
 

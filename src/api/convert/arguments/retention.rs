@@ -23,8 +23,8 @@ impl Arguments<'_> {
     if let Some(keep) = self.option(members, Retention::KEEP_LABELLED)? {
       retention.keep_labelled = Some(self.boolean(keep, &format!("{name}.{}", Retention::KEEP_LABELLED))?);
     }
-    match retention.complaint() {
-      Some(complaint) => Err(Error::invalid_argument(format!("{name} {complaint}"))),
+    match retention.invalid_reason() {
+      Some(reason) => Err(Error::invalid_argument(format!("{name} {reason}"))),
       None => Ok(retention),
     }
   }
