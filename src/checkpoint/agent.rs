@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use crate::checkpoint::compose::{NamedValue, NewCheckpoint, is_index};
+use crate::checkpoint::compose::{NamedValue, NewCheckpoint};
 use crate::checkpoint::document::{AGENT_ID, Document, EXPIRES_AT, Kind, LABEL, VERSION};
+use crate::json::canonical::array_index;
 use crate::json::edit::{Edit, edit, quoted};
 use crate::json::scan::{Member, SyntaxError, find, members};
 use crate::types::error::{Code, Error, Result, shortened};
@@ -91,7 +92,8 @@ impl<'a> NewCheckpoint<'a> {
       !known.any(|name| member.is_named(name))
     });
     // An engine puts numbered ones first whenever it reads the document, so they had better be there.
-    let (numbered, own): (Vec<&Member<'_>>, Vec<&Member<'_>>) = own.partition(|member| is_index(member.raw_key));
+    let (numbered, own): (Vec<&Member<'_>>, Vec<&Member<'_>>) =
+      own.partition(|member| array_index(member.raw_key).is_some());
     let mut first: Vec<NamedValue<'a>> = Vec::with_capacity(given.len() + 6);
     first.extend(numbered.iter().map(|member| (member.raw_key, member.value.into())));
     first.push(("id", quoted(id.as_str()).into()));

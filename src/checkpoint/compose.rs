@@ -10,6 +10,7 @@ use crate::checkpoint::document::{
   CHECKSUM, CHECKSUM_MEMBERS, INTEGRITY, Kind, LABEL, LEFT_TO_CHECKSUM, PARENT, SESSION_MEMBERS, VERSION, hex,
 };
 use crate::checkpoint::summary::Info;
+use crate::json::canonical::array_index;
 use crate::json::edit::ObjectWriter;
 use crate::json::layout::{Layout, MAX_TEXT_UNITS, excess_units, no_engine_holds, units};
 use crate::json::scan::{Member, SyntaxError, count, find, members};
@@ -317,7 +318,7 @@ fn compose_session(session: &[Member<'_>], id: &str) -> Result<String> {
   let size: usize = session.iter().map(|member| member.value.len() + 32).sum();
   let mut out = ObjectWriter::with_capacity(size);
   let (numbered, named): (Vec<&Member<'_>>, Vec<&Member<'_>>) =
-    session.iter().partition(|member| is_index(member.raw_key));
+    session.iter().partition(|member| array_index(member.raw_key).is_some());
   // An engine puts these first whenever it reads the document, so they had better be there.
   for member in numbered {
     out.push(member.raw_key, member.value);
@@ -336,13 +337,6 @@ fn compose_session(session: &[Member<'_>], id: &str) -> Result<String> {
     }
   }
   Ok(out.finish())
-}
-
-/// Whether a key is an array index, which engines keep in a part of an object that comes first.
-pub(super) fn is_index(raw_key: &str) -> bool {
-  raw_key
-    .parse::<u32>()
-    .is_ok_and(|index| index < u32::MAX && index.to_string() == raw_key)
 }
 
 fn appended(list: &str, item: &str) -> Result<String> {

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::checkpoint::document::Document;
+use crate::json::canonical::canonical_string;
 use crate::json::edit::ObjectWriter;
 use crate::json::equality::same_meaning;
-use crate::json::scan::{Member, find, members, plainest};
+use crate::json::scan::{Member, find, members};
 use crate::types::id::{CheckpointId, SessionId};
 
 /// One of the two checkpoints that are compared.
@@ -30,7 +31,7 @@ pub fn diff(a: Side<'_>, b: Side<'_>) -> String {
     value.differs().then(|| quoted(value.raw_key))
   });
   let mut session = part("session");
-  session.retain(|member| !OF_THE_CHECKPOINT.contains(&plainest(member.raw_key).as_ref()));
+  session.retain(|member| !OF_THE_CHECKPOINT.contains(&canonical_string(member.raw_key).as_ref()));
   let session = names_of(session);
 
   let is_identical = tasks.is_empty() && agents.is_empty() && context.is_empty() && session.is_empty();
@@ -107,7 +108,7 @@ fn spelt_differently<'a>(a: &'a str, b: &'a str) -> Vec<Pair<'a>> {
 /// An object as a parser keeps it: of several members with one name the last value, in the place of the first.
 struct Object<'a> {
   members: Vec<Member<'a>>,
-  /// Where in `members` a name is, in its plainest spelling.
+  /// Where in `members` a key is, by its canonical form.
   places: HashMap<Cow<'a, str>, usize>,
 }
 
@@ -118,7 +119,7 @@ impl<'a> Object<'a> {
     let mut members: Vec<Member<'a>> = Vec::with_capacity(spelt.len());
     let mut places = HashMap::with_capacity(spelt.len());
     for member in spelt {
-      let place = *places.entry(plainest(member.raw_key)).or_insert(members.len());
+      let place = *places.entry(canonical_string(member.raw_key)).or_insert(members.len());
       match members.get_mut(place) {
         Some(earlier) => *earlier = member,
         None => members.push(member),
@@ -128,7 +129,7 @@ impl<'a> Object<'a> {
   }
 
   fn get(&self, raw_key: &str) -> Option<&'a str> {
-    let place = *self.places.get(plainest(raw_key).as_ref())?;
+    let place = *self.places.get(canonical_string(raw_key).as_ref())?;
     Some(self.members[place].value)
   }
 }

@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use crate::json::canonical::canonical_string;
 use crate::json::layout::string_end;
-use crate::json::scan::plainest;
 
 /// Whether a parser would make equal values of two valid JSON texts: keys have no order, of several with one name the last
 /// counts, and spellings of a string or a number do not matter.
@@ -23,7 +23,7 @@ pub fn same_meaning(a: &str, b: &str) -> bool {
 /// A value whose parts have their numbers already.
 #[derive(PartialEq, Eq, Hash)]
 enum Value<'a> {
-  /// In its plainest spelling.
+  /// The canonical form of its inside.
   String(Cow<'a, str>),
   /// The bits of a double.
   Number(u64),
@@ -73,7 +73,7 @@ impl<'a> Numbers<'a> {
         b']' | b'}' => open.pop()?.close(),
         b'"' => {
           at = string_end(bytes, at);
-          let string = plainest(text.get(start + 1..at - 1)?);
+          let string = canonical_string(text.get(start + 1..at - 1)?);
           if let Some(Open::Object { key: key @ None, .. }) = open.last_mut() {
             *key = Some(string);
             continue;

@@ -3,7 +3,7 @@
 //! It never recurses: nesting costs one byte a level on the heap, so that no document can exhaust the stack.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use memchr::{memchr, memchr2};
 
@@ -168,27 +168,6 @@ pub fn unescape(raw: &str) -> Cow<'_, str> {
   Cow::Owned(String::from_utf16_lossy(&units(raw)))
 }
 
-/// The one spelling that all string literals of the same meaning have in common, without the quotes: nothing is escaped
-/// but backslashes and lone surrogates, so that no two meanings share it.
-#[must_use]
-pub fn plainest(raw: &str) -> Cow<'_, str> {
-  if !raw.contains('\\') {
-    return Cow::Borrowed(raw);
-  }
-  let mut text = String::with_capacity(raw.len());
-  for unit in char::decode_utf16(units(raw)) {
-    match unit {
-      Ok('\\') => text.push_str("\\\\"),
-      Ok(plain) => text.push(plain),
-      Err(lone) => {
-        // Writing into a String cannot fail.
-        let _ = write!(text, "\\u{:04x}", lone.unpaired_surrogate());
-      }
-    }
-  }
-  Cow::Owned(text)
-}
-
 /// The UTF-16 units that the inside of a string literal stands for.
 fn units(raw: &str) -> Vec<u16> {
   let mut units: Vec<u16> = Vec::with_capacity(raw.len());
@@ -216,16 +195,17 @@ fn units(raw: &str) -> Vec<u16> {
   units
 }
 
-struct Scanner<'a> {
+/// Reads tokens, and refuses everything that is not JSON.
+pub(super) struct Scanner<'a> {
   text: &'a str,
   bytes: &'a [u8],
-  at: usize,
+  pub(super) at: usize,
   /// The closers that are still owed, innermost last. Kept between values to save allocations.
   open: Vec<u8>,
 }
 
 impl<'a> Scanner<'a> {
-  fn new(text: &'a str) -> Self {
+  pub(super) fn new(text: &'a str) -> Self {
     Self {
       text,
       bytes: text.as_bytes(),
@@ -234,21 +214,21 @@ impl<'a> Scanner<'a> {
     }
   }
 
-  fn peek(&self) -> Option<u8> {
+  pub(super) fn peek(&self) -> Option<u8> {
     self.bytes.get(self.at).copied()
   }
 
-  fn next(&mut self) -> Result<u8, SyntaxError> {
+  pub(super) fn next(&mut self) -> Result<u8, SyntaxError> {
     let byte = self.peek().ok_or(SyntaxError { at: self.at })?;
     self.at += 1;
     Ok(byte)
   }
 
-  fn error_before(&self) -> SyntaxError {
+  pub(super) fn error_before(&self) -> SyntaxError {
     SyntaxError { at: self.at - 1 }
   }
 
-  fn expect(&mut self, wanted: u8) -> Result<(), SyntaxError> {
+  pub(super) fn expect(&mut self, wanted: u8) -> Result<(), SyntaxError> {
     if self.next()? == wanted {
       Ok(())
     } else {
@@ -256,13 +236,13 @@ impl<'a> Scanner<'a> {
     }
   }
 
-  fn skip_space(&mut self) {
+  pub(super) fn skip_space(&mut self) {
     while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
       self.at += 1;
     }
   }
 
-  fn end(&mut self) -> Result<(), SyntaxError> {
+  pub(super) fn end(&mut self) -> Result<(), SyntaxError> {
     self.skip_space();
     if self.at == self.bytes.len() {
       Ok(())
@@ -340,7 +320,7 @@ impl<'a> Scanner<'a> {
     Ok(())
   }
 
-  fn literal(&mut self, rest: &str) -> Result<(), SyntaxError> {
+  pub(super) fn literal(&mut self, rest: &str) -> Result<(), SyntaxError> {
     if self.bytes[self.at..].starts_with(rest.as_bytes()) {
       self.at += rest.len();
       Ok(())
@@ -349,7 +329,7 @@ impl<'a> Scanner<'a> {
     }
   }
 
-  fn number(&mut self) -> Result<(), SyntaxError> {
+  pub(super) fn number(&mut self) -> Result<(), SyntaxError> {
     if self.peek() == Some(b'-') {
       self.at += 1;
     }
@@ -385,7 +365,7 @@ impl<'a> Scanner<'a> {
   }
 
   /// The inside of the string literal that begins here.
-  fn string(&mut self) -> Result<&'a str, SyntaxError> {
+  pub(super) fn string(&mut self) -> Result<&'a str, SyntaxError> {
     self.expect(b'"')?;
     let start = self.at;
     loop {
@@ -546,15 +526,5 @@ mod tests {
     assert_eq!(unescape(r#"\u0073tatus\n\"\\\/"#), "status\n\"\\/");
     assert_eq!(unescape(r"\ud83d\udfe6"), "🟦");
     assert_eq!(unescape(r"\ud800x"), "\u{fffd}x");
-  }
-
-  #[test]
-  fn the_plainest_spelling_tells_every_meaning_from_every_other() {
-    assert_eq!(plainest(r#"\u0073tatus\n\"\/"#), "status\n\"/");
-    assert_eq!(plainest(r"\ud83d\udfe6"), plainest("🟦"));
-    assert_eq!(plainest(r"\uD800"), plainest(r"\ud800"));
-    for (one, other) in [(r"\ud800", r"\ud801"), (r"\ud800", "\u{fffd}"), (r"\ud800", r"\\ud800")] {
-      assert_ne!(plainest(one), plainest(other));
-    }
   }
 }
