@@ -25,7 +25,7 @@ impl CheckpointStore {
       env,
       Failure::Rejects,
       |arguments| Ok((arguments.reference(a, "a")?, arguments.reference(b, "b")?)),
-      |store, (a, b)| Ok(Readable::new(store.diff(&a, &b)?, |difference| &difference.text)),
+      |store, (a, b)| Ok(Readable::new(store.diff(&a, &b)?, |text| text)),
       results::difference,
     )
   }

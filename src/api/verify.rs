@@ -1,22 +1,19 @@
-//! The methods for bad days: what is whole, and back to the newest that is.
+//! Methods that verify checkpoints, and that recover a session from the newest whole one.
 
 use napi::Env;
 use napi_derive::napi;
 
-use crate::api::convert::engine::{Engine, Value};
+use crate::api::convert::engine::Value;
 use crate::api::convert::results::{self, Failure};
-use crate::api::runtime::call::hop;
 use crate::api::runtime::promise::Promise;
 use crate::api::store::CheckpointStore;
-use crate::store::{OpenStore, RecoverOutcome};
-use crate::types::error::Result;
 
 #[napi]
 impl CheckpointStore {
   /// Says whether a checkpoint is whole: readable, of a version that is understood, and as its checksums say.
   ///
-  /// Works on the bytes alone; only one that does not fit its checksums as it is spelt, as after a person edited it,
-  /// is parsed to see whether it still means the same. Rejects with `WAYMARK_NOT_FOUND` if there is none of that id.
+  /// A checkpoint that another program has written in another form, with the same data, is whole. Rejects with
+  /// `WAYMARK_NOT_FOUND` if there is none of that id.
   #[napi(
     ts_args_type = "sessionId: string, checkpointId: string",
     ts_return_type = "Promise<CheckpointVerification>"
@@ -32,7 +29,7 @@ impl CheckpointStore {
       Failure::Rejects,
       |arguments| arguments.names(session_id, checkpoint_id),
       |store, (session, checkpoint)| store.verify_checkpoint(&session.into(), &checkpoint),
-      results::verdict,
+      results::verification,
     )
   }
 
@@ -75,35 +72,12 @@ impl CheckpointStore {
     session_id: Value,
     options: Value,
   ) -> napi::Result<Promise<'env>> {
-    self.call_with(
+    self.call(
       env,
       Failure::IsReportedOfRecovery,
       |arguments| arguments.recover(session_id, options),
-      |store, request| store.recover(request),
-      settle_recovery,
+      |store, request| store.recover(&request),
+      results::recovered,
     )
-  }
-}
-
-/// Settles a recovery, by way of the engine as often as a suspect turns up.
-fn settle_recovery(engine: Engine<'_>, store: OpenStore, outcome: RecoverOutcome) -> Result<Value> {
-  match outcome {
-    RecoverOutcome::Recovered {
-      checkpoint,
-      restored,
-      passed_over,
-    } => results::recovered(engine, Ok((checkpoint, restored)), passed_over),
-    RecoverOutcome::NothingWhole(error, passed_over) => results::recovered(engine, Err(error), passed_over),
-    RecoverOutcome::NeedsRespelling(recovery, suspect) => {
-      let respelled = results::respell(engine, &suspect);
-      let again = hop(
-        engine.env(),
-        store,
-        Failure::IsReportedOfRecovery,
-        move |store| store.recover_respelled(recovery, &suspect, respelled),
-        settle_recovery,
-      )?;
-      Ok(engine.value(again)?)
-    }
   }
 }

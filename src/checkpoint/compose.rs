@@ -415,14 +415,14 @@ mod tests {
       let laid_out = String::from_utf8(laid_out).unwrap();
       assert!(laid_out.starts_with("{\n  \"id\": \"cp-1\",\n") && laid_out.ends_with("\"\n}"));
       assert_eq!(compact(&laid_out), composed(&parts).unwrap());
-      assert!(Document::parse(&compact(&laid_out)).unwrap().checksums_fit());
+      assert!(Document::parse(&compact(&laid_out)).unwrap().checksums_match());
     }
   }
 
   #[test]
-  fn both_checksums_fit_what_was_composed_and_nothing_else() {
+  fn both_checksums_match_what_was_composed_and_nothing_else() {
     let text = composed(&parts()).unwrap();
-    assert!(Document::parse(&text).unwrap().checksums_fit());
+    assert!(Document::parse(&text).unwrap().checksums_match());
     for (from, to) in [
       ("é", "è"),
       ("\"k\":1", "\"k\":2"),
@@ -431,16 +431,16 @@ mod tests {
     ] {
       let changed = text.replacen(from, to, 1);
       assert_ne!(changed, text);
-      assert!(!Document::parse(&changed).unwrap().checksums_fit(), "{from} -> {to}");
+      assert!(!Document::parse(&changed).unwrap().checksums_match(), "{from} -> {to}");
     }
-    assert!(!Document::parse("{}").unwrap().checksums_fit());
+    assert!(!Document::parse("{}").unwrap().checksums_match());
     // Without the member that covers all, nothing but what the original writes is believed.
     let (original, _) = text.rsplit_once(",\"taskCount\"").unwrap();
-    assert!(Document::parse(&format!("{original}}}")).unwrap().checksums_fit());
+    assert!(Document::parse(&format!("{original}}}")).unwrap().checksums_match());
     assert!(
       !Document::parse(&text.replace("\"integrity\"", "\"integrItY\""))
         .unwrap()
-        .checksums_fit()
+        .checksums_match()
     );
   }
 
@@ -452,7 +452,7 @@ mod tests {
     checkpoint.write_laid_out(&mut laid_out).unwrap();
     let fits = |bytes: &[u8]| {
       let text = compact(str::from_utf8(bytes).ok()?);
-      let fits = Document::parse(&text).ok()?.checksums_fit();
+      let fits = Document::parse(&text).ok()?.checksums_match();
       fits.then_some(text)
     };
     let whole = fits(&laid_out).unwrap();
@@ -474,7 +474,7 @@ mod tests {
   fn a_second_member_of_a_name_is_not_left_uncovered() {
     let text = composed(&parts()).unwrap();
     let doubled = text.replacen("\"taskTree\":", "\"taskTree\":{\"smuggled\":1},\"taskTree\":", 1);
-    assert!(!Document::parse(&doubled).unwrap().checksums_fit());
+    assert!(!Document::parse(&doubled).unwrap().checksums_match());
   }
 
   #[test]

@@ -183,11 +183,10 @@ impl<'a> Document<'a> {
     }
   }
 
-  /// Whether the stored checksums fit the stored text. Files of the original have the first one only.
-  ///
-  /// A `false` may still be a different spelling of the same data: only the engine that wrote it can tell.
+  /// Whether the checksums match the text. They cover canonical JSON: where they do not match another form, its canonical one may.
+  /// Files of the original have the first checksum only.
   #[must_use]
-  pub fn checksums_fit(&self) -> bool {
+  pub fn checksums_match(&self) -> bool {
     let covered = CHECKSUM_MEMBERS
       .into_iter()
       .filter_map(|name| Some((name, self.member(name)?)));
@@ -195,12 +194,12 @@ impl<'a> Document<'a> {
       return true;
     }
     if !self.kind().has_checksum {
-      return find(&self.members, INTEGRITY).is_some() && self.integrity_fits();
+      return find(&self.members, INTEGRITY).is_some() && self.integrity_matches();
     }
-    self.member("checksum") == Some(&format!("\"{}\"", checksum(covered))) && self.integrity_fits()
+    self.member("checksum") == Some(&format!("\"{}\"", checksum(covered))) && self.integrity_matches()
   }
 
-  fn integrity_fits(&self) -> bool {
+  fn integrity_matches(&self) -> bool {
     let Some(integrity) = find(&self.members, INTEGRITY) else {
       // Only the original writes none, and it writes these and nothing else.
       return self.member("version") == Some("\"1.0.0\"")

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::info::Row;
 use super::labels::not_found;
-use super::{LaidOut, Spelling, Stamp, Store, StoredCheckpoint};
+use super::{LaidOut, Stamp, Store};
 use crate::backend::{BackendExt, Content, Encoding, Item, Series, SessionFilter, source_of};
 use crate::checkpoint::compose::{NewCheckpoint, Parts};
 use crate::checkpoint::reset::{Resets, reset_tasks};
@@ -38,42 +38,14 @@ pub struct Forked {
   pub warnings: String,
 }
 
-/// How far a fork came.
-#[derive(Debug)]
-pub enum ForkOutcome {
-  Forked(Forked),
-  /// The engine has to respell the checkpoint before it can be judged.
-  NeedsRespelling(StoredCheckpoint),
-}
-
 impl Store {
-  pub fn fork(&self, request: &ForkRequest, stamp: Stamp) -> Result<ForkOutcome> {
+  pub fn fork(&self, request: &ForkRequest, stamp: Stamp) -> Result<Forked> {
     let source = Series::from(&request.session);
-    let Some(stored) = self.verified_anyhow(&source, &request.checkpoint)? else {
+    let Some(stored) = self.verified_in_any_encoding(&source, &request.checkpoint)? else {
       return Err(not_found(&source, &request.checkpoint));
     };
-    if stored.spelling == Spelling::Suspect {
-      return Ok(ForkOutcome::NeedsRespelling(stored));
-    }
-    let forked = self.fork_whole(request, stamp, &stored, &stored.text)?;
-    Ok(ForkOutcome::Forked(forked))
-  }
-
-  /// Goes on with `text`: the same checkpoint as the engine spells it, compact.
-  pub fn fork_respelled(
-    &self,
-    request: &ForkRequest,
-    stamp: Stamp,
-    stored: &StoredCheckpoint,
-    text: &str,
-  ) -> Result<Forked> {
-    stored.check_respelled(text)?;
-    self.fork_whole(request, stamp, stored, text)
-  }
-
-  fn fork_whole(&self, request: &ForkRequest, stamp: Stamp, stored: &StoredCheckpoint, text: &str) -> Result<Forked> {
     let damaged = |error: SyntaxError| Error::corrupt(&stored.path, error).because(error);
-    let document = stored.document(text)?;
+    let document = stored.document(&stored.text)?;
     let part = |name: &str| document.member(name).filter(|value| value.starts_with('{'));
     let session = part("session").ok_or_else(|| Error::corrupt(&stored.path, "it holds no session"))?;
     let tree = reset_tasks(part("taskTree").unwrap_or("{}"), request.resets).map_err(damaged)?;

@@ -8,23 +8,13 @@ use crate::backend::{
 };
 use crate::checkpoint::agent::split_context;
 use crate::checkpoint::document::Document;
+use crate::json::canonical::canonical;
 use crate::json::layout::{MAX_TEXT_UNITS, excess_units};
 use crate::json::scan::{find, members, text_of, unescape, validate};
 use crate::store::Damaged;
 use crate::types::error::{Code, Error, Result, shortened};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 use crate::types::progress::{Control, Meter, Phase};
-
-/// What the checksums of a checkpoint say about its text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spelling {
-  Unchecked,
-  /// The checksums fit.
-  Fits,
-  /// They do not fit the text as it is spelt. It may still be another spelling of the same data: only the engine that
-  /// defines the spelling can tell.
-  Suspect,
-}
 
 /// Everything of a session, whole or not.
 #[derive(Debug)]
@@ -45,54 +35,55 @@ pub struct FileReport {
 }
 
 impl StoredCheckpoint {
-  /// Checks everything that the bytes can tell. The text comes back without white space: it takes the engine less time.
-  pub fn check(&self) -> Result<(Spelling, String)> {
+  /// The text without white space, and whether the checksums match it.
+  pub fn check_as_stored(&self) -> Result<(bool, String)> {
     let text = self.compact_text();
-    let fits = self.document(&text)?.checksums_fit();
-    Ok((if fits { Spelling::Fits } else { Spelling::Suspect }, text.into_owned()))
+    let matches = self.document(&text)?.checksums_match();
+    Ok((matches, text.into_owned()))
   }
 
-  /// The same, checked.
-  fn checked(mut self) -> Result<Self> {
-    let (spelling, text) = self.check()?;
-    match spelling {
-      Spelling::Fits => self.take_over(text)?,
-      Spelling::Suspect | Spelling::Unchecked => self.text = text,
-    }
-    Ok(Self { spelling, ..self })
-  }
-
-  /// An error if no JavaScript engine can hold the text: a version that did not count its units may have stored it.
-  pub fn check_length(&self) -> Result<()> {
-    // What is not the text that an engine gets has white space in it, or the bytes of an agent.
-    match (self.spelling, self.is_of_agent) {
-      _ if excess_units(&self.text).is_none() => Ok(()),
-      (Spelling::Unchecked, true) => Ok(()),
-      (Spelling::Unchecked, false) => check_length(&self.compact_text(), &self.path),
-      (Spelling::Fits | Spelling::Suspect, _) => check_length(&self.text, &self.path),
+  /// The text, compact, in a form that the checksums match; an error if there is none.
+  pub fn verified_text(&self) -> Result<String> {
+    match self.check_as_stored()? {
+      (true, text) => Ok(text),
+      (false, _) => self.verified_canonical_text(),
     }
   }
 
-  /// Goes on with a text that was checked. The bytes of an agent's checkpoint are taken out of it.
-  pub fn take_over(&mut self, text: String) -> Result<()> {
-    self.text = text;
+  /// The canonical text, if the checksums match it: they do where another program has written the same data in another form.
+  pub(super) fn verified_canonical_text(&self) -> Result<String> {
+    let text = canonical(&self.text).map_err(|error| Error::corrupt(&self.path, error).because(error))?;
+    if self.document(&text)?.checksums_match() {
+      return Ok(text.into_owned());
+    }
+    Err(Error::new(
+      Code::ChecksumMismatch,
+      format!("{} is damaged: its checksums do not match its data", self.path),
+    ))
+  }
+
+  /// The same checkpoint with its verified text. The bytes of an agent's checkpoint are taken out of that.
+  fn verified(mut self) -> Result<Self> {
+    self.text = self.verified_text()?;
+    (self.is_compact, self.is_verified) = (true, true);
     if self.is_of_agent {
       let split = split_context(&self.text);
       let (rest, context) = split.map_err(|error| Error::corrupt(&self.path, error).because(error))?;
       (self.text, self.context) = (rest.into_owned(), context);
     }
-    Ok(())
+    Ok(self)
   }
 
-  /// Judges a suspect by its text as the engine spells it, compact.
-  pub fn check_respelled(&self, text: &str) -> Result<()> {
-    if self.document(text)?.checksums_fit() {
+  /// An error if no JavaScript engine can hold the text: a version that did not count its units may have stored it.
+  pub fn check_length(&self) -> Result<()> {
+    if excess_units(&self.text).is_none() {
       return Ok(());
     }
-    Err(Error::new(
-      Code::ChecksumMismatch,
-      format!("{} is damaged: its data do not fit its checksums", self.path),
-    ))
+    // The engine gets the verified text, which has neither white space nor the bytes of an agent.
+    match (self.is_verified, self.is_of_agent) {
+      (false, true) => Ok(()),
+      _ => check_length(&self.compact_text(), &self.path),
+    }
   }
 
   /// The members of a compact text of this checkpoint, known to be of a version and an identity that it may have.
@@ -135,7 +126,7 @@ pub fn check_length(text: &str, path: &str) -> Result<()> {
 }
 
 impl Store {
-  /// A checkpoint, checked as far as its bytes allow.
+  /// A checkpoint, verified.
   pub(super) fn verified(
     &self,
     series: &Series,
@@ -143,7 +134,7 @@ impl Store {
     encoding: Encoding,
   ) -> Result<Option<StoredCheckpoint>> {
     let stored = self.read_checkpoint(series, id, encoding)?;
-    stored.map(StoredCheckpoint::checked).transpose()
+    stored.map(StoredCheckpoint::verified).transpose()
   }
 
   /// The same; one that no engine can hold is an error.
@@ -158,19 +149,19 @@ impl Store {
     };
     // Before the checksums, which take longer.
     stored.check_length()?;
-    let stored = stored.checked()?;
+    let stored = stored.verified()?;
     stored.check_length()?;
     Ok(Some(stored))
   }
 
-  /// The same, in whatever encoding it is stored.
-  pub fn verified_anyhow(&self, series: &Series, id: &CheckpointId) -> Result<Option<StoredCheckpoint>> {
+  /// The same as the first, whatever the encoding is.
+  pub fn verified_in_any_encoding(&self, series: &Series, id: &CheckpointId) -> Result<Option<StoredCheckpoint>> {
     let read = |encoding| self.verified(series, id, encoding);
     self.in_its_encoding(series, id, &Encoding::ALL, read)
   }
 
-  /// The same as the first, but a large one is left for the caller to check: that takes about as long as parsing it, and can be done
-  /// at the same time.
+  /// The same as the first, but a large one is left for the caller to verify: that takes about as long as parsing it, and both can be
+  /// done at the same time.
   pub(super) fn verified_if_small(
     &self,
     series: &Series,
@@ -179,8 +170,8 @@ impl Store {
   ) -> Result<Option<StoredCheckpoint>> {
     const LARGE: usize = 1 << 17;
     match self.read_checkpoint(series, id, encoding)? {
-      Some(stored) if stored.text.len() < LARGE => stored.checked().map(Some),
-      unchecked => Ok(unchecked),
+      Some(stored) if stored.text.len() < LARGE => stored.verified().map(Some),
+      unverified => Ok(unverified),
     }
   }
 
@@ -231,10 +222,8 @@ impl Store {
         Some(Ok(stored)) => stored.size_bytes,
         _ => 0,
       });
-      // Of one that is whole, nobody needs the text, and all of them together may be more than fits.
-      if let Some(Ok(stored)) = &mut read
-        && stored.spelling == Spelling::Fits
-      {
+      // The report needs no text, and all texts together may exceed the memory.
+      if let Some(Ok(stored)) = &mut read {
         (stored.text, stored.context) = (String::new(), None);
       }
       verified.extend(read);
