@@ -10,7 +10,7 @@ use crate::api::store::CheckpointStore;
 
 #[napi]
 impl CheckpointStore {
-  /// Says whether a checkpoint is whole: readable, of a version that is understood, and as its checksums say.
+  /// Verifies a checkpoint: it is whole if it can be read, its version is known, and its checksums match.
   ///
   /// A checkpoint that another program has written in another form, with the same data, is whole. Rejects with
   /// `WAYMARK_NOT_FOUND` if there is none of that id.
@@ -33,7 +33,7 @@ impl CheckpointStore {
     )
   }
 
-  /// Says of everything in a session whether it is whole: its checkpoints, newest first, and its other files.
+  /// Verifies everything in a session: its checkpoints, newest first, and its other files.
   #[napi(
     ts_args_type = "sessionId: string, options?: WorkOptions",
     ts_return_type = "Promise<SessionVerification>"
@@ -58,10 +58,9 @@ impl CheckpointStore {
     )
   }
 
-  /// Restores the newest checkpoint of a session that is whole, and lists those that it passed over, and why.
+  /// Restores the newest whole checkpoint of a session, and lists the damaged ones that it passed over.
   ///
-  /// With `quarantine` the damaged ones are moved into the session's `damaged/`. Nothing is ever deleted for being
-  /// damaged.
+  /// With `quarantine` the damaged ones are moved into the session's `damaged/`. No damaged checkpoint is ever deleted.
   #[napi(
     ts_args_type = "sessionId: string, options?: RecoverOptions",
     ts_return_type = "Promise<RecoverResult>"

@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
           self.read_scalar()?;
         }
       }
-      // A value has ended here: close what it closes, until a comma announces the next one.
+      // A value has ended here. Close containers until a comma announces the next value.
       if self.close_containers()? {
         self.scanner.end()?;
         return Ok(self.finish());
@@ -327,13 +327,13 @@ fn is_ordered(members: &[Member<'_>]) -> bool {
     }
 }
 
-/// The members as JavaScript keeps them: of several with one key, the last value in the place of the first.
+/// The members as JavaScript keeps them: of several with one key, the last value at the position of the first.
 fn ordered(members: Vec<Member<'_>>) -> Vec<Member<'_>> {
-  let mut places: HashMap<Cow<'_, str>, usize> = HashMap::with_capacity(members.len());
+  let mut positions: HashMap<Cow<'_, str>, usize> = HashMap::with_capacity(members.len());
   let mut unique: Vec<Member<'_>> = Vec::with_capacity(members.len());
   for (key, value) in members {
-    let place = *places.entry(key.clone()).or_insert(unique.len());
-    match unique.get_mut(place) {
+    let position = *positions.entry(key.clone()).or_insert(unique.len());
+    match unique.get_mut(position) {
       Some(earlier) => earlier.1 = value,
       None => unique.push((key, value)),
     }
@@ -464,7 +464,7 @@ mod tests {
   }
 
   #[test]
-  fn members_come_in_the_order_in_which_javascript_keeps_them() {
+  fn members_are_in_the_order_of_javascript() {
     for (text, expected) in [
       (r#"{"b":1,"a":2,"b":3}"#, r#"{"b":3,"a":2}"#),
       (r#"{"b":1,"\u0062":3}"#, r#"{"b":3}"#),
@@ -535,7 +535,7 @@ mod tests {
   }
 
   #[test]
-  fn depth_costs_no_stack() {
+  fn deep_nesting_needs_no_stack() {
     let nested = |open: &str, close: &str| open.repeat(1_000_000) + "1" + &close.repeat(1_000_000);
     assert_eq!(of(&nested("[", "]")), nested("[", "]"));
     assert_eq!(of(&nested("[ ", "]")), nested("[", "]"));
@@ -543,7 +543,7 @@ mod tests {
   }
 
   #[test]
-  fn what_is_no_json_is_refused_where_it_ends_to_be_json() {
+  fn invalid_json_is_an_error_at_its_position() {
     for (text, at) in [
       ("", 0),
       ("[1,]", 3),

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 
 use super::info::Row;
-use super::recover::is_about_us;
+use super::recover::is_environment_error;
 use super::{Store, StoredCheckpoint, into_text, laid_out};
 use crate::backend::{Attribute, BackendExt, CheckpointEntry, Document, DocumentUpdate, Item, ReadResult, Series};
 use crate::checkpoint::document::LABEL;
@@ -104,7 +104,7 @@ impl Store {
   /// are labels is not known: an error.
   pub(super) fn labels_of(&self, series: &Series) -> Result<Labels> {
     match self.read_labels(series) {
-      Err(error) if is_about_us(&error) && !is_denied(&error) => Err(error),
+      Err(error) if is_environment_error(&error) && !is_denied(&error) => Err(error),
       labels => Ok(labels.unwrap_or_default()),
     }
   }

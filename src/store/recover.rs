@@ -48,7 +48,7 @@ pub enum RecoverOutcome {
   NoneWhole(Error, Vec<PassedOver>),
 }
 
-/// What a quarantine did.
+/// The outcome of a quarantine.
 enum Quarantined {
   /// The checkpoint has this name now.
   Moved(String),
@@ -75,7 +75,7 @@ impl Store {
         }
         // It was deleted after it was listed.
         Ok(None) => continue,
-        Err(error) if is_about_us(&error) => return Err(error),
+        Err(error) if is_environment_error(&error) => return Err(error),
         Err(error) => error,
       };
       let mut moved_to = None;
@@ -147,11 +147,11 @@ fn is_damage(error: &Error) -> bool {
   matches!(error.code, Code::Corrupt | Code::ChecksumMismatch)
 }
 
-/// Whether a refusal says something about this process or its connection, not about the file: going on to an older
-/// checkpoint would throw away progress that is still there.
-pub(super) fn is_about_us(error: &Error) -> bool {
+/// Whether an error is about this process or its connection, not about the checkpoint: falling back to an older one would lose
+/// progress that is still stored.
+pub(super) fn is_environment_error(error: &Error) -> bool {
   use io::ErrorKind as Kind;
-  // Of a delta, the refusal may be about its key.
+  // The error of a delta may have that of its base as its cause.
   let mut causes = iter::successors(error.source(), |&cause| cause.source());
   let cause = causes.find_map(|cause| cause.downcast_ref::<io::Error>());
   matches!(error.code, Code::Io | Code::Busy)
@@ -182,18 +182,23 @@ mod tests {
   use super::*;
 
   #[test]
-  fn a_refusal_of_the_system_is_about_us_whether_it_is_of_a_checkpoint_or_of_its_key() {
-    let refusal = |kind: io::ErrorKind| Error::io("read", Path::new("x.key.zst"), kind.into());
-    let for_want_of = |key: Error| Error::new(key.code, "it cannot be read without its key").because(key);
+  fn an_error_of_the_system_is_one_of_the_environment_for_a_checkpoint_and_for_its_base() {
+    let system_error = |kind: io::ErrorKind| Error::io("read", Path::new("x.key.zst"), kind.into());
+    let delta_error = |base: Error| Error::new(base.code, "it cannot be read without its base").because(base);
     for kind in [
       io::ErrorKind::PermissionDenied,
       io::ErrorKind::TimedOut,
       io::ErrorKind::ConnectionReset,
     ] {
-      assert!(is_about_us(&refusal(kind)));
-      assert!(is_about_us(&for_want_of(refusal(kind))));
+      assert!(is_environment_error(&system_error(kind)));
+      assert!(is_environment_error(&delta_error(system_error(kind))));
     }
-    assert!(!is_about_us(&for_want_of(refusal(io::ErrorKind::InvalidData))));
-    assert!(!is_about_us(&for_want_of(Error::corrupt("x.key.zst", "it is missing"))));
+    assert!(!is_environment_error(&delta_error(system_error(
+      io::ErrorKind::InvalidData
+    ))));
+    assert!(!is_environment_error(&delta_error(Error::corrupt(
+      "x.key.zst",
+      "it is missing"
+    ))));
   }
 }

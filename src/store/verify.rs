@@ -1,4 +1,4 @@
-//! Whether what is stored is whole, from its bytes.
+//! Verifying checkpoints and the other items of a session.
 
 use super::labels::{self, not_found};
 use super::retention;
@@ -16,7 +16,7 @@ use crate::types::error::{Code, Error, Result, shortened};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 use crate::types::progress::{Control, Meter, Phase};
 
-/// Everything of a session, whole or not.
+/// The verification of all items of a session.
 #[derive(Debug)]
 pub struct SessionReport {
   pub session: SessionId,
@@ -74,7 +74,7 @@ impl StoredCheckpoint {
     Ok(self)
   }
 
-  /// An error if no JavaScript engine can hold the text: a version that did not count its units may have stored it.
+  /// An error if the text is longer than a JavaScript string can be: an earlier version may have stored it.
   pub fn check_length(&self) -> Result<()> {
     if excess_units(&self.text).is_none() {
       return Ok(());
@@ -86,10 +86,10 @@ impl StoredCheckpoint {
     }
   }
 
-  /// The members of a compact text of this checkpoint, known to be of a version and an identity that it may have.
+  /// The members of a compact text of this checkpoint; an error if its version is too new, or its id is another one.
   pub(super) fn document<'a>(&self, compact: &'a str) -> Result<Document<'a>> {
     let document = Document::parse(compact).map_err(|error| {
-      // Where the stored text goes wrong says more than where the compact one does.
+      // The position in the stored text is more useful than the one in the compact text.
       let error = validate(&self.text).err().unwrap_or(error);
       Error::corrupt(&self.path, error).because(error)
     })?;
@@ -102,7 +102,7 @@ impl StoredCheckpoint {
         ),
       ));
     }
-    // A person may keep a copy under another name; our own names say what is inside.
+    // Users may rename copies, but the ids that this store makes are those of their contents.
     let id = document.member("id").unwrap_or("of no name");
     if time_in_id(self.id.as_str()).is_some() && unescape(id.trim_matches('"')) != self.id.as_str() {
       return Err(Error::corrupt(&self.path, format!("it holds the checkpoint {id}")));
@@ -111,7 +111,7 @@ impl StoredCheckpoint {
   }
 }
 
-/// An error if no JavaScript engine can hold a stored text.
+/// An error if a stored text is longer than a JavaScript string can be.
 pub fn check_length(text: &str, path: &str) -> Result<()> {
   match excess_units(text) {
     None => Ok(()),
@@ -119,7 +119,7 @@ pub fn check_length(text: &str, path: &str) -> Result<()> {
       Code::TooLarge,
       format!(
         "{path} has {units} UTF-16 code units of JSON, and a JavaScript string holds at most {MAX_TEXT_UNITS}. Other programs \
-         can read it; exportSession() carries it along"
+         can read it, and exportSession() includes it"
       ),
     )),
   }
@@ -137,7 +137,7 @@ impl Store {
     stored.map(StoredCheckpoint::verified).transpose()
   }
 
-  /// The same; one that no engine can hold is an error.
+  /// The same; an error if the text is longer than a JavaScript string can be.
   pub(super) fn readable(
     &self,
     series: &Series,
@@ -147,7 +147,7 @@ impl Store {
     let Some(stored) = self.read_checkpoint(series, id, encoding)? else {
       return Ok(None);
     };
-    // Before the checksums, which take longer.
+    // Cheaper than the checksums, so first.
     stored.check_length()?;
     let stored = stored.verified()?;
     stored.check_length()?;
@@ -175,7 +175,7 @@ impl Store {
     }
   }
 
-  /// One checkpoint: what is known of it, or what is wrong with it. One that does not exist is an error.
+  /// Verifies one checkpoint; an error if it does not exist.
   pub fn verify_checkpoint(&self, series: &Series, id: &CheckpointId) -> Result<Result<StoredCheckpoint, Damaged>> {
     self.doubt_keys(series);
     let read = |encoding| match self.readable(series, id, encoding) {
@@ -242,7 +242,7 @@ impl Store {
   }
 }
 
-/// Whether a text is what an item of a session must be.
+/// An error if a text is not valid for an item of a session.
 fn check_file(session: &SessionId, item: Item<'_>, text: &str, path: &str) -> Result<()> {
   validate(text).map_err(|error| Error::corrupt(path, error).because(error))?;
   check_shape(item, text, path)?;
@@ -255,7 +255,7 @@ fn check_file(session: &SessionId, item: Item<'_>, text: &str, path: &str) -> Re
   }
 }
 
-/// An error if a JSON text is no object, and the item must be one.
+/// An error if an item that must be a JSON object is none.
 pub(super) fn check_shape(item: Item<'_>, text: &str, path: &str) -> Result<()> {
   let what = match item {
     Item::Document(kind) | Item::Previous(kind, _) => match kind {
@@ -275,7 +275,7 @@ pub(super) fn check_shape(item: Item<'_>, text: &str, path: &str) -> Result<()> 
   ))
 }
 
-/// A document of another session was put there by hand: saving what it says would write to that session.
+/// An error if a session document has the id of another session: saving it would write to that one.
 fn check_id(session: &SessionId, text: &str, path: &str) -> Result<()> {
   let members = members(text).map_err(|error| Error::corrupt(path, error).because(error))?;
   match find(&members, "id").and_then(|id| text_of(id.value)) {
@@ -294,12 +294,12 @@ fn check_labels(text: &str, path: &str) -> Result<()> {
   let members = members(text).map_err(|error| Error::corrupt(path, error).because(error))?;
   let is_label = |value: &str| value == "null" || value.starts_with('"');
   match members.iter().find(|member| !is_label(member.value)) {
-    Some(stranger) => Err(Error::corrupt(
+    Some(member) => Err(Error::corrupt(
       path,
       format!(
         "its label of {} is {}",
-        shortened(stranger.raw_key),
-        shortened(stranger.value)
+        shortened(member.raw_key),
+        shortened(member.value)
       ),
     )),
     None => Ok(()),

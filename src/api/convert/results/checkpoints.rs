@@ -11,7 +11,7 @@ use crate::checkpoint::document::LABEL;
 use crate::store::{Damaged, SessionReport, StoredCheckpoint, check_length};
 use crate::types::error::{Error, Result};
 
-/// A checkpoint that says which damaged ones are newer, if there are any.
+/// Adds `passedOver` to a checkpoint, if damaged ones are newer.
 pub fn with_passed_over(engine: Engine<'_>, checkpoint: Value, passed_over: Vec<Damaged>) -> Result<Value> {
   if !passed_over.is_empty() {
     let reports = damage_reports(engine, passed_over)?;
