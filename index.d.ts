@@ -1420,9 +1420,9 @@ export declare class CheckpointStore {
   /**
    * Says what changed from checkpoint `a` to checkpoint `b`: tasks, agents, context and session.
    *
-   * They may be of different sessions, and one compressed, the other not. Values that mean the same are the same,
-   * whatever the order of their keys. A string names a checkpoint as `session/checkpoint`. Rejects with
-   * `WAYMARK_NOT_FOUND` if one of them does not exist, and as `getCheckpoint()` does if one is damaged.
+   * Their sessions and encodings may differ. Values are equal whatever the order of their keys. A string names a checkpoint
+   * as `session/checkpoint`. Rejects with `WAYMARK_NOT_FOUND` if one of them does not exist, and as `getCheckpoint()` does
+   * if one is damaged.
    */
   diffCheckpoints(a: CheckpointReference | string, b: CheckpointReference | string): Promise<CheckpointDiff>
   /**
@@ -1465,19 +1465,18 @@ export declare class CheckpointStore {
    */
   copyTo(other: CheckpointStore, options?: CopyOptions): Promise<CopyResult>
   /**
-   * Says whether a checkpoint is whole: readable, of a version that is understood, and as its checksums say.
+   * Verifies a checkpoint: it is whole if it can be read, its version is known, and its checksums match.
    *
-   * Works on the bytes alone; only one that does not fit its checksums as it is spelt, as after a person edited it,
-   * is parsed to see whether it still means the same. Rejects with `WAYMARK_NOT_FOUND` if there is none of that id.
+   * A checkpoint that another program has written in another form, with the same data, is whole. Rejects with
+   * `WAYMARK_NOT_FOUND` if there is none of that id.
    */
   verifyCheckpoint(sessionId: string, checkpointId: string): Promise<CheckpointVerification>
-  /** Says of everything in a session whether it is whole: its checkpoints, newest first, and its other files. */
+  /** Verifies everything in a session: its checkpoints, newest first, and its other files. */
   verifySession(sessionId: string, options?: WorkOptions): Promise<SessionVerification>
   /**
-   * Restores the newest checkpoint of a session that is whole, and lists those that it passed over, and why.
+   * Restores the newest whole checkpoint of a session, and lists the damaged ones that it passed over.
    *
-   * With `quarantine` the damaged ones are moved into the session's `damaged/`. Nothing is ever deleted for being
-   * damaged.
+   * With `quarantine` the damaged ones are moved into the session's `damaged/`. No damaged checkpoint is ever deleted.
    */
   recoverSession(sessionId: string, options?: RecoverOptions): Promise<RecoverResult>
   /**

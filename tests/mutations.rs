@@ -7,6 +7,7 @@
   reason = "a test may panic, and says its figures"
 )]
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -16,8 +17,9 @@ use waymark::checkpoint::compose::Parts;
 use waymark::checkpoint::reset::Resets;
 use waymark::codec::delta::{self, Reference, Tip};
 use waymark::codec::{gzip, zstd};
+use waymark::json::canonical::canonical;
 use waymark::json::scan::validate;
-use waymark::store::{Filter, InfoRequest, OpenStore, RecoverRequest, RestoreRequest, Spelling, Store};
+use waymark::store::{Filter, InfoRequest, OpenStore, RecoverRequest, RestoreRequest, Store};
 use waymark::types::id::{CheckpointId, SessionId, TaskId};
 use waymark::types::progress::Control;
 
@@ -93,7 +95,7 @@ fn read_everything(store: &OpenStore, session: &SessionId, id: &CheckpointId, ta
   for entry in store.list(series, 0, 0).unwrap().entries {
     let _ = store.read_entry(series, &entry);
     if let Ok(difference) = store.diff(&(session.clone(), id.clone()), &(session.clone(), entry.id)) {
-      assert!(validate(&difference.text).is_ok(), "{}", difference.text);
+      assert!(validate(&difference).is_ok(), "{difference}");
     }
   }
   for filter in [
@@ -121,7 +123,7 @@ fn read_everything(store: &OpenStore, session: &SessionId, id: &CheckpointId, ta
     in_progress: true,
   };
   for validate_checksum in [true, false] {
-    let _ = store.restore(RestoreRequest {
+    let _ = store.restore(&RestoreRequest {
       session: Some(session.clone()),
       checkpoint: id.clone(),
       asked_for: id.to_string(),
@@ -130,7 +132,7 @@ fn read_everything(store: &OpenStore, session: &SessionId, id: &CheckpointId, ta
       include_state: true,
     });
   }
-  let _ = store.recover(RecoverRequest {
+  let _ = store.recover(&RecoverRequest {
     session: session.clone(),
     resets,
     include_state: true,
@@ -139,15 +141,16 @@ fn read_everything(store: &OpenStore, session: &SessionId, id: &CheckpointId, ta
   });
 }
 
-/// The value of a checkpoint, if it is one; `tip` has the text that a delta differs from.
-fn value_of(encoding: Encoding, bytes: &[u8], tip: &Tip) -> Option<Value> {
+/// The canonical text of a checkpoint, if it is one; `tip` has the text that a delta differs from.
+fn canonical_text(encoding: Encoding, bytes: &[u8], tip: &Tip) -> Option<String> {
   let json = match encoding {
     Encoding::Json => bytes.to_vec(),
     Encoding::Gzip => gzip::decompress(bytes, 1 << 20).ok()?,
     Encoding::Zstd => zstd::text_of(bytes, b"", 1 << 20).ok()?,
     Encoding::Delta => delta::text(bytes, &Reference::of(bytes)?, tip, 1 << 20).ok()?,
   };
-  serde_json::from_slice(&json).ok()
+  let text = String::from_utf8(json).ok()?;
+  canonical(&text).ok().map(Cow::into_owned)
 }
 
 #[test]
@@ -208,10 +211,10 @@ fn no_mutation_crashes_a_reader_and_none_that_changes_a_checkpoint_passes_for_wh
     read_everything(&store, &session, &made[0].0, &task);
     if let Item::Checkpoint(None, id, encoding) = items[chosen] {
       match store.checkpoint(&(&session).into(), id) {
-        Ok(Some(stored)) if stored.spelling == Spelling::Fits => {
+        Ok(Some(stored)) if stored.is_verified => {
           assert_eq!(
-            value_of(encoding, &bytes, &tip),
-            value_of(encoding, &originals[chosen], &tip),
+            canonical_text(encoding, &bytes, &tip),
+            canonical_text(encoding, &originals[chosen], &tip),
             "{bytes:?}"
           );
           harmless += 1;

@@ -111,7 +111,7 @@ impl AgentCheckpoints {
       env,
       Failure::Rejects,
       |arguments| arguments.checkpoint_id(checkpoint_id),
-      |store, series, id| store.verified_anyhow(series, &id),
+      |store, series, id| store.verified_in_any_encoding(series, &id),
       |engine, _, stored| match stored {
         Some(mut stored) => results::checkpoint(engine, &mut stored, None),
         None => results::null(engine),
@@ -207,7 +207,7 @@ impl AgentCheckpoints {
       Failure::Rejects,
       |arguments| arguments.checkpoint_id(checkpoint_id),
       |store, series, id| store.verify_checkpoint(series, &id),
-      |engine, _, verdict| results::verdict(engine, verdict),
+      |engine, _, checkpoint| results::verification(engine, checkpoint),
     )
   }
 }

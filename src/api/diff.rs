@@ -1,4 +1,4 @@
-//! The method that tells two checkpoints apart.
+//! The method that compares two checkpoints.
 
 use napi::Env;
 use napi_derive::napi;
@@ -13,9 +13,9 @@ use crate::api::store::CheckpointStore;
 impl CheckpointStore {
   /// Says what changed from checkpoint `a` to checkpoint `b`: tasks, agents, context and session.
   ///
-  /// They may be of different sessions, and one compressed, the other not. Values that mean the same are the same,
-  /// whatever the order of their keys. A string names a checkpoint as `session/checkpoint`. Rejects with
-  /// `WAYMARK_NOT_FOUND` if one of them does not exist, and as `getCheckpoint()` does if one is damaged.
+  /// Their sessions and encodings may differ. Values are equal whatever the order of their keys. A string names a checkpoint
+  /// as `session/checkpoint`. Rejects with `WAYMARK_NOT_FOUND` if one of them does not exist, and as `getCheckpoint()` does
+  /// if one is damaged.
   #[napi(
     ts_args_type = "a: CheckpointReference | string, b: CheckpointReference | string",
     ts_return_type = "Promise<CheckpointDiff>"
@@ -25,7 +25,7 @@ impl CheckpointStore {
       env,
       Failure::Rejects,
       |arguments| Ok((arguments.reference(a, "a")?, arguments.reference(b, "b")?)),
-      |store, (a, b)| Ok(Readable::new(store.diff(&a, &b)?, |difference| &difference.text)),
+      |store, (a, b)| Ok(Readable::new(store.diff(&a, &b)?, |text| text)),
       results::difference,
     )
   }

@@ -7,11 +7,9 @@ use napi_derive::napi;
 
 use crate::api::convert::engine::Value;
 use crate::api::convert::results::{self, Failure};
-use crate::api::runtime::call::hop;
 use crate::api::runtime::event_loop;
 use crate::api::runtime::promise::Promise;
 use crate::api::store::CheckpointStore;
-use crate::store::ForkOutcome;
 
 #[napi]
 impl CheckpointStore {
@@ -97,32 +95,15 @@ impl CheckpointStore {
   #[napi(ts_args_type = "options: ForkOptions", ts_return_type = "Promise<ForkResult>")]
   pub fn fork_session<'env>(&self, env: &'env Env, options: Value) -> napi::Result<Promise<'env>> {
     let inner = Arc::clone(&self.inner);
-    let failure = Failure::IsReportedWithCounts;
-    self.call_with(
+    self.call(
       env,
-      failure,
+      Failure::IsReportedWithCounts,
       move |arguments| {
         let request = arguments.fork(options)?;
         Ok((request, inner.stamp()))
       },
-      |store, (request, stamp)| {
-        let outcome = store.fork(&request, stamp)?;
-        Ok((request, stamp, outcome))
-      },
-      move |engine, store, (request, stamp, outcome)| match outcome {
-        ForkOutcome::Forked(forked) => results::forked(engine, forked),
-        ForkOutcome::NeedsRespelling(stored) => {
-          let text = results::respell(engine, &stored)?;
-          let again = hop(
-            engine.env(),
-            store,
-            failure,
-            move |store| store.fork_respelled(&request, stamp, &stored, &text),
-            |engine, _, forked| results::forked(engine, forked),
-          )?;
-          Ok(engine.value(again)?)
-        }
-      },
+      |store, (request, stamp)| store.fork(&request, stamp),
+      results::forked,
     )
   }
 

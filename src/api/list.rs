@@ -113,10 +113,10 @@ fn step(env: &Env, store: OpenStore, walker: Arc<Walker>) -> napi::Result<Promis
       Ok((walker, stored.map(event_loop::readable)))
     },
     |engine, store, (walker, read)| {
-      let Some(Readable { mut stored, wide }) = read else {
+      let Some(Readable { stored, wide }) = read else {
         return over(engine);
       };
-      match results::checkpoint(engine, &mut stored, wide) {
+      match results::checkpoint(engine, &stored, wide) {
         Ok(checkpoint) => {
           let mut result = engine.object()?;
           result.set_named_property("done", false)?;

@@ -10,12 +10,11 @@ use crate::api::convert::engine::{Engine, Value};
 use crate::api::convert::error::to_napi;
 use crate::api::convert::results::{self, Failure};
 use crate::api::convert::text::Readable;
-use crate::api::runtime::call::hop;
 use crate::api::runtime::event_loop;
 use crate::api::runtime::promise::{Promise, in_turn, off_thread, promise};
 use crate::api::runtime::thread_pool::Turn;
 use crate::backend;
-use crate::store::{CreateOptions, Loaded, RestoreOutcome, Store, revision as revision_of};
+use crate::store::{CreateOptions, Loaded, Store, revision as revision_of};
 
 /// Keeps the sessions of an orchestrator, their checkpoints, task trees and results, in one place.
 ///
@@ -330,26 +329,12 @@ impl CheckpointStore {
     checkpoint_id: Value,
     options: Value,
   ) -> napi::Result<Promise<'env>> {
-    let failure = Failure::IsReportedWithCounts;
-    self.call_with(
+    self.call(
       env,
-      failure,
+      Failure::IsReportedWithCounts,
       |arguments| arguments.restore(options_or_session_id, checkpoint_id, options),
-      |store, request| store.restore(request),
-      move |engine, store, outcome| match outcome {
-        RestoreOutcome::Restored(restored) => results::restored(engine, restored),
-        RestoreOutcome::NeedsRespelling(respelling) => {
-          let text = results::respell(engine, &respelling.stored)?;
-          let again = hop(
-            engine.env(),
-            store,
-            failure,
-            move |store| store.restore_respelled(&respelling, &text),
-            |engine, _, restored| results::restored(engine, restored),
-          )?;
-          Ok(engine.value(again)?)
-        }
-      },
+      |store, request| store.restore(&request),
+      results::restored,
     )
   }
 

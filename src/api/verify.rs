@@ -1,22 +1,19 @@
-//! The methods for bad days: what is whole, and back to the newest that is.
+//! Methods that verify checkpoints, and that recover a session from the newest whole one.
 
 use napi::Env;
 use napi_derive::napi;
 
-use crate::api::convert::engine::{Engine, Value};
+use crate::api::convert::engine::Value;
 use crate::api::convert::results::{self, Failure};
-use crate::api::runtime::call::hop;
 use crate::api::runtime::promise::Promise;
 use crate::api::store::CheckpointStore;
-use crate::store::{OpenStore, RecoverOutcome};
-use crate::types::error::Result;
 
 #[napi]
 impl CheckpointStore {
-  /// Says whether a checkpoint is whole: readable, of a version that is understood, and as its checksums say.
+  /// Verifies a checkpoint: it is whole if it can be read, its version is known, and its checksums match.
   ///
-  /// Works on the bytes alone; only one that does not fit its checksums as it is spelt, as after a person edited it,
-  /// is parsed to see whether it still means the same. Rejects with `WAYMARK_NOT_FOUND` if there is none of that id.
+  /// A checkpoint that another program has written in another form, with the same data, is whole. Rejects with
+  /// `WAYMARK_NOT_FOUND` if there is none of that id.
   #[napi(
     ts_args_type = "sessionId: string, checkpointId: string",
     ts_return_type = "Promise<CheckpointVerification>"
@@ -32,11 +29,11 @@ impl CheckpointStore {
       Failure::Rejects,
       |arguments| arguments.names(session_id, checkpoint_id),
       |store, (session, checkpoint)| store.verify_checkpoint(&session.into(), &checkpoint),
-      results::verdict,
+      results::verification,
     )
   }
 
-  /// Says of everything in a session whether it is whole: its checkpoints, newest first, and its other files.
+  /// Verifies everything in a session: its checkpoints, newest first, and its other files.
   #[napi(
     ts_args_type = "sessionId: string, options?: WorkOptions",
     ts_return_type = "Promise<SessionVerification>"
@@ -61,10 +58,9 @@ impl CheckpointStore {
     )
   }
 
-  /// Restores the newest checkpoint of a session that is whole, and lists those that it passed over, and why.
+  /// Restores the newest whole checkpoint of a session, and lists the damaged ones that it passed over.
   ///
-  /// With `quarantine` the damaged ones are moved into the session's `damaged/`. Nothing is ever deleted for being
-  /// damaged.
+  /// With `quarantine` the damaged ones are moved into the session's `damaged/`. No damaged checkpoint is ever deleted.
   #[napi(
     ts_args_type = "sessionId: string, options?: RecoverOptions",
     ts_return_type = "Promise<RecoverResult>"
@@ -75,35 +71,12 @@ impl CheckpointStore {
     session_id: Value,
     options: Value,
   ) -> napi::Result<Promise<'env>> {
-    self.call_with(
+    self.call(
       env,
       Failure::IsReportedOfRecovery,
       |arguments| arguments.recover(session_id, options),
-      |store, request| store.recover(request),
-      settle_recovery,
+      |store, request| store.recover(&request),
+      results::recovered,
     )
-  }
-}
-
-/// Settles a recovery, by way of the engine as often as a suspect turns up.
-fn settle_recovery(engine: Engine<'_>, store: OpenStore, outcome: RecoverOutcome) -> Result<Value> {
-  match outcome {
-    RecoverOutcome::Recovered {
-      checkpoint,
-      restored,
-      passed_over,
-    } => results::recovered(engine, Ok((checkpoint, restored)), passed_over),
-    RecoverOutcome::NothingWhole(error, passed_over) => results::recovered(engine, Err(error), passed_over),
-    RecoverOutcome::NeedsRespelling(recovery, suspect) => {
-      let respelled = results::respell(engine, &suspect);
-      let again = hop(
-        engine.env(),
-        store,
-        Failure::IsReportedOfRecovery,
-        move |store| store.recover_respelled(recovery, &suspect, respelled),
-        settle_recovery,
-      )?;
-      Ok(engine.value(again)?)
-    }
   }
 }

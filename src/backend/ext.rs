@@ -13,6 +13,13 @@ pub trait BackendExt: Backend {
     self.read_all(&[(session, item)], limit)?.pop().unwrap_or(Ok(None))
   }
 
+  /// Replaces the session document and the task tree in one atomic step.
+  fn put_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
+    self
+      .put_state_if(session, session_document, task_tree, &|| true)
+      .map(drop)
+  }
+
   /// The same document of several sessions.
   fn read_documents(&self, sessions: &[SessionId], document: Document, limit: u64) -> Result<Vec<ReadResult>> {
     let item = Item::Document(document);

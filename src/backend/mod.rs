@@ -97,8 +97,15 @@ pub trait Backend: Send + Sync + fmt::Debug {
     options: &PutOptions<'_>,
   ) -> Result<PutOutcome>;
 
-  /// Replaces the session document and the task tree in one atomic step.
-  fn put_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()>;
+  /// Replaces the session document and the task tree in one atomic step, if `confirm` agrees. It is called when both are staged,
+  /// while the medium writes them. Returns whether they were replaced.
+  fn put_state_if(
+    &self,
+    session: &SessionId,
+    session_document: &dyn Content,
+    task_tree: &dyn Content,
+    confirm: &dyn Fn() -> bool,
+  ) -> Result<bool>;
 
   /// Replaces a document by what `change` makes of it, in one atomic step. A document of more than `limit` bytes is an error.
   fn update_document(

@@ -1,21 +1,22 @@
-//! The checkpoint of an agent: composed from a state, and read back.
+//! Agent checkpoints: composed from a state, and split into JSON and bytes when they are read.
 
 use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use crate::checkpoint::compose::{NamedValue, NewCheckpoint, is_index};
+use crate::checkpoint::compose::{NamedValue, NewCheckpoint};
 use crate::checkpoint::document::{AGENT_ID, Document, EXPIRES_AT, Kind, LABEL, VERSION};
+use crate::json::canonical::array_index;
 use crate::json::edit::{Edit, edit, quoted};
 use crate::json::scan::{Member, SyntaxError, find, members};
 use crate::types::error::{Code, Error, Result, shortened};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 
-/// Bytes of the caller's own, which JSON holds as base64.
+/// The caller's bytes, as base64.
 pub const CONTEXT: &str = "context";
 
-/// What a list shows, as far as the state has it; it comes first.
+/// The members that a list shows, if the state has them; they come first.
 const HEAD: [&str; 6] = [
   "iteration",
   "status",
@@ -25,7 +26,7 @@ const HEAD: [&str; 6] = [
   "costEstimate",
 ];
 
-/// What comes next, in this order; the first two are there even if the state has none.
+/// The members that follow, in this order; the first two are always written.
 const PAYLOAD: [&str; 6] = [
   "messages",
   "toolCalls",
@@ -35,14 +36,14 @@ const PAYLOAD: [&str; 6] = [
   "metadata",
 ];
 
-/// Those that are arrays.
+/// The members that are arrays.
 pub const LISTS: [&str; 4] = ["messages", "toolCalls", "pendingToolCalls", "partialResults"];
 
-/// The greatest number up to which JavaScript can count.
+/// JavaScript's `Number.MAX_SAFE_INTEGER`.
 const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
-/// What a checkpoint says of itself. A state that was loaded, changed and saved again still has these: they are made anew.
-const MADE_ANEW: [&str; 11] = [
+/// Members that describe the checkpoint itself. A state that was loaded, changed and saved again still has them: they are replaced.
+const REPLACED: [&str; 11] = [
   "id",
   "sessionId",
   AGENT_ID,
@@ -56,10 +57,10 @@ const MADE_ANEW: [&str; 11] = [
   "passedOver",
 ];
 
-/// What the caller wants stored.
+/// The state to store.
 #[derive(Debug)]
 pub struct AgentState {
-  /// An object, as compact JSON in the engine's spelling, without the bytes.
+  /// An object as canonical JSON, without the bytes.
   pub json: String,
   pub context: Option<Vec<u8>>,
   pub ttl_ms: Option<u64>,
@@ -87,11 +88,12 @@ impl<'a> NewCheckpoint<'a> {
       }
     }
     let own = given.iter().filter(|member| {
-      let mut known = HEAD.iter().chain(&PAYLOAD).chain(&MADE_ANEW);
+      let mut known = HEAD.iter().chain(&PAYLOAD).chain(&REPLACED);
       !known.any(|name| member.is_named(name))
     });
-    // An engine puts numbered ones first whenever it reads the document, so they had better be there.
-    let (numbered, own): (Vec<&Member<'_>>, Vec<&Member<'_>>) = own.partition(|member| is_index(member.raw_key));
+    // JavaScript orders array indexes first.
+    let (numbered, own): (Vec<&Member<'_>>, Vec<&Member<'_>>) =
+      own.partition(|member| array_index(member.raw_key).is_some());
     let mut first: Vec<NamedValue<'a>> = Vec::with_capacity(given.len() + 6);
     first.extend(numbered.iter().map(|member| (member.raw_key, member.value.into())));
     first.push(("id", quoted(id.as_str()).into()));
@@ -120,7 +122,7 @@ impl<'a> NewCheckpoint<'a> {
   }
 }
 
-/// The JSON of a stored checkpoint without the bytes, and the bytes. `compact` is free of white space.
+/// The JSON of a stored checkpoint without the bytes, and the bytes. `compact` has no white space between its tokens.
 pub fn split_context(compact: &str) -> Result<(Cow<'_, str>, Option<Vec<u8>>), SyntaxError> {
   let document = Document::parse(compact)?;
   let literal = document
@@ -128,7 +130,7 @@ pub fn split_context(compact: &str) -> Result<(Cow<'_, str>, Option<Vec<u8>>), S
     .and_then(|value| value.strip_prefix('"')?.strip_suffix('"'));
   match literal.map(|literal| BASE64.decode(literal)) {
     Some(Ok(bytes)) => Ok((edit(compact, &[Edit::Remove(CONTEXT)])?.into(), Some(bytes))),
-    // Not ours, then: it stays what it is.
+    // Another program's member: it stays.
     Some(Err(_)) | None => Ok((compact.into(), None)),
   }
 }
@@ -164,7 +166,7 @@ mod tests {
   );
 
   #[test]
-  fn what_a_list_shows_comes_before_the_payload_and_own_members_stay() {
+  fn list_members_precede_the_payload_and_unknown_members_are_kept() {
     let state = state(JSON);
     let (text, info) = composed(&state).compact().unwrap();
     let document = Document::parse(&text).unwrap();
@@ -206,7 +208,7 @@ mod tests {
   }
 
   #[test]
-  fn a_peek_says_what_the_whole_document_says() {
+  fn peek_gives_the_same_info_as_the_whole_document() {
     for json in [JSON, "{}"] {
       let state = state(json);
       let checkpoint = composed(&state);
@@ -223,10 +225,10 @@ mod tests {
   }
 
   #[test]
-  fn no_member_is_left_uncovered_whatever_its_name() {
+  fn the_integrity_digest_covers_every_member() {
     let state = state(JSON);
     let (text, _) = composed(&state).compact().unwrap();
-    assert!(Document::parse(&text).unwrap().checksums_fit());
+    assert!(Document::parse(&text).unwrap().checksums_match());
     for (from, to) in [
       ("\"t\":1", "\"t\":2"),
       ("\"mine\":1", "\"mine\":2"),
@@ -237,12 +239,12 @@ mod tests {
     ] {
       let changed = text.replacen(from, to, 1);
       assert_ne!(changed, text);
-      assert!(!Document::parse(&changed).unwrap().checksums_fit(), "{from}");
+      assert!(!Document::parse(&changed).unwrap().checksums_match(), "{from}");
     }
   }
 
   #[test]
-  fn bytes_come_back_as_they_were() {
+  fn bytes_are_read_back_unchanged() {
     let state = state("{}");
     let (text, _) = composed(&state).compact().unwrap();
     let (json, bytes) = split_context(&text).unwrap();

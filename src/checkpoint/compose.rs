@@ -10,14 +10,14 @@ use crate::checkpoint::document::{
   CHECKSUM, CHECKSUM_MEMBERS, INTEGRITY, Kind, LABEL, LEFT_TO_CHECKSUM, PARENT, SESSION_MEMBERS, VERSION, hex,
 };
 use crate::checkpoint::summary::Info;
+use crate::json::canonical::array_index;
 use crate::json::edit::ObjectWriter;
-use crate::json::layout::{Layout, MAX_TEXT_UNITS, excess_units, no_engine_holds, units};
+use crate::json::layout::{Layout, MAX_TEXT_UNITS, excess_units, too_long, units};
 use crate::json::scan::{Member, SyntaxError, count, find, members};
 use crate::types::error::{Code, Error, Result, shortened};
 use crate::types::id::CheckpointId;
 
-/// What the caller wants stored, as compact JSON in the engine's spelling. The three that may be large come as objects
-/// with that one member: `{"taskTree":…}`.
+/// The state to store, as canonical JSON. The three parts that may be large are objects with that one member: `{"taskTree":…}`.
 #[derive(Debug, Clone)]
 pub struct Parts {
   /// An object with the members `trigger`, `description`, `label`, `session` and `metadata`.
@@ -27,36 +27,36 @@ pub struct Parts {
   pub context_store: String,
 }
 
-/// The inside of a name's literal, and a JSON text.
+/// A key without its quotes, and a JSON text.
 pub(super) type NamedValue<'a> = (&'a str, Cow<'a, str>);
 
-/// A checkpoint that is about to be written.
+/// A checkpoint that has not been written.
 #[derive(Debug)]
 pub struct NewCheckpoint<'a> {
   pub(super) kind: &'static Kind,
-  /// What comes before the checksum.
+  /// The members before the checksum.
   pub(super) first: Vec<NamedValue<'a>>,
-  /// What comes after it, up to the counts.
+  /// The members between the checksum and the counts.
   pub(super) second: Vec<NamedValue<'a>>,
-  /// What comes after the counts.
+  /// The members after the counts.
   pub(super) third: Vec<NamedValue<'a>>,
 }
 
-/// How the text of a document is put down.
-trait Page {
+/// Writes the members of a document.
+trait MemberWriter {
   /// Adds a member.
   fn member(&mut self, name: &str, value: &str) -> io::Result<()> {
     self.counted_member(name, value).map(drop)
   }
 
-  /// Adds a member, and counts what is in its value.
+  /// Adds a member, and counts the members or items of its value.
   fn counted_member(&mut self, name: &str, value: &str) -> io::Result<usize>;
 
-  /// What has been added may be on its way already.
-  fn pass_on(&mut self) -> io::Result<()>;
+  /// Lets the backend begin to write the members so far.
+  fn flush(&mut self) -> io::Result<()>;
 }
 
-/// From this size on it is worth while that the medium begins to write while the digests are computed.
+/// From this size on, the digests are computed while the backend writes.
 const LARGE_BYTES: usize = 1 << 18;
 
 impl<'a> NewCheckpoint<'a> {
@@ -106,39 +106,39 @@ impl<'a> NewCheckpoint<'a> {
   /// The session as this checkpoint holds it.
   #[must_use]
   pub fn session(&self) -> &str {
-    let found = self.first.iter().find(|(name, _)| *name == "session");
-    found.map_or("{}", |(_, value)| value)
+    let session = self.first.iter().find(|(name, _)| *name == "session");
+    session.map_or("{}", |(_, value)| value)
   }
 
   /// Writes it in the two-space layout.
   pub fn write_laid_out(&self, out: &mut dyn Write) -> io::Result<()> {
     self.check_length()?;
-    let mut page = LaidOut {
+    let mut out = LaidOutWriter {
       layout: Layout::new(out, self.size()),
       is_empty: true,
     };
-    self.write(&mut page)?;
-    page.layout.new_line(0)?;
-    page.layout.raw("}")?;
-    page.layout.finish()
+    self.write(&mut out)?;
+    out.layout.new_line(0)?;
+    out.layout.raw("}")?;
+    out.layout.finish()
   }
 
-  /// Its compact text, and what a list shows of it. An error if no engine could read it back.
+  /// Its compact text, and its info for lists. An error if the text is too long to be read back.
   pub fn compact(&self) -> io::Result<(String, Info)> {
     self.check_length()?;
     let (text, info) = self.compact_of_any_length()?;
     if let Some(units) = excess_units(&text).map(|units| units - self.context_bytes())
       && units > MAX_TEXT_UNITS
     {
-      return Err(io::Error::other(no_engine_holds("The state", units)));
+      return Err(io::Error::other(too_long("The state", units)));
     }
     Ok((text, info))
   }
 
   /// The same, however long it is.
   pub(crate) fn compact_of_any_length(&self) -> io::Result<(String, Info)> {
-    let mut page = ObjectWriter::with_capacity(self.size() + 512);
-    let counts = self.write(&mut page)?;
+    let mut out = ObjectWriter::with_capacity(self.size() + 512);
+    let counts = self.write(&mut out)?;
     let value = |name: &str| {
       let count = self
         .kind
@@ -155,10 +155,10 @@ impl<'a> NewCheckpoint<'a> {
         .map(|(_, value)| value.to_string())
     };
     let info = Info::new(self.kind, value).ok_or_else(|| io::Error::other("a checkpoint without id or time"))?;
-    Ok((page.finish(), info))
+    Ok((out.finish(), info))
   }
 
-  /// An error if the values alone are more than an engine can hold: they need not be hashed then.
+  /// An error if the values alone are too long, before they are hashed.
   fn check_length(&self) -> io::Result<()> {
     if self.size() <= MAX_TEXT_UNITS {
       return Ok(());
@@ -166,12 +166,12 @@ impl<'a> NewCheckpoint<'a> {
     let units: usize = self.first.iter().map(|(_, value)| units(value.as_bytes())).sum();
     let units = units - self.context_bytes();
     if units > MAX_TEXT_UNITS {
-      return Err(io::Error::other(no_engine_holds("The state", units)));
+      return Err(io::Error::other(too_long("The state", units)));
     }
     Ok(())
   }
 
-  /// The base64 of an agent's bytes: it is taken out of the text before an engine reads it.
+  /// The length of an agent's bytes in base64, which are removed from the text before an engine reads it.
   fn context_bytes(&self) -> usize {
     let mut all = self.first.iter().filter(|_| !self.kind.has_checksum);
     all
@@ -179,55 +179,55 @@ impl<'a> NewCheckpoint<'a> {
       .map_or(0, |(_, value)| value.len())
   }
 
-  fn write(&self, page: &mut impl Page) -> io::Result<[usize; 2]> {
+  fn write(&self, out: &mut impl MemberWriter) -> io::Result<[usize; 2]> {
     let mut counts = [0; 2];
     for (name, value) in &self.first {
       match self.kind.counted.iter().position(|(counted, _)| counted == name) {
-        Some(at) => counts[at] = page.counted_member(name, value)?,
-        None => page.member(name, value)?,
+        Some(at) => counts[at] = out.counted_member(name, value)?,
+        None => out.member(name, value)?,
       }
     }
     if self.size() >= LARGE_BYTES {
-      page.pass_on()?;
+      out.flush()?;
     }
-    let (checksum, mut seal) = self.digests();
-    let mut sealed_member = |name: &str, value: &str| {
-      seal.update(",\"");
-      seal.update(name);
-      seal.update("\":");
-      seal.update(value);
-      page.member(name, value)
+    let (checksum, mut integrity) = self.digests();
+    let mut covered_member = |name: &str, value: &str| {
+      integrity.update(",\"");
+      integrity.update(name);
+      integrity.update("\":");
+      integrity.update(value);
+      out.member(name, value)
     };
     if self.kind.has_checksum {
-      sealed_member(CHECKSUM, &format!("\"{checksum}\""))?;
+      covered_member(CHECKSUM, &format!("\"{checksum}\""))?;
     }
     for (name, value) in &self.second {
-      sealed_member(name, value)?;
+      covered_member(name, value)?;
     }
     for ((_, name), count) in self.kind.counted.iter().zip(counts) {
-      sealed_member(name, &count.to_string())?;
+      covered_member(name, &count.to_string())?;
     }
     for (name, value) in &self.third {
-      sealed_member(name, value)?;
+      covered_member(name, value)?;
     }
-    seal.update("}");
-    page.member(INTEGRITY, &format!("\"{}\"", hex(&seal.finalize())))?;
+    integrity.update("}");
+    out.member(INTEGRITY, &format!("\"{}\"", hex(&integrity.finalize())))?;
     Ok(counts)
   }
 
-  /// The checksum, and the beginning of the digest that covers the rest.
+  /// The checksum, and the integrity digest of the members before it.
   fn digests(&self) -> (String, Sha256) {
     let mut covered = Sha256::new();
-    let mut seal = Sha256::new();
+    let mut integrity = Sha256::new();
     let mut before_covered = "{\"";
     let mut before = "{\"";
     for (name, value) in &self.first {
-      seal.update(before);
-      seal.update(name);
-      seal.update("\":");
+      integrity.update(before);
+      integrity.update(name);
+      integrity.update("\":");
       before = ",\"";
       if !(self.kind.has_checksum && LEFT_TO_CHECKSUM.contains(name)) {
-        seal.update(value.as_bytes());
+        integrity.update(value.as_bytes());
       }
       if self.kind.has_checksum && CHECKSUM_MEMBERS.contains(name) {
         covered.update(before_covered);
@@ -238,7 +238,7 @@ impl<'a> NewCheckpoint<'a> {
       }
     }
     covered.update("}");
-    (hex(&covered.finalize()), seal)
+    (hex(&covered.finalize()), integrity)
   }
 
   fn size(&self) -> usize {
@@ -250,12 +250,12 @@ impl<'a> NewCheckpoint<'a> {
   }
 }
 
-struct LaidOut<'a> {
+struct LaidOutWriter<'a> {
   layout: Layout<'a>,
   is_empty: bool,
 }
 
-impl Page for LaidOut<'_> {
+impl MemberWriter for LaidOutWriter<'_> {
   fn counted_member(&mut self, name: &str, value: &str) -> io::Result<usize> {
     self.layout.raw(if self.is_empty { "{" } else { "," })?;
     self.is_empty = false;
@@ -266,12 +266,12 @@ impl Page for LaidOut<'_> {
     self.layout.value(value, 1)
   }
 
-  fn pass_on(&mut self) -> io::Result<()> {
+  fn flush(&mut self) -> io::Result<()> {
     self.layout.flush()
   }
 }
 
-impl Page for ObjectWriter {
+impl MemberWriter for ObjectWriter {
   fn member(&mut self, name: &str, value: &str) -> io::Result<()> {
     self.push(name, value);
     Ok(())
@@ -282,7 +282,7 @@ impl Page for ObjectWriter {
     Ok(count(value))
   }
 
-  fn pass_on(&mut self) -> io::Result<()> {
+  fn flush(&mut self) -> io::Result<()> {
     Ok(())
   }
 }
@@ -295,7 +295,7 @@ fn only_member<'a>(name: &str, text: &'a str) -> Result<&'a str> {
   object(name, value.unwrap_or("nothing"))
 }
 
-/// The value, which must be an object: a `toJSON()` may have made something else of it.
+/// The value, which must be an object: a `toJSON()` may have returned something else.
 pub fn object<'a>(name: &str, value: &'a str) -> Result<&'a str> {
   if value.starts_with('{') {
     return Ok(value);
@@ -317,8 +317,8 @@ fn compose_session(session: &[Member<'_>], id: &str) -> Result<String> {
   let size: usize = session.iter().map(|member| member.value.len() + 32).sum();
   let mut out = ObjectWriter::with_capacity(size);
   let (numbered, named): (Vec<&Member<'_>>, Vec<&Member<'_>>) =
-    session.iter().partition(|member| is_index(member.raw_key));
-  // An engine puts these first whenever it reads the document, so they had better be there.
+    session.iter().partition(|member| array_index(member.raw_key).is_some());
+  // JavaScript orders array indexes first.
   for member in numbered {
     out.push(member.raw_key, member.value);
   }
@@ -336,13 +336,6 @@ fn compose_session(session: &[Member<'_>], id: &str) -> Result<String> {
     }
   }
   Ok(out.finish())
-}
-
-/// Whether a key is an array index, which engines keep in a part of an object that comes first.
-pub(super) fn is_index(raw_key: &str) -> bool {
-  raw_key
-    .parse::<u32>()
-    .is_ok_and(|index| index < u32::MAX && index.to_string() == raw_key)
 }
 
 fn appended(list: &str, item: &str) -> Result<String> {
@@ -378,7 +371,7 @@ mod tests {
   }
 
   #[test]
-  fn members_come_in_the_order_of_the_contract_and_ours_after_them() {
+  fn members_are_in_the_order_of_the_format_and_our_own_follow() {
     let text = composed(&parts()).unwrap();
     let keys: Vec<_> = members(&text).unwrap().iter().map(|m| m.raw_key).collect();
     assert_eq!(
@@ -411,7 +404,7 @@ mod tests {
   }
 
   #[test]
-  fn the_layout_is_the_same_document_whatever_its_size() {
+  fn small_and_large_documents_have_the_same_layout() {
     let mut parts = parts();
     for filling in ["", &"long ".repeat(LARGE_BYTES)] {
       parts.agent_states = format!(r#"{{"agentStates":{{"filling":"{filling}"}}}}"#);
@@ -421,14 +414,14 @@ mod tests {
       let laid_out = String::from_utf8(laid_out).unwrap();
       assert!(laid_out.starts_with("{\n  \"id\": \"cp-1\",\n") && laid_out.ends_with("\"\n}"));
       assert_eq!(compact(&laid_out), composed(&parts).unwrap());
-      assert!(Document::parse(&compact(&laid_out)).unwrap().checksums_fit());
+      assert!(Document::parse(&compact(&laid_out)).unwrap().checksums_match());
     }
   }
 
   #[test]
-  fn both_checksums_fit_what_was_composed_and_nothing_else() {
+  fn both_checksums_match_the_composed_text_and_no_changed_one() {
     let text = composed(&parts()).unwrap();
-    assert!(Document::parse(&text).unwrap().checksums_fit());
+    assert!(Document::parse(&text).unwrap().checksums_match());
     for (from, to) in [
       ("é", "è"),
       ("\"k\":1", "\"k\":2"),
@@ -437,28 +430,28 @@ mod tests {
     ] {
       let changed = text.replacen(from, to, 1);
       assert_ne!(changed, text);
-      assert!(!Document::parse(&changed).unwrap().checksums_fit(), "{from} -> {to}");
+      assert!(!Document::parse(&changed).unwrap().checksums_match(), "{from} -> {to}");
     }
-    assert!(!Document::parse("{}").unwrap().checksums_fit());
-    // Without the member that covers all, nothing but what the original writes is believed.
+    assert!(!Document::parse("{}").unwrap().checksums_match());
+    // Without `integrity` only the members that the original writes are valid.
     let (original, _) = text.rsplit_once(",\"taskCount\"").unwrap();
-    assert!(Document::parse(&format!("{original}}}")).unwrap().checksums_fit());
+    assert!(Document::parse(&format!("{original}}}")).unwrap().checksums_match());
     assert!(
       !Document::parse(&text.replace("\"integrity\"", "\"integrItY\""))
         .unwrap()
-        .checksums_fit()
+        .checksums_match()
     );
   }
 
   #[test]
-  fn no_byte_of_the_layout_is_left_uncovered() {
+  fn the_checksums_cover_every_byte_of_the_layout() {
     let parts = parts();
     let checkpoint = NewCheckpoint::compose(&CheckpointId::parse("cp-1").unwrap(), 42, &parts).unwrap();
     let mut laid_out = Vec::new();
     checkpoint.write_laid_out(&mut laid_out).unwrap();
     let fits = |bytes: &[u8]| {
       let text = compact(str::from_utf8(bytes).ok()?);
-      let fits = Document::parse(&text).ok()?.checksums_fit();
+      let fits = Document::parse(&text).ok()?.checksums_match();
       fits.then_some(text)
     };
     let whole = fits(&laid_out).unwrap();
@@ -469,7 +462,7 @@ mod tests {
         let inserted = [before, &[other], after].concat();
         let removed = [before, &after[1..]].concat();
         for changed in [replaced, inserted, removed] {
-          // Only changes of white space go unnoticed.
+          // Only changes of white space are not detected.
           assert!(fits(&changed).is_none_or(|text| text == whole), "{other} at {at}");
         }
       }
@@ -477,10 +470,10 @@ mod tests {
   }
 
   #[test]
-  fn a_second_member_of_a_name_is_not_left_uncovered() {
+  fn the_checksums_cover_a_second_member_with_the_same_name() {
     let text = composed(&parts()).unwrap();
     let doubled = text.replacen("\"taskTree\":", "\"taskTree\":{\"smuggled\":1},\"taskTree\":", 1);
-    assert!(!Document::parse(&doubled).unwrap().checksums_fit());
+    assert!(!Document::parse(&doubled).unwrap().checksums_match());
   }
 
   #[test]

@@ -1,12 +1,13 @@
-//! What changed between two checkpoints, found in their texts.
+//! The difference of two checkpoints, from their texts.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::checkpoint::document::Document;
+use crate::json::canonical::canonical_string;
 use crate::json::edit::ObjectWriter;
-use crate::json::equality::same_meaning;
-use crate::json::scan::{Member, find, members, plainest};
+use crate::json::equality::equal_values;
+use crate::json::scan::{Member, find, members};
 use crate::types::id::{CheckpointId, SessionId};
 
 /// One of the two checkpoints that are compared.
@@ -17,20 +18,20 @@ pub struct Side<'a> {
   pub document: &'a Document<'a>,
 }
 
-/// Members of a session that tell which checkpoint it is in, and differ in any two.
-const OF_THE_CHECKPOINT: [&str; 2] = ["lastCheckpointId", "checkpointIds"];
+/// Members of a session that name its checkpoint, and so differ in any two.
+const CHECKPOINT_NAMES: [&str; 2] = ["lastCheckpointId", "checkpointIds"];
 
 /// A JSON object: the `CheckpointDiff` of the declarations.
 #[must_use]
 pub fn diff(a: Side<'_>, b: Side<'_>) -> String {
-  let part = |name| spelt_differently(a.part(name), b.part(name));
+  let part = |name| differing_texts(a.part(name), b.part(name));
   let tasks = Changes::of(part("taskTree"), task_change);
   let agents = Changes::of(part("agentStates"), |agent| Some(member_change(agent)?.finish()));
   let context = Changes::of(part("contextStore"), |value| {
     value.differs().then(|| quoted(value.raw_key))
   });
   let mut session = part("session");
-  session.retain(|member| !OF_THE_CHECKPOINT.contains(&plainest(member.raw_key).as_ref()));
+  session.retain(|member| !CHECKPOINT_NAMES.contains(&canonical_string(member.raw_key).as_ref()));
   let session = names_of(session);
 
   let is_identical = tasks.is_empty() && agents.is_empty() && context.is_empty() && session.is_empty();
@@ -63,7 +64,7 @@ impl<'a> Side<'a> {
   }
 }
 
-/// A member that one of two objects does not have, or has in another spelling.
+/// A member of two objects whose texts differ, or that only one of them has.
 #[derive(Debug, Clone, Copy)]
 struct Pair<'a> {
   raw_key: &'a str,
@@ -72,18 +73,17 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-  /// Whether it is more than a difference of spelling.
+  /// Whether the values differ, not only their texts.
   fn differs(&self) -> bool {
     match (self.a, self.b) {
-      (Some(a), Some(b)) => !same_meaning(a, b),
+      (Some(a), Some(b)) => !equal_values(a, b),
       _ => true,
     }
   }
 }
 
-/// The members in which the texts of two objects differ: first those that `b` has, in its order; then those that only `a`
-/// has, in its own.
-fn spelt_differently<'a>(a: &'a str, b: &'a str) -> Vec<Pair<'a>> {
+/// The members whose texts differ: first those that `b` has, in its order; then those that only `a` has, in its own.
+fn differing_texts<'a>(a: &'a str, b: &'a str) -> Vec<Pair<'a>> {
   if a == b {
     return Vec::new();
   }
@@ -104,36 +104,38 @@ fn spelt_differently<'a>(a: &'a str, b: &'a str) -> Vec<Pair<'a>> {
     .collect()
 }
 
-/// An object as a parser keeps it: of several members with one name the last value, in the place of the first.
+/// An object as a parser keeps it: of several members with one name, the last value at the position of the first.
 struct Object<'a> {
   members: Vec<Member<'a>>,
-  /// Where in `members` a name is, in its plainest spelling.
-  places: HashMap<Cow<'a, str>, usize>,
+  /// The position in `members` of each key, by its canonical form.
+  positions: HashMap<Cow<'a, str>, usize>,
 }
 
 impl<'a> Object<'a> {
-  /// Documents are valid throughout, so that only what is no object has no members.
+  /// Documents are valid JSON: only a value that is no object has no members.
   fn of(text: &'a str) -> Self {
-    let spelt = members(text).unwrap_or_default();
-    let mut members: Vec<Member<'a>> = Vec::with_capacity(spelt.len());
-    let mut places = HashMap::with_capacity(spelt.len());
-    for member in spelt {
-      let place = *places.entry(plainest(member.raw_key)).or_insert(members.len());
-      match members.get_mut(place) {
+    let all = members(text).unwrap_or_default();
+    let mut members: Vec<Member<'a>> = Vec::with_capacity(all.len());
+    let mut positions = HashMap::with_capacity(all.len());
+    for member in all {
+      let position = *positions
+        .entry(canonical_string(member.raw_key))
+        .or_insert(members.len());
+      match members.get_mut(position) {
         Some(earlier) => *earlier = member,
         None => members.push(member),
       }
     }
-    Self { members, places }
+    Self { members, positions }
   }
 
   fn get(&self, raw_key: &str) -> Option<&'a str> {
-    let place = *self.places.get(plainest(raw_key).as_ref())?;
-    Some(self.members[place].value)
+    let position = *self.positions.get(canonical_string(raw_key).as_ref())?;
+    Some(self.members[position].value)
   }
 }
 
-/// JSON values, by what happened to what they stand for.
+/// JSON values: ids, or descriptions of changes.
 #[derive(Debug, Default)]
 struct Changes {
   added: Vec<String>,
@@ -142,7 +144,7 @@ struct Changes {
 }
 
 impl Changes {
-  /// `describe` says what changed in something that both have; nothing if it means the same.
+  /// `describe` says what changed in a member that both have; nothing if its values are equal.
   fn of(pairs: Vec<Pair<'_>>, describe: impl Fn(Pair<'_>) -> Option<String>) -> Self {
     let mut changes = Self::default();
     for pair in pairs {
@@ -168,12 +170,12 @@ impl Changes {
   }
 }
 
-/// A `MemberChange`, unless both mean the same.
+/// A `MemberChange`, unless the values are equal.
 fn member_change(pair: Pair<'_>) -> Option<ObjectWriter> {
   let (a, b) = (pair.a?, pair.b?);
   let mut members = Vec::new();
   let differs = if a.starts_with('{') && b.starts_with('{') {
-    members = names_of(spelt_differently(a, b));
+    members = names_of(differing_texts(a, b));
     !members.is_empty()
   } else {
     pair.differs()
@@ -186,11 +188,11 @@ fn member_change(pair: Pair<'_>) -> Option<ObjectWriter> {
   })
 }
 
-/// A `TaskChange`, unless both mean the same.
+/// A `TaskChange`, unless the values are equal.
 fn task_change(pair: Pair<'_>) -> Option<String> {
   let mut out = member_change(pair)?;
   let (from, to) = (status(pair.a?), status(pair.b?));
-  if !same_meaning(from, to) {
+  if !equal_values(from, to) {
     let mut status = ObjectWriter::with_capacity(64);
     status.push("from", from);
     status.push("to", to);
@@ -205,7 +207,7 @@ fn status(task: &str) -> &str {
   status.filter(|status| status.starts_with('"')).unwrap_or("null")
 }
 
-/// The names of those members that do not mean the same, as JSON.
+/// The names of the members whose values differ, as JSON.
 fn names_of(members: Vec<Pair<'_>>) -> Vec<String> {
   let differing = members.into_iter().filter(Pair::differs);
   differing.map(|member| quoted(member.raw_key)).collect()
@@ -257,15 +259,15 @@ mod tests {
       "tasks": nothing, "agents": nothing, "context": nothing, "session": [],
     });
     assert_eq!(diff_of(text, text), expected);
-    let spelt_otherwise = concat!(
+    let other_form = concat!(
       r#"{"contextStore":{"\u006b":[]},"agentStates":{},"taskTree":{"a":{"x":1.0}},"#,
       r#""session":{"id":"\u0073"},"timestamp":5}"#
     );
-    assert_eq!(diff_of(text, spelt_otherwise), expected);
+    assert_eq!(diff_of(text, other_form), expected);
   }
 
   #[test]
-  fn ids_come_in_the_order_of_the_tree_that_has_them() {
+  fn ids_are_listed_in_the_order_of_the_tree_that_has_them() {
     let changes = tasks(
       r#"{"gone2":{},"kept":{"x":1},"gone1":{},"also":{"y":1},"same":{}}"#,
       r#"{"new2":{},"also":{"y":2},"same":{},"kept":{"x":2},"new1":1}"#,
@@ -279,7 +281,7 @@ mod tests {
   }
 
   #[test]
-  fn members_are_named_whether_added_removed_or_changed() {
+  fn added_removed_and_changed_members_are_named() {
     let changes = tasks(
       r#"{"t":{"gone":1,"deep":{"a":[1,{"b":2,"c":3}]},"same":{"p":1,"q":2},"other":null}}"#,
       r#"{"t":{"new":1,"same":{"q":2,"p":1},"other":false,"deep":{"a":[1,{"c":3,"b":4}]}}}"#,
@@ -291,7 +293,7 @@ mod tests {
   }
 
   #[test]
-  fn a_status_is_shown_where_it_differs_and_null_where_there_is_none() {
+  fn a_changed_status_is_shown_and_a_missing_one_as_null() {
     for (a, b, expected) in [
       (
         r#"{"status":"failed"}"#,
@@ -314,7 +316,7 @@ mod tests {
   }
 
   #[test]
-  fn what_is_no_object_is_compared_as_a_whole() {
+  fn values_that_are_no_objects_are_compared_as_a_whole() {
     let changes = tasks(
       r#"{"n":1,"same":1,"list":[1],"kind":{"x":1}}"#,
       r#"{"n":2,"same":1.0,"list":[2],"kind":[]}"#,
@@ -330,7 +332,7 @@ mod tests {
   }
 
   #[test]
-  fn of_several_members_with_one_name_the_last_counts() {
+  fn the_last_of_several_members_with_one_name_counts() {
     let changes = tasks(
       r#"{"t":{"x":1},"\u0074":{"x":2}}"#,
       r#"{"t":{"x":3,"x":2,"\u0078":2.0}}"#,
@@ -340,7 +342,7 @@ mod tests {
   }
 
   #[test]
-  fn an_escaped_name_is_the_name_that_it_means() {
+  fn an_escaped_name_equals_the_plain_one() {
     let changes = tasks(r#"{"a\u002fb":{"\u0078":1}}"#, r#"{"a/b":{"x":2}}"#);
     assert_eq!(changes["changed"], json!([{ "id": "a/b", "members": ["x"] }]));
     let lone = text_of(r#"{"taskTree":{"\ud800":1}}"#, r#"{"taskTree":{"\ud801":1}}"#);
@@ -375,7 +377,7 @@ mod tests {
   }
 
   #[test]
-  fn a_time_that_is_no_number_is_none() {
+  fn a_timestamp_that_is_no_number_is_shown_as_zero() {
     let changes = diff_of(r#"{"timestamp":"soon"}"#, r#"{"timestamp":1e999}"#);
     assert_eq!([&changes["a"]["timestamp"], &changes["b"]["timestamp"]], [0, 0]);
   }

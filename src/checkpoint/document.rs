@@ -1,17 +1,17 @@
-//! The members of a checkpoint, and how a stored one is checked.
+//! The members of a checkpoint document, and its checksums.
 
 use sha2::{Digest, Sha256};
 
 use crate::json::scan::{Member, SyntaxError, find, members};
 use crate::types::fault_injection;
 
-/// The version that every checkpoint carries. A new meaning of a member is a new first number.
+/// The version of the format. A member with a new meaning needs a new major version.
 pub const VERSION: &str = "1.0.0";
 
-/// The greatest first number of a version that this code understands.
+/// The greatest major version that this code can read.
 const MAJOR_VERSION: u64 = 1;
 
-/// The members of a session that a checkpoint names first, in this order; all others follow.
+/// The members of a session that come first, in this order; all others follow.
 pub const SESSION_MEMBERS: [&str; 18] = [
   "id",
   "name",
@@ -55,34 +55,33 @@ const ORIGINAL_MEMBERS: [&str; 13] = [
   "metadata",
 ];
 
-/// Members of our own, after those of the original: what a list shows without reading the payload.
+/// Members that this store adds after those of the original: a list shows them without reading the payload.
 pub const TASK_COUNT: &str = "taskCount";
 pub const AGENT_COUNT: &str = "agentCount";
 pub const LABEL: &str = "label";
 pub const PARENT: &str = "parent";
 
-/// Members of the checkpoint of an agent.
+/// Members of an agent checkpoint.
 pub const AGENT_ID: &str = "agentId";
 pub const EXPIRES_AT: &str = "expiresAt";
 
-/// The last member: a digest of all others. Of the two large ones it covers the names alone, because `checksum`, which it
-/// covers, covers their values; so each byte is hashed once.
+/// The last member: a digest of all others. Of the two large ones it covers the names alone: `checksum`, which it covers, covers
+/// their values. So each byte is hashed once.
 pub const INTEGRITY: &str = "integrity";
 
 /// The members whose values `integrity` leaves to `checksum`.
 pub const LEFT_TO_CHECKSUM: [&str; 2] = ["taskTree", "agentStates"];
 
-/// What tells the checkpoints of sessions from those of agents.
+/// The differences between session checkpoints and agent checkpoints.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kind {
-  /// What a list shows beside the id, in this order.
+  /// The members that a list shows beside the id, in this order.
   pub shown: &'static [&'static str],
-  /// Members whose contents are counted, and the names of their counts. The first is where the payload begins, or comes
-  /// soon after that.
+  /// Members whose parts are counted, and the names of their counts. The first of them is at or near the beginning of the payload.
   pub counted: [(&'static str, &'static str); 2],
-  /// How the payload begins in our layout: what a list shows comes before it, or after the first of the counts.
+  /// The beginning of the payload in our layout: a list shows members before it, and from the first of the counts on.
   pub payload: &'static str,
-  /// Whether [`CHECKSUM`] covers a part of it; otherwise [`INTEGRITY`] covers all.
+  /// Whether [`CHECKSUM`] covers a part; otherwise [`INTEGRITY`] covers everything.
   pub has_checksum: bool,
 }
 
@@ -166,7 +165,7 @@ impl<'a> Document<'a> {
     find(&self.members, name).map(|member| member.value)
   }
 
-  /// The version, if it is later than what this code understands.
+  /// The version, if this code is too old to read it.
   #[must_use]
   pub fn newer_version(&self) -> Option<&'a str> {
     let version = self.member("version")?.trim_matches('"');
@@ -174,7 +173,7 @@ impl<'a> Document<'a> {
     (major > MAJOR_VERSION).then_some(version)
   }
 
-  /// Only the checkpoints of agents name one.
+  /// Only agent checkpoints name an agent.
   #[must_use]
   pub fn kind(&self) -> &'static Kind {
     match self.member(AGENT_ID) {
@@ -183,11 +182,10 @@ impl<'a> Document<'a> {
     }
   }
 
-  /// Whether the stored checksums fit the stored text. Files of the original have the first one only.
-  ///
-  /// A `false` may still be a different spelling of the same data: only the engine that wrote it can tell.
+  /// Whether the checksums match the text. They cover canonical JSON: where they do not match another form, its canonical one may.
+  /// Files of the original have the first checksum only.
   #[must_use]
-  pub fn checksums_fit(&self) -> bool {
+  pub fn checksums_match(&self) -> bool {
     let covered = CHECKSUM_MEMBERS
       .into_iter()
       .filter_map(|name| Some((name, self.member(name)?)));
@@ -195,14 +193,14 @@ impl<'a> Document<'a> {
       return true;
     }
     if !self.kind().has_checksum {
-      return find(&self.members, INTEGRITY).is_some() && self.integrity_fits();
+      return find(&self.members, INTEGRITY).is_some() && self.integrity_matches();
     }
-    self.member("checksum") == Some(&format!("\"{}\"", checksum(covered))) && self.integrity_fits()
+    self.member("checksum") == Some(&format!("\"{}\"", checksum(covered))) && self.integrity_matches()
   }
 
-  fn integrity_fits(&self) -> bool {
+  fn integrity_matches(&self) -> bool {
     let Some(integrity) = find(&self.members, INTEGRITY) else {
-      // Only the original writes none, and it writes these and nothing else.
+      // Only the original writes none, and it writes no other members than these.
       return self.member("version") == Some("\"1.0.0\"")
         && self.member("sizeBytes") == Some("0")
         && self
@@ -210,7 +208,7 @@ impl<'a> Document<'a> {
           .iter()
           .all(|member| ORIGINAL_MEMBERS.iter().any(|name| member.is_named(name)));
     };
-    // Of two members with one name the checksum covers the last.
+    // The checksum covers the last of two members with one name.
     let left_out = LEFT_TO_CHECKSUM.map(|name| {
       let last = find(&self.members, name).map(|last| last.start);
       last.filter(|_| self.kind().has_checksum)
@@ -220,7 +218,7 @@ impl<'a> Document<'a> {
     for member in &self.members {
       let value_end = member.value_start() + member.value.len();
       if member.start == integrity.start {
-        // The comma before it goes with it.
+        // The comma before the member is left out too.
         hasher.update(&self.compact[covered_to..member.start.saturating_sub(1).max(covered_to)]);
         covered_to = value_end;
       } else if left_out.contains(&Some(member.start)) {
@@ -238,7 +236,7 @@ mod tests {
   use super::*;
 
   #[test]
-  fn only_a_later_first_number_is_a_newer_version() {
+  fn only_a_greater_major_version_is_newer() {
     for (version, is_newer) in [
       ("1.0.0", false),
       ("1.9.3", false),

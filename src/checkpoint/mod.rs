@@ -1,5 +1,5 @@
-//! The checkpoint document: composing, verifying, summarizing, comparing and resetting it. Belongs here: what the members of a
-//! document mean. Does not belong here: where it is stored. Uses `json`, `codec` and `types`.
+//! The checkpoint document: composing, verifying, summarizing and comparing it, and resetting its tasks. Belongs here: the meaning of
+//! its members. Does not belong here: how it is encoded and stored. Uses `json` and `types`.
 
 pub mod agent;
 pub mod compose;

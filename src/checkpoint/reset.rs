@@ -1,4 +1,4 @@
-//! Resetting tasks in the text of a task tree, so that a restored run can take them up again.
+//! Resetting tasks in the text of a task tree, so that a restored run executes them again.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use memchr::memmem::Finder;
 use crate::json::edit::{Edit, ObjectWriter, edit_members};
 use crate::json::scan::{Member, SyntaxError, find, members, text_of};
 
-/// Which tasks a restore sends back to `pending`.
+/// Which tasks a restore resets to `pending`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Resets {
   pub failed: bool,
@@ -18,7 +18,7 @@ pub struct Resets {
 #[derive(Debug)]
 pub struct ResetTree<'a> {
   pub text: Cow<'a, str>,
-  /// A JSON array of strings, one a reset task: ids are copied as they are spelt.
+  /// A JSON array of strings, one for each reset task.
   pub warnings: String,
 }
 
@@ -51,7 +51,7 @@ pub fn reset_tasks(tree: &str, resets: Resets) -> Result<ResetTree<'_>, SyntaxEr
   let mut in_progress = Vec::new();
   let mut out = ObjectWriter::with_capacity(tree.len() + 2);
   for task in &tasks {
-    // Most tasks have neither status anywhere in them, however it may be escaped.
+    // Most tasks contain neither status, nor an escape that could hide one.
     if !statuses
       .iter()
       .any(|status| status.find(task.value.as_bytes()).is_some())
@@ -78,7 +78,7 @@ pub fn reset_tasks(tree: &str, resets: Resets) -> Result<ResetTree<'_>, SyntaxEr
   })
 }
 
-/// The members of a task, or none where the tree holds something else than an object.
+/// The members of a task; none if it is not an object.
 fn fields<'a>(task: &Member<'a>) -> Result<Vec<Member<'a>>, SyntaxError> {
   if task.value.starts_with('{') {
     members(task.value)
@@ -109,7 +109,7 @@ mod tests {
   );
 
   #[test]
-  fn resets_follow_the_contract_and_failed_ones_are_named_first() {
+  fn tasks_are_reset_as_specified_and_failed_ones_are_named_first() {
     let reset = reset_tasks(
       TREE,
       Resets {
@@ -133,7 +133,7 @@ mod tests {
   }
 
   #[test]
-  fn what_is_not_asked_for_stays() {
+  fn a_tree_without_resets_is_unchanged() {
     let reset = reset_tasks(TREE, Resets::default()).unwrap();
     assert_eq!(reset.text, TREE);
     assert_eq!(reset.warnings, "[]");

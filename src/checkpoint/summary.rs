@@ -1,7 +1,7 @@
-//! What a list shows of a checkpoint, found without reading the payload.
+//! The info that a list shows of a checkpoint, without reading the payload.
 //!
-//! A plain checkpoint has it in its first and last lines, a compressed one in the header of its container. Documents of
-//! another hand are read whole.
+//! A plain checkpoint has it in its first and last lines, a compressed one in the header of its container. Documents in another
+//! layout are read whole.
 
 use memchr::memmem;
 
@@ -9,20 +9,20 @@ use crate::checkpoint::document::{Document, EXPIRES_AT, Kind, LABEL};
 use crate::json::edit::ObjectWriter;
 use crate::json::scan::{Member, SyntaxError, find, items, members, text_of};
 
-/// How much of a file's beginning and end [`Info::peek`] needs. A longer description means that the whole is read.
+/// How much of a file's beginning and end [`Info::peek`] needs. A checkpoint with a longer description is read whole.
 pub const HEAD_BYTES: usize = 2048;
 pub const TAIL_BYTES: usize = 1024;
 
-/// JSON values, in the spelling of the document.
+/// JSON values, as the document has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
   id: String,
-  /// What a list shows, in the order of its [`Kind`].
+  /// The members that a list shows, in the order of its [`Kind`].
   shown: Vec<(&'static str, String)>,
 }
 
 impl Info {
-  /// `value` is asked for each member by its name. `None` if it has no id, no time or no counts.
+  /// `value` gives a member by its name. `None` if there is no id, no time or no count.
   pub fn new(kind: &Kind, value: impl Fn(&str) -> Option<String>) -> Option<Self> {
     let mut shown = Vec::with_capacity(kind.shown.len());
     for name in kind.shown {
@@ -41,7 +41,7 @@ impl Info {
     })
   }
 
-  /// From the beginning and the end of a document in our layout; `None` if it is not in it.
+  /// From the beginning and the end of a document; `None` if it is not in our layout.
   #[must_use]
   pub fn peek(kind: &Kind, head: &[u8], tail: &[u8]) -> Option<Self> {
     // A line break is never inside a string, and two spaces mean the outermost object.
@@ -54,13 +54,13 @@ impl Info {
     Self::of_members(kind, &last)
   }
 
-  /// From the text that [`Info::to_note`] makes.
+  /// From the text of [`Info::to_note`].
   #[must_use]
   pub fn from_note(kind: &Kind, text: &str) -> Option<Self> {
     Self::of_members(kind, &members(text).ok()?)
   }
 
-  /// From a whole document, whoever wrote it: what it needs and does not have gets a value that says so.
+  /// From a whole document of any program: missing members get the values `null` and 0.
   pub fn of_document(kind: &Kind, document: &Document<'_>) -> Result<Self, SyntaxError> {
     let count = |name: &str| match document.member(name) {
       Some(object) if object.starts_with('{') => members(object).map(|members| members.len()),
@@ -81,7 +81,7 @@ impl Info {
     Ok(Self { id, shown })
   }
 
-  /// What goes into the header of a container.
+  /// The text for the header of a container.
   #[must_use]
   pub fn to_note(&self) -> String {
     let mut out = ObjectWriter::with_capacity(256);
@@ -99,11 +99,11 @@ impl Info {
   /// The JSON of a member.
   #[must_use]
   pub fn get(&self, name: &str) -> Option<&str> {
-    let found = self.shown.iter().find(|(known, _)| *known == name);
-    found.map(|(_, value)| value.as_str())
+    let member = self.shown.iter().find(|(known, _)| *known == name);
+    member.map(|(_, value)| value.as_str())
   }
 
-  /// Shows another label, or none.
+  /// Replaces the label.
   pub fn relabel(&mut self, literal: Option<&str>) {
     self.shown.retain(|(name, _)| *name != LABEL);
     if let Some(literal) = literal {
@@ -111,7 +111,7 @@ impl Info {
     }
   }
 
-  /// Whether it says that it is the checkpoint of that id.
+  /// Whether it has that id.
   #[must_use]
   pub fn is_of(&self, id: &str) -> bool {
     is_text(Some(&self.id), id)
@@ -135,7 +135,7 @@ impl Info {
     self.number(EXPIRES_AT).is_some_and(|time| time <= now)
   }
 
-  /// Whether a member is a string that means `text`.
+  /// Whether a member is the string `text`.
   #[must_use]
   pub fn has(&self, name: &str, text: &str) -> bool {
     is_text(self.get(name), text)
@@ -148,14 +148,14 @@ impl Info {
 
 const TIMESTAMP: &str = "timestamp";
 
-/// Whether it is a number that an engine can tell from others: damage may have made `1e999999` of it.
+/// Whether it is a finite number: damage may have made `1e999999` of it.
 fn is_number(text: &str) -> bool {
   text.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
-/// Whether a string literal means `text`.
+/// Whether a string literal has the value `text`.
 fn is_text(literal: Option<&str>, text: &str) -> bool {
-  literal.and_then(text_of).is_some_and(|meant| meant == text)
+  literal.and_then(text_of).is_some_and(|value| value == text)
 }
 
 #[cfg(test)]
@@ -187,7 +187,7 @@ mod tests {
   }
 
   #[test]
-  fn a_peek_a_header_and_the_whole_document_say_the_same() {
+  fn peek_note_and_whole_document_give_the_same_info() {
     let parts = parts();
     let checkpoint = NewCheckpoint::compose(&CheckpointId::parse("cp-1").unwrap(), 42, &parts).unwrap();
     let (compact, info) = checkpoint.compact().unwrap();
@@ -206,7 +206,7 @@ mod tests {
   }
 
   #[test]
-  fn a_document_in_another_layout_is_not_guessed_at() {
+  fn peek_gives_nothing_for_a_document_in_another_layout() {
     let parts = parts();
     let checkpoint = NewCheckpoint::compose(&CheckpointId::parse("cp-1").unwrap(), 42, &parts).unwrap();
     let (compact, _) = checkpoint.compact().unwrap();

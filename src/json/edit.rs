@@ -1,11 +1,11 @@
-//! Edits of an object's text that leave everything else as it is spelt.
+//! Edits of an object's text that copy all other members unchanged.
 
 use crate::json::scan::{Member, SyntaxError, members};
 
 /// What happens to one member of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edit<'a> {
-  /// The member gets this value, in its old place, or at the end if it was absent.
+  /// Replaces the value of the member, or adds the member at the end.
   Set(&'a str, &'a str),
   Remove(&'a str),
 }
@@ -50,7 +50,7 @@ impl ObjectWriter {
   }
 }
 
-/// The literal of an id.
+/// The string literal of an id.
 #[must_use]
 pub fn quoted(id: &str) -> String {
   format!("\"{}\"", escaped(id))
@@ -62,7 +62,7 @@ pub fn escaped(id: &str) -> String {
   id.replace('"', "\\\"")
 }
 
-/// A literal for a sentence of ours, or a name that somebody chose: control characters become spaces.
+/// The string literal of a message or a user's name, in which control characters become spaces.
 #[must_use]
 pub fn text_literal(text: &str) -> String {
   let mut literal = String::with_capacity(text.len() + 2);
@@ -112,7 +112,7 @@ mod tests {
   use super::*;
 
   #[test]
-  fn a_set_member_keeps_its_place_and_a_new_one_goes_last() {
+  fn a_set_member_keeps_its_position_and_a_new_one_is_appended() {
     let edits = [
       Edit::Set("b", "0"),
       Edit::Remove("c"),

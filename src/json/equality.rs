@@ -1,18 +1,18 @@
-//! Whether two JSON texts mean the same, however they are spelt.
+//! Whether two JSON texts have equal values.
 //!
-//! Every value gets a number, from the innermost outwards, and equal values get the same one. So each value is looked at
-//! once, however deep it is nested, and nothing recurses.
+//! Every value gets a number, from the innermost outwards, and equal values get the same one. So each value is read once,
+//! whatever its depth, and nothing recurses.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use crate::json::canonical::canonical_string;
 use crate::json::layout::string_end;
-use crate::json::scan::plainest;
 
-/// Whether a parser would make equal values of two valid JSON texts: keys have no order, of several with one name the last
-/// counts, and spellings of a string or a number do not matter.
+/// Whether a parser would make equal values of two valid JSON texts. Keys have no order, and the last of several with one name
+/// counts.
 #[must_use]
-pub fn same_meaning(a: &str, b: &str) -> bool {
+pub fn equal_values(a: &str, b: &str) -> bool {
   if a == b {
     return true;
   }
@@ -20,10 +20,10 @@ pub fn same_meaning(a: &str, b: &str) -> bool {
   matches!((numbers.of_text(a), numbers.of_text(b)), (Some(a), Some(b)) if a == b)
 }
 
-/// A value whose parts have their numbers already.
+/// A value whose parts have been numbered.
 #[derive(PartialEq, Eq, Hash)]
 enum Value<'a> {
-  /// In its plainest spelling.
+  /// The canonical form of its inside.
   String(Cow<'a, str>),
   /// The bits of a double.
   Number(u64),
@@ -73,7 +73,7 @@ impl<'a> Numbers<'a> {
         b']' | b'}' => open.pop()?.close(),
         b'"' => {
           at = string_end(bytes, at);
-          let string = plainest(text.get(start + 1..at - 1)?);
+          let string = canonical_string(text.get(start + 1..at - 1)?);
           if let Some(Open::Object { key: key @ None, .. }) = open.last_mut() {
             *key = Some(string);
             continue;
@@ -107,7 +107,7 @@ impl<'a> Numbers<'a> {
 impl<'a> Value<'a> {
   fn of_word(word: &'a str) -> Self {
     match word.parse::<f64>() {
-      // Zero has two spellings in bits as well.
+      // A double has two zeros.
       Ok(number) => Self::Number(if number == 0.0 { 0 } else { number.to_bits() }),
       Err(_) => Self::Word(word),
     }
@@ -134,7 +134,7 @@ mod tests {
   use super::*;
 
   #[test]
-  fn spellings_of_one_value_mean_the_same() {
+  fn texts_of_one_value_in_different_forms_are_equal() {
     for (one, other) in [
       ("1", "1.0"),
       ("100", "1e2"),
@@ -150,14 +150,14 @@ mod tests {
       (r#"{"":null}"#, "{\n\"\":\tnull}"),
     ] {
       assert!(
-        same_meaning(one, other) && same_meaning(other, one),
+        equal_values(one, other) && equal_values(other, one),
         "{one} and {other}"
       );
     }
   }
 
   #[test]
-  fn values_that_a_parser_tells_apart_do_not() {
+  fn texts_of_different_values_are_not_equal() {
     let values = [
       "0",
       "1",
@@ -192,13 +192,13 @@ mod tests {
     ];
     for (at, one) in values.iter().enumerate() {
       for other in &values[at + 1..] {
-        assert!(!same_meaning(one, other), "{one} and {other}");
+        assert!(!equal_values(one, other), "{one} and {other}");
       }
     }
   }
 
   #[test]
-  fn depth_costs_neither_stack_nor_much_time() {
+  fn deep_nesting_needs_no_stack_and_linear_time() {
     let nested = |inside: &str, depth: usize| {
       let (open, close) = (r#"{"b":0,"a":["#.repeat(depth), "]}".repeat(depth));
       open + inside + &close
@@ -207,15 +207,15 @@ mod tests {
       let (open, close) = (r#"{"a":["#.repeat(depth), r#"],"b":0}"#.repeat(depth));
       open + inside + &close
     };
-    assert!(same_meaning(&nested("1", 50_000), &reordered("1", 50_000)));
-    assert!(!same_meaning(&nested("1", 50_000), &reordered("2", 50_000)));
-    assert!(!same_meaning(&nested("1", 50_000), &reordered("1", 49_999)));
+    assert!(equal_values(&nested("1", 50_000), &reordered("1", 50_000)));
+    assert!(!equal_values(&nested("1", 50_000), &reordered("2", 50_000)));
+    assert!(!equal_values(&nested("1", 50_000), &reordered("1", 49_999)));
   }
 
   #[test]
-  fn what_is_no_json_means_nothing() {
+  fn invalid_json_equals_nothing() {
     for broken in ["", " ", "[", "]", "{\"a\"", "{1}", "\"é", "[1"] {
-      assert!(!same_meaning(broken, "1") && !same_meaning("1", broken), "{broken}");
+      assert!(!equal_values(broken, "1") && !equal_values("1", broken), "{broken}");
     }
   }
 }

@@ -1,4 +1,4 @@
-//! White space: compact JSON to the two-space layout of `JSON.stringify(value, null, 2)`, and back.
+//! Layout: compact JSON to that of `JSON.stringify(value, null, 2)`, and back. And how long a text may be.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use memchr::memchr2;
 
 use crate::types::error::{Code, Error};
 
-/// The longest text that a JavaScript engine can hold, and so read back, in UTF-16 code units: V8's limit on 64-bit systems.
+/// The longest string of a JavaScript engine, in UTF-16 code units: V8's limit on 64-bit systems. No longer text can be read back.
 #[cfg(not(test))]
 pub const MAX_TEXT_UNITS: usize = (1 << 29) - 24;
 
@@ -14,7 +14,7 @@ pub const MAX_TEXT_UNITS: usize = (1 << 29) - 24;
 #[cfg(test)]
 pub const MAX_TEXT_UNITS: usize = 1 << 22;
 
-/// How many UTF-16 code units a text has, if they are more than an engine can hold.
+/// How many UTF-16 code units a text has, if they exceed the limit.
 #[must_use]
 pub fn excess_units(text: &str) -> Option<usize> {
   // No text has more units than bytes.
@@ -27,7 +27,7 @@ pub fn excess_units(text: &str) -> Option<usize> {
 /// The UTF-16 code units of the characters that begin in some bytes of a text, which may be cut anywhere.
 pub fn units(bytes: &[u8]) -> usize {
   let is_first = |byte: u8| byte & 0xc0 != 0x80;
-  // Few enough that a byte counts them: so the processor takes many at a time.
+  // A byte can count a chunk, so that the compiler vectorises the loop.
   let in_chunk = |chunk: &[u8]| {
     chunk
       .iter()
@@ -37,9 +37,9 @@ pub fn units(bytes: &[u8]) -> usize {
   bytes.chunks(127).map(|chunk| usize::from(in_chunk(chunk))).sum()
 }
 
-/// Why a text of so many UTF-16 code units is not stored.
+/// The error for a text of so many UTF-16 code units, which is not stored.
 #[must_use]
-pub fn no_engine_holds(what: &str, units: usize) -> Error {
+pub fn too_long(what: &str, units: usize) -> Error {
   let message = format!(
     "{what} becomes a JSON text of {units} UTF-16 code units or more, and a JavaScript string holds at most \
      {MAX_TEXT_UNITS}: it could not be read back. Store large parts by themselves, as task results or as the context of an \
@@ -48,21 +48,21 @@ pub fn no_engine_holds(what: &str, units: usize) -> Error {
   Error::new(Code::TooLarge, message)
 }
 
-/// How many bytes are gathered before they are written: few enough to stay in the processor, and many enough for a call.
+/// How many bytes are buffered before they are written: few enough for the processor's cache, and many enough for a system call.
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// Most pieces of JSON are shorter than this. Copying always as many bytes, and counting only those that matter, takes
-/// a processor a fraction of the time of copying the right number.
+/// Most pieces of JSON are shorter than this. Always copying this many bytes, and advancing by the real length, is several times
+/// faster than copying a variable number.
 const STEP: usize = 32;
 
 /// Writes compact JSON in the two-space layout, value by value.
-#[expect(missing_debug_implementations, reason = "writers have no such form")]
+#[expect(missing_debug_implementations, reason = "a dyn Write has no Debug")]
 pub struct Layout<'a> {
   out: &'a mut dyn Write,
   /// Of fixed length.
   buffer: Vec<u8>,
   filled: usize,
-  /// The UTF-16 code units that were passed on.
+  /// How many UTF-16 code units were written to `out`.
   written_units: usize,
 }
 
@@ -144,7 +144,7 @@ impl<'a> Layout<'a> {
     Ok(())
   }
 
-  /// Writes what was gathered, and tells the writer that more may take a moment.
+  /// Writes the buffer, and flushes the writer, which may begin with its work while the next bytes are computed.
   pub fn flush(&mut self) -> io::Result<()> {
     self.write_buffer()?;
     self.out.flush()
@@ -160,9 +160,9 @@ impl<'a> Layout<'a> {
     let length = end - start;
     if length <= STEP
       && let Some(step) = source.get(start..start + STEP)
-      && let Some(room) = self.buffer.get_mut(self.filled..self.filled + STEP)
+      && let Some(free) = self.buffer.get_mut(self.filled..self.filled + STEP)
     {
-      room.copy_from_slice(step);
+      free.copy_from_slice(step);
       self.filled += length;
       return Ok(());
     }
@@ -184,25 +184,24 @@ impl<'a> Layout<'a> {
   }
 
   fn write_buffer(&mut self) -> io::Result<()> {
-    let gathered = &self.buffer[..self.filled];
-    self.written_units = count_units(self.written_units, gathered)?;
-    self.out.write_all(gathered)?;
+    let buffered = &self.buffer[..self.filled];
+    self.written_units = count_units(self.written_units, buffered)?;
+    self.out.write_all(buffered)?;
     self.filled = 0;
     Ok(())
   }
 }
 
-/// Adds the units of what is about to be written. What no engine could read back is not written: deep nesting takes much white
-/// space.
+/// Adds the units of the next bytes; an error if the text becomes too long to read back, as deep nesting can make it.
 fn count_units(written: usize, bytes: &[u8]) -> io::Result<usize> {
   let total = written + units(bytes);
   if total > MAX_TEXT_UNITS {
-    return Err(io::Error::other(no_engine_holds("What is to be stored", total)));
+    return Err(io::Error::other(too_long("What is to be stored", total)));
   }
   Ok(total)
 }
 
-/// Leaves out the white space between tokens. What was no JSON before is none afterwards.
+/// Removes the white space between tokens. Invalid JSON stays invalid.
 #[must_use]
 pub fn compact(text: &str) -> String {
   let bytes = text.as_bytes();
@@ -250,7 +249,7 @@ pub(super) fn string_end(bytes: &[u8], mut at: usize) -> usize {
   bytes.len()
 }
 
-/// The place of the first quote or backslash. Most strings are short, and end within a word or two.
+/// The position of the first quote or backslash. Most strings are short, and end within a word or two.
 #[inline]
 fn find_special(bytes: &[u8]) -> Option<usize> {
   const ONES: u64 = u64::MAX / 255;
@@ -292,7 +291,7 @@ mod tests {
   }
 
   #[test]
-  fn white_space_that_no_engine_could_read_back_is_not_made() {
+  fn a_layout_with_too_much_white_space_is_refused() {
     let depth = 3000;
     let deep = "[".repeat(depth) + "1" + &"]".repeat(depth);
     let refused = indent(&deep).unwrap_err().downcast::<Error>().unwrap();
@@ -302,7 +301,7 @@ mod tests {
   }
 
   #[test]
-  fn members_and_items_are_counted_on_the_way() {
+  fn value_counts_members_and_items() {
     for (text, count) in [
       ("{}", 0),
       ("[]", 0),
@@ -317,7 +316,7 @@ mod tests {
   }
 
   #[test]
-  fn texts_larger_than_the_buffer_come_out_whole() {
+  fn texts_larger_than_the_buffer_are_laid_out_whole() {
     let long = "x".repeat(BUFFER_BYTES + 1);
     let text = format!(r#"["{long}",1,"{long}","short"]"#);
     assert_eq!(compact(&indented(&text)), text);
@@ -326,7 +325,7 @@ mod tests {
   }
 
   #[test]
-  fn indented_text_is_what_the_two_space_layout_says() {
+  fn the_layout_is_that_of_two_spaces() {
     let value: serde_json::Value =
       serde_json::from_str(r#"{"a":[],"b":{},"c":[1,"x, {y}: \"z\" [",[[2]],{"d":null}]}"#).unwrap();
     assert_eq!(
@@ -351,7 +350,7 @@ mod tests {
   }
 
   #[test]
-  fn a_text_is_laid_out_up_to_as_many_units_as_an_engine_holds() {
+  fn a_text_is_laid_out_up_to_the_limit_of_an_engine() {
     let laid_out = |text: &str| {
       let mut layout = Vec::new();
       let mut writer = Layout::new(&mut layout, text.len());
@@ -381,7 +380,7 @@ mod tests {
   }
 
   #[test]
-  fn strings_end_where_they_end() {
+  fn string_end_skips_escaped_quotes() {
     for length in 0..60 {
       for tail in ["\"", "\\\"\"", "\\\\\"", "é\"", "\\u0041\"x\""] {
         let text = format!("{}{tail},1", "a".repeat(length));
@@ -394,7 +393,7 @@ mod tests {
   }
 
   #[test]
-  fn what_is_no_json_does_not_become_some() {
+  fn compact_keeps_invalid_json_invalid() {
     for broken in [
       "[1 2]",
       "[- 1]",

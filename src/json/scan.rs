@@ -1,13 +1,13 @@
-//! A strict JSON reader that finds where values begin and end, and builds none of them.
+//! A strict JSON scanner that finds where values begin and end, and builds none of them.
 //!
 //! It never recurses: nesting costs one byte a level on the heap, so that no document can exhaust the stack.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use memchr::{memchr, memchr2};
 
-/// Where a text stops being JSON.
+/// The position of the first byte that is not valid JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SyntaxError {
   pub at: usize,
@@ -21,19 +21,19 @@ impl fmt::Display for SyntaxError {
 
 impl std::error::Error for SyntaxError {}
 
-/// One member of an object, as it is spelt in the text.
+/// One member of an object, as the text has it.
 #[derive(Debug, Clone, Copy)]
 pub struct Member<'a> {
   /// The key without its quotes, escapes untouched.
   pub raw_key: &'a str,
   /// The value, escapes and inner white space untouched.
   pub value: &'a str,
-  /// Where the key's opening quote stands in the scanned text.
+  /// The position of the key's opening quote in the scanned text.
   pub start: usize,
 }
 
 impl Member<'_> {
-  /// Where its value begins, in a text without white space.
+  /// The position of its value, in a text without white space.
   #[must_use]
   pub fn value_start(&self) -> usize {
     self.start + self.raw_key.len() + "\"\":".len()
@@ -48,7 +48,7 @@ impl Member<'_> {
 /// The members of the object that `text` consists of, in the order of the text.
 pub fn members(text: &str) -> Result<Vec<Member<'_>>, SyntaxError> {
   let mut scanner = Scanner::new(text);
-  let mut found = Vec::new();
+  let mut members = Vec::new();
   scanner.skip_space();
   scanner.expect(b'{')?;
   scanner.skip_space();
@@ -63,7 +63,7 @@ pub fn members(text: &str) -> Result<Vec<Member<'_>>, SyntaxError> {
       scanner.skip_space();
       let value_start = scanner.at;
       scanner.skip_value()?;
-      found.push(Member {
+      members.push(Member {
         raw_key,
         value: &text[value_start..scanner.at],
         start,
@@ -77,13 +77,13 @@ pub fn members(text: &str) -> Result<Vec<Member<'_>>, SyntaxError> {
     }
   }
   scanner.end()?;
-  Ok(found)
+  Ok(members)
 }
 
 /// The items of the array that `text` consists of.
 pub fn items(text: &str) -> Result<Vec<&str>, SyntaxError> {
   let mut scanner = Scanner::new(text);
-  let mut found = Vec::new();
+  let mut items = Vec::new();
   scanner.skip_space();
   scanner.expect(b'[')?;
   scanner.skip_space();
@@ -93,7 +93,7 @@ pub fn items(text: &str) -> Result<Vec<&str>, SyntaxError> {
     loop {
       let start = scanner.at;
       scanner.skip_value()?;
-      found.push(&text[start..scanner.at]);
+      items.push(&text[start..scanner.at]);
       scanner.skip_space();
       match scanner.next()? {
         b',' => scanner.skip_space(),
@@ -103,11 +103,10 @@ pub fn items(text: &str) -> Result<Vec<&str>, SyntaxError> {
     }
   }
   scanner.end()?;
-  Ok(found)
+  Ok(items)
 }
 
-/// How many members or items there are in an object or an array without white space, which an engine wrote: what is known to
-/// be JSON need not be looked at as closely.
+/// How many members or items an object or an array has. The text must be valid JSON without white space: it is not checked.
 #[must_use]
 pub fn count(text: &str) -> usize {
   let bytes = text.as_bytes();
@@ -125,7 +124,7 @@ pub fn count(text: &str) -> usize {
   if bytes.len() > 2 { commas + 1 } else { 0 }
 }
 
-/// Where a string ends whose inside begins there. Quotes are rarer than other escapes.
+/// The position after the string whose inside begins at `start`. Quotes are rarer than other escapes.
 fn end_of_string(bytes: &[u8], start: usize) -> usize {
   let mut at = start;
   while let Some(quote) = memchr(b'"', &bytes[at..]) {
@@ -153,13 +152,13 @@ pub fn validate(text: &str) -> Result<(), SyntaxError> {
   scanner.end()
 }
 
-/// What a string literal means; `None` for every other value.
+/// The value of a string literal; `None` for every other value.
 #[must_use]
 pub fn text_of(literal: &str) -> Option<Cow<'_, str>> {
   Some(unescape(literal.strip_prefix('"')?.strip_suffix('"')?))
 }
 
-/// What the inside of a string literal means. Lone surrogates become U+FFFD: good enough to compare, not to store.
+/// The value of the inside of a string literal. Lone surrogates become U+FFFD: good enough to compare, not to store.
 #[must_use]
 pub fn unescape(raw: &str) -> Cow<'_, str> {
   if !raw.contains('\\') {
@@ -168,28 +167,7 @@ pub fn unescape(raw: &str) -> Cow<'_, str> {
   Cow::Owned(String::from_utf16_lossy(&units(raw)))
 }
 
-/// The one spelling that all string literals of the same meaning have in common, without the quotes: nothing is escaped
-/// but backslashes and lone surrogates, so that no two meanings share it.
-#[must_use]
-pub fn plainest(raw: &str) -> Cow<'_, str> {
-  if !raw.contains('\\') {
-    return Cow::Borrowed(raw);
-  }
-  let mut text = String::with_capacity(raw.len());
-  for unit in char::decode_utf16(units(raw)) {
-    match unit {
-      Ok('\\') => text.push_str("\\\\"),
-      Ok(plain) => text.push(plain),
-      Err(lone) => {
-        // Writing into a String cannot fail.
-        let _ = write!(text, "\\u{:04x}", lone.unpaired_surrogate());
-      }
-    }
-  }
-  Cow::Owned(text)
-}
-
-/// The UTF-16 units that the inside of a string literal stands for.
+/// The UTF-16 code units of the inside of a string literal.
 fn units(raw: &str) -> Vec<u16> {
   let mut units: Vec<u16> = Vec::with_capacity(raw.len());
   let mut chars = raw.chars();
@@ -216,16 +194,17 @@ fn units(raw: &str) -> Vec<u16> {
   units
 }
 
-struct Scanner<'a> {
+/// Reads tokens; an error for everything that is not JSON.
+pub(super) struct Scanner<'a> {
   text: &'a str,
   bytes: &'a [u8],
-  at: usize,
-  /// The closers that are still owed, innermost last. Kept between values to save allocations.
+  pub(super) at: usize,
+  /// The closing brackets that are still expected, innermost last. Kept between values to save allocations.
   open: Vec<u8>,
 }
 
 impl<'a> Scanner<'a> {
-  fn new(text: &'a str) -> Self {
+  pub(super) fn new(text: &'a str) -> Self {
     Self {
       text,
       bytes: text.as_bytes(),
@@ -234,35 +213,35 @@ impl<'a> Scanner<'a> {
     }
   }
 
-  fn peek(&self) -> Option<u8> {
+  pub(super) fn peek(&self) -> Option<u8> {
     self.bytes.get(self.at).copied()
   }
 
-  fn next(&mut self) -> Result<u8, SyntaxError> {
+  pub(super) fn next(&mut self) -> Result<u8, SyntaxError> {
     let byte = self.peek().ok_or(SyntaxError { at: self.at })?;
     self.at += 1;
     Ok(byte)
   }
 
-  fn error_before(&self) -> SyntaxError {
+  pub(super) fn error_before(&self) -> SyntaxError {
     SyntaxError { at: self.at - 1 }
   }
 
-  fn expect(&mut self, wanted: u8) -> Result<(), SyntaxError> {
-    if self.next()? == wanted {
+  pub(super) fn expect(&mut self, expected: u8) -> Result<(), SyntaxError> {
+    if self.next()? == expected {
       Ok(())
     } else {
       Err(self.error_before())
     }
   }
 
-  fn skip_space(&mut self) {
+  pub(super) fn skip_space(&mut self) {
     while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
       self.at += 1;
     }
   }
 
-  fn end(&mut self) -> Result<(), SyntaxError> {
+  pub(super) fn end(&mut self) -> Result<(), SyntaxError> {
     self.skip_space();
     if self.at == self.bytes.len() {
       Ok(())
@@ -308,7 +287,7 @@ impl<'a> Scanner<'a> {
         }
         _ => return Err(self.error_before()),
       }
-      // A value has ended here: close what it closes, until a comma asks for the next one.
+      // A value has ended here. Close containers until a comma announces the next value.
       loop {
         let Some(&closer) = self.open.last() else {
           return Ok(());
@@ -340,7 +319,7 @@ impl<'a> Scanner<'a> {
     Ok(())
   }
 
-  fn literal(&mut self, rest: &str) -> Result<(), SyntaxError> {
+  pub(super) fn literal(&mut self, rest: &str) -> Result<(), SyntaxError> {
     if self.bytes[self.at..].starts_with(rest.as_bytes()) {
       self.at += rest.len();
       Ok(())
@@ -349,7 +328,7 @@ impl<'a> Scanner<'a> {
     }
   }
 
-  fn number(&mut self) -> Result<(), SyntaxError> {
+  pub(super) fn number(&mut self) -> Result<(), SyntaxError> {
     if self.peek() == Some(b'-') {
       self.at += 1;
     }
@@ -385,7 +364,7 @@ impl<'a> Scanner<'a> {
   }
 
   /// The inside of the string literal that begins here.
-  fn string(&mut self) -> Result<&'a str, SyntaxError> {
+  pub(super) fn string(&mut self) -> Result<&'a str, SyntaxError> {
     self.expect(b'"')?;
     let start = self.at;
     loop {
@@ -424,7 +403,7 @@ mod tests {
   use super::*;
 
   #[test]
-  fn counting_agrees_with_reading() {
+  fn count_agrees_with_members_and_items() {
     let texts = [
       "{}",
       "[]",
@@ -439,19 +418,19 @@ mod tests {
       };
       assert_eq!(count(text), read, "{text}");
     }
-    // What is no JSON has no right answer, and does no harm.
+    // Invalid JSON has no right answer, but must not panic.
     for text in ["", "}", "\"", "{\"\\", "]]]]", ",,,"] {
       let _ = count(text);
     }
   }
 
   #[test]
-  fn members_are_found_as_they_are_spelt() {
+  fn members_are_found_with_their_text_unchanged() {
     let text = r#" { "a" : 1 , "b\u0063":{"x":[1,{}]},"d":"}\",{" } "#;
     let found = members(text).unwrap();
-    let spelt: Vec<_> = found.iter().map(|m| (m.raw_key, m.value)).collect();
+    let texts: Vec<_> = found.iter().map(|m| (m.raw_key, m.value)).collect();
     assert_eq!(
-      spelt,
+      texts,
       [("a", "1"), (r"b\u0063", r#"{"x":[1,{}]}"#), ("d", r#""}\",{""#)]
     );
     assert_eq!(&text[found[2].start..=found[2].start + 2], "\"d\"");
@@ -461,13 +440,13 @@ mod tests {
   }
 
   #[test]
-  fn of_two_members_with_one_name_the_last_counts() {
+  fn find_gives_the_last_of_two_members_with_one_name() {
     let found = members(r#"{"a":1,"a":2}"#).unwrap();
     assert_eq!(find(&found, "a").unwrap().value, "2");
   }
 
   #[test]
-  fn accepts_and_refuses_what_a_json_parser_does() {
+  fn validate_agrees_with_a_json_parser() {
     let texts = [
       "0",
       "-0",
@@ -534,7 +513,7 @@ mod tests {
   }
 
   #[test]
-  fn depth_costs_no_stack() {
+  fn deep_nesting_needs_no_stack() {
     let deep = "[".repeat(5_000_000) + &"]".repeat(5_000_000);
     assert_eq!(validate(&deep), Ok(()));
     let open = "{\"a\":".repeat(1_000_000);
@@ -542,19 +521,9 @@ mod tests {
   }
 
   #[test]
-  fn escapes_are_understood_when_names_are_compared() {
+  fn unescape_decodes_escapes() {
     assert_eq!(unescape(r#"\u0073tatus\n\"\\\/"#), "status\n\"\\/");
     assert_eq!(unescape(r"\ud83d\udfe6"), "🟦");
     assert_eq!(unescape(r"\ud800x"), "\u{fffd}x");
-  }
-
-  #[test]
-  fn the_plainest_spelling_tells_every_meaning_from_every_other() {
-    assert_eq!(plainest(r#"\u0073tatus\n\"\/"#), "status\n\"/");
-    assert_eq!(plainest(r"\ud83d\udfe6"), plainest("🟦"));
-    assert_eq!(plainest(r"\uD800"), plainest(r"\ud800"));
-    for (one, other) in [(r"\ud800", r"\ud801"), (r"\ud800", "\u{fffd}"), (r"\ud800", r"\\ud800")] {
-      assert_ne!(plainest(one), plainest(other));
-    }
   }
 }

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::info::kind_of;
-use super::{Damaged, Spelling, Store, StoredCheckpoint};
+use super::{Damaged, Store, StoredCheckpoint};
 use crate::backend::{BackendExt, CheckpointEntry, Encoding, Maintenance, Precondition, Series, SessionFilter};
 use crate::checkpoint::summary::Info;
 use crate::store::create::SaveOutcome;
@@ -86,11 +86,11 @@ impl Store {
     let Some(stored) = self.read_checkpoint(series, &entry.id, entry.encoding)? else {
       return Ok(None);
     };
-    let (spelling, text) = stored.check()?;
-    if spelling != Spelling::Fits {
+    let (matches, text) = stored.check_as_stored()?;
+    if !matches {
       return Err(Error::new(
         Code::ChecksumMismatch,
-        format!("{} does not fit its checksums as it is spelt", stored.path),
+        format!("The checksums of {} do not match it as it is stored", stored.path),
       ));
     }
     let info = Info::of_document(kind_of(series), &stored.document(&text)?);

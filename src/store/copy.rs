@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::{Spelling, Store};
+use super::Store;
 use crate::backend::{
   Attribute, BackendExt, CheckpointEntry, Document, Encoding, Item, ItemName, Maintenance, Precondition, PutOptions,
   Series, SessionFilter, Usage,
@@ -37,8 +37,8 @@ fn items_about(usage: &Result<Usage>) -> usize {
 struct Judged {
   /// Without white space.
   text: String,
-  /// Whether its checksums fit the text as it is spelt.
-  fits: bool,
+  /// Whether its checksums match the text as it is stored.
+  matches: bool,
 }
 
 /// A checkpoint that a copy finds in the other store.
@@ -54,7 +54,7 @@ fn stays(source: Option<&Judged>, present: Option<&Judged>) -> bool {
   match (source, present) {
     (None, _) => true,
     (Some(_), None) => false,
-    (Some(source), Some(present)) => source.text == present.text || (present.fits && !source.fits),
+    (Some(source), Some(present)) => source.text == present.text || (present.matches && !source.matches),
   }
 }
 
@@ -197,10 +197,10 @@ impl Store {
       Err(_) => None,
     };
     Ok(stored.map(|stored| {
-      let judged = stored.check();
+      let checked = stored.check_as_stored();
       Judged {
-        fits: judged.as_ref().is_ok_and(|(spelling, _)| *spelling == Spelling::Fits),
-        text: judged.map_or_else(|_| stored.compact_text().into_owned(), |(_, text)| text),
+        matches: checked.as_ref().is_ok_and(|(matches, _)| *matches),
+        text: checked.map_or_else(|_| stored.compact_text().into_owned(), |(_, text)| text),
       }
     }))
   }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::slice;
 
 use super::labels::LabelChange;
-use super::{Label, LaidOut, Saved, Spelling, Stamp, Store, Ticket, into_text, not_composed};
+use super::{Label, LaidOut, Saved, Stamp, Store, Ticket, into_text, not_composed};
 use crate::backend::{
   BackendExt, CheckpointEntry, Content, Encoding, NewLabels, Newest, Parent, Precondition, PutOptions, PutOutcome,
   RetentionAnswer, RetentionQuery, Series, time_in_id,
@@ -55,12 +55,12 @@ pub struct StoredCheckpoint {
   pub id: CheckpointId,
   pub path: String,
   pub text: String,
-  /// Whether the text has no white space to take out of it.
+  /// Whether the text has no white space between its tokens.
   pub(super) is_compact: bool,
   /// The bytes that it takes up where it is stored.
   pub size_bytes: u64,
-  /// What its checksums say.
-  pub spelling: Spelling,
+  /// Whether its checksums were found to match.
+  pub is_verified: bool,
   pub is_of_agent: bool,
   /// The bytes that the text of an agent's checkpoint held; they are taken out of it once it is checked.
   pub context: Option<Vec<u8>>,
@@ -494,7 +494,7 @@ impl Store {
       is_compact: encoding == Encoding::Delta,
       path,
       size_bytes,
-      spelling: Spelling::Unchecked,
+      is_verified: false,
       is_of_agent: series.agent.is_some(),
       context: None,
       label,

@@ -1,27 +1,19 @@
-//! What changed between two checkpoints, wherever and however they are stored.
+//! What changed between two checkpoints, whatever their sessions and encodings.
 
-use super::{Spelling, Store, StoredCheckpoint};
+use super::Store;
 use crate::checkpoint::diff::{Side, diff};
 use crate::types::error::Result;
 use crate::types::id::{CheckpointId, SessionId};
 
-#[derive(Debug)]
-pub struct Difference {
-  /// A JSON object: the `CheckpointDiff` of the declarations.
-  pub text: String,
-  /// Those of the two that may be damaged or only spelt in another way. It is by meaning that they were compared, so the
-  /// text holds if the engine finds them whole, and is worth nothing otherwise.
-  pub suspects: Vec<StoredCheckpoint>,
-}
-
 impl Store {
-  pub fn diff(&self, a: &(SessionId, CheckpointId), b: &(SessionId, CheckpointId)) -> Result<Difference> {
+  /// A JSON object: the `CheckpointDiff` of the declarations.
+  pub fn diff(&self, a: &(SessionId, CheckpointId), b: &(SessionId, CheckpointId)) -> Result<String> {
     let read = |(session, id): &(SessionId, CheckpointId)| {
       let verified = self.verify_checkpoint(&session.into(), id)?;
       verified.map_err(|damaged| *damaged.error)
     };
     let (stored_a, stored_b) = (read(a)?, read(b)?);
-    let text = diff(
+    Ok(diff(
       Side {
         session: &a.0,
         checkpoint: &a.1,
@@ -32,11 +24,6 @@ impl Store {
         checkpoint: &b.1,
         document: &stored_b.document(&stored_b.text)?,
       },
-    );
-    let suspects = [stored_a, stored_b].into_iter();
-    Ok(Difference {
-      text,
-      suspects: suspects.filter(|stored| stored.spelling == Spelling::Suspect).collect(),
-    })
+    ))
   }
 }

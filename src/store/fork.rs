@@ -1,11 +1,11 @@
-//! What-if: a new session that begins where a checkpoint of another was, and how it all hangs together.
+//! Forks: new sessions from checkpoints of others, and the history that they form.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::info::Row;
 use super::labels::not_found;
-use super::{LaidOut, Spelling, Stamp, Store, StoredCheckpoint};
+use super::{LaidOut, Stamp, Store};
 use crate::backend::{BackendExt, Content, Encoding, Item, Series, SessionFilter, source_of};
 use crate::checkpoint::compose::{NewCheckpoint, Parts};
 use crate::checkpoint::reset::{Resets, reset_tasks};
@@ -15,7 +15,7 @@ use crate::store::create::CheckpointContent;
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::{CheckpointId, SessionId};
 
-/// The member of a session that says where it was forked from: `{sessionId, checkpointId}`.
+/// The member of a forked session that names its origin: `{sessionId, checkpointId}`.
 pub(super) const FORKED_FROM: &str = "forkedFrom";
 
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub struct ForkRequest {
 #[derive(Debug)]
 pub struct Forked {
   pub session: SessionId,
-  /// The first checkpoint of the new session, and where it is.
+  /// The first checkpoint of the new session, and its path.
   pub checkpoint: CheckpointId,
   pub path: String,
   pub tasks: usize,
@@ -38,42 +38,14 @@ pub struct Forked {
   pub warnings: String,
 }
 
-/// How far a fork came.
-#[derive(Debug)]
-pub enum ForkOutcome {
-  Forked(Forked),
-  /// The engine has to respell the checkpoint before it can be judged.
-  NeedsRespelling(StoredCheckpoint),
-}
-
 impl Store {
-  pub fn fork(&self, request: &ForkRequest, stamp: Stamp) -> Result<ForkOutcome> {
+  pub fn fork(&self, request: &ForkRequest, stamp: Stamp) -> Result<Forked> {
     let source = Series::from(&request.session);
-    let Some(stored) = self.verified_anyhow(&source, &request.checkpoint)? else {
+    let Some(stored) = self.verified_in_any_encoding(&source, &request.checkpoint)? else {
       return Err(not_found(&source, &request.checkpoint));
     };
-    if stored.spelling == Spelling::Suspect {
-      return Ok(ForkOutcome::NeedsRespelling(stored));
-    }
-    let forked = self.fork_whole(request, stamp, &stored, &stored.text)?;
-    Ok(ForkOutcome::Forked(forked))
-  }
-
-  /// Goes on with `text`: the same checkpoint as the engine spells it, compact.
-  pub fn fork_respelled(
-    &self,
-    request: &ForkRequest,
-    stamp: Stamp,
-    stored: &StoredCheckpoint,
-    text: &str,
-  ) -> Result<Forked> {
-    stored.check_respelled(text)?;
-    self.fork_whole(request, stamp, stored, text)
-  }
-
-  fn fork_whole(&self, request: &ForkRequest, stamp: Stamp, stored: &StoredCheckpoint, text: &str) -> Result<Forked> {
     let damaged = |error: SyntaxError| Error::corrupt(&stored.path, error).because(error);
-    let document = stored.document(text)?;
+    let document = stored.document(&stored.text)?;
     let part = |name: &str| document.member(name).filter(|value| value.starts_with('{'));
     let session = part("session").ok_or_else(|| Error::corrupt(&stored.path, "it holds no session"))?;
     let tree = reset_tasks(part("taskTree").unwrap_or("{}"), request.resets).map_err(damaged)?;
@@ -101,7 +73,7 @@ impl Store {
     };
     let series = Series::from(&request.new_session);
     let id = stamp.id()?;
-    // There is nothing yet that the first one could be the difference from.
+    // The first checkpoint of a session has no base for a delta.
     let encoding = match self.options.encoding {
       Encoding::Delta => Encoding::Zstd,
       other => other,
@@ -128,7 +100,7 @@ impl Store {
       ));
     }
     let path = self.backend.name_of(&series.session, item);
-    // Where there is a link to the newest, it follows.
+    // This also updates the link to the newest checkpoint.
     self.apply_retention(&series, &id, None, None);
     Ok(Forked {
       session: request.new_session.clone(),
@@ -140,12 +112,12 @@ impl Store {
     })
   }
 
-  /// The tree of a session's checkpoints and of what was forked from them, as JSON. It is flat, because a chain of thousands
-  /// is nothing to descend into: every checkpoint names its children.
+  /// The tree of a session's checkpoints and forks, as JSON. It is a flat list in which every checkpoint names its children: a chain
+  /// of thousands would be nested too deeply.
   pub fn history(&self, session: &SessionId) -> Result<String> {
     let series = Series::from(session);
     let entries = self.backend.checkpoints(&series)?;
-    // One that is damaged says nothing of where it came from; a verification reports it.
+    // A damaged document has no known origin; a verification reports it.
     let document = self.session_document(session).ok().flatten();
     if entries.is_empty() && document.is_none() {
       return Err(Error::no_session(session));
@@ -163,11 +135,11 @@ impl Store {
     Ok(out.finish())
   }
 
-  /// The sessions that were forked from checkpoints of this one, by those checkpoints.
+  /// The sessions that were forked from this one, by the checkpoint.
   fn forks_of(&self, session: &SessionId) -> Result<HashMap<CheckpointId, Vec<SessionId>>> {
     let mut forks: HashMap<_, Vec<_>> = HashMap::new();
     for other in self.backend.sessions(SessionFilter::Saved)? {
-      // A session whose document is damaged was forked from nobody knows where.
+      // A damaged document has no known origin.
       let document = self.session_document(&other).ok().flatten();
       if let Some((from, checkpoint)) = document.as_deref().and_then(origin_in)
         && from == *session
@@ -189,7 +161,7 @@ impl Store {
   }
 }
 
-/// `hint` says what to do about it.
+/// `hint` tells the user what to do.
 pub(super) fn exists(session: &SessionId, hint: &str) -> Error {
   Error::new(Code::Exists, format!("Session {session} exists already. {hint}"))
 }
@@ -201,7 +173,7 @@ fn origin(session: &SessionId, checkpoint: &CheckpointId) -> String {
   out.finish()
 }
 
-/// Where the session of that document was forked from.
+/// The origin of the session of that document.
 fn origin_in(document: &str) -> Option<(SessionId, CheckpointId)> {
   let origin = members(find(&members(document).ok()?, FORKED_FROM)?.value).ok()?;
   let session = text_of(find(&origin, "sessionId")?.value)?;
@@ -209,7 +181,7 @@ fn origin_in(document: &str) -> Option<(SessionId, CheckpointId)> {
   Some((SessionId::parse(&session).ok()?, CheckpointId::parse(&checkpoint).ok()?))
 }
 
-/// The rows, each with its children, which are newer, and its forks.
+/// The rows as JSON, each with its children, which are newer, and its forks.
 fn nodes(rows: &[Row], forks: &HashMap<CheckpointId, Vec<SessionId>>) -> String {
   let mut children: HashMap<Cow<'_, str>, Vec<&str>> = HashMap::new();
   for row in rows.iter().rev() {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::slice;
 
 use super::info::Row;
-use super::{Damaged, Spelling, Store, StoredCheckpoint, laid_out};
+use super::{Damaged, Store, StoredCheckpoint, laid_out};
 use crate::backend::{BackendExt, CheckpointEntry, DeleteCondition, Document, Maintenance, Series, SessionFilter};
 use crate::json::edit::{Edit, ObjectWriter, edit, quoted};
 use crate::json::layout::compact;
@@ -42,13 +42,11 @@ pub struct Recoverable {
 pub enum Candidate {
   /// What it says of the session is known if it is whole, but too large for an engine.
   Damaged(Damaged, Option<Summary>),
-  Readable {
+  Whole {
     /// A JSON object: what a list shows of it.
     info: String,
     /// What it says of the session.
     summary: Option<Summary>,
-    /// What the engine has to judge; `None` if it is whole.
-    suspect: Option<StoredCheckpoint>,
   },
 }
 
@@ -241,12 +239,8 @@ impl Store {
           let Some(info) = self.info_of(&series, &entry)? else {
             continue;
           };
-          let is_whole = stored.spelling == Spelling::Fits;
-          let suspect = (!is_whole).then_some(stored);
-          candidates.push(Candidate::Readable { info, summary, suspect });
-          if is_whole {
-            break;
-          }
+          candidates.push(Candidate::Whole { info, summary });
+          break;
         }
       }
     }

@@ -1,9 +1,9 @@
 //! Restoring a session and its task tree from a checkpoint, as one step.
 
-use std::io::{self, Write};
+use std::borrow::Cow;
 
 use super::{LaidOut, Store, StoredCheckpoint, check_length};
-use crate::backend::{Content, Encoding, Series, SessionFilter};
+use crate::backend::{Encoding, Series, SessionFilter};
 use crate::checkpoint::document::{AGENT_COUNT, Document, TASK_COUNT};
 use crate::checkpoint::reset::{Resets, reset_tasks};
 use crate::json::edit::{Edit, ObjectWriter, edit, quoted};
@@ -13,14 +13,14 @@ use crate::types::id::{CheckpointId, SessionId};
 
 #[derive(Debug, Clone)]
 pub struct RestoreRequest {
-  /// Where the checkpoint is; without it, all sessions are looked through.
+  /// The session of the checkpoint; without it, all sessions are searched.
   pub session: Option<SessionId>,
   pub checkpoint: CheckpointId,
-  /// The checkpoint in the caller's own words.
+  /// The checkpoint as the caller named it, for the error message.
   pub asked_for: String,
   pub validate_checksum: bool,
   pub resets: Resets,
-  /// Hand back what was restored.
+  /// Return what was restored.
   pub include_state: bool,
 }
 
@@ -35,93 +35,55 @@ pub struct Restored {
   pub state: Option<String>,
 }
 
-/// How far a restore came.
-#[derive(Debug)]
-pub enum RestoreOutcome {
-  Restored(Restored),
-  /// The text does not fit its checksums as it is spelt. The engine that defines the spelling has to write it anew
-  /// before it can be called damaged.
-  NeedsRespelling(Respelling),
-}
-
-/// A checkpoint on its way to the engine and back.
-#[derive(Debug)]
-pub struct Respelling {
-  pub stored: StoredCheckpoint,
-  session: SessionId,
-  request: RestoreRequest,
-}
-
-/// What is restored: a checkpoint's document, and where it is.
-pub(super) struct Source<'a> {
+/// A checkpoint that is restored.
+pub(super) struct RestoreSource<'a> {
   pub session: &'a SessionId,
   pub document: &'a Document<'a>,
   pub path: &'a str,
-  /// Whether nothing is written unless its checksums fit.
-  pub validates: bool,
-  /// Whether nothing is written at all.
-  pub is_dry_run: bool,
+  /// Whether nothing is restored unless the checksums match.
+  pub is_validated: bool,
+  pub resets: Resets,
+  pub include_state: bool,
 }
 
-/// The task tree of a checkpoint on its way back into its file.
-struct RestoredTree<'a> {
-  text: &'a str,
-  source: &'a Source<'a>,
-}
-
-impl Content for RestoredTree<'_> {
-  fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
-    LaidOut(self.text).write_to(out)?;
-    // The checksums are computed while the medium writes; without them nothing is decided.
-    out.flush()?;
-    if self.source.validates && !self.source.document.checksums_fit() {
-      return Err(io::Error::other(Error::new(
-        Code::ChecksumMismatch,
-        "Checkpoint checksum validation failed - data may be corrupted",
-      )));
-    }
-    Ok(())
-  }
+/// The documents that a restore writes, and what it answers.
+pub(super) struct RestorePlan<'a> {
+  session_document: String,
+  task_tree: Cow<'a, str>,
+  pub restored: Restored,
 }
 
 impl Store {
-  pub fn restore(&self, request: RestoreRequest) -> Result<RestoreOutcome> {
-    let (session, stored) = self.find_checkpoint(&request)?;
+  /// Writes the session and the task tree of a checkpoint back.
+  pub fn restore(&self, request: &RestoreRequest) -> Result<Restored> {
+    let (session, stored) = self.find_checkpoint(request)?;
     let text = stored.compact_text();
     let document = stored.document(&text)?;
-    let source = Source {
+    let source = RestoreSource {
       session: &session,
       document: &document,
       path: &stored.path,
-      validates: request.validate_checksum,
-      is_dry_run: false,
+      is_validated: request.validate_checksum,
+      resets: request.resets,
+      include_state: request.include_state,
     };
-    match self.restore_document(&source, request.resets, request.include_state) {
-      Err(error) if error.code == Code::ChecksumMismatch => Ok(RestoreOutcome::NeedsRespelling(Respelling {
-        stored,
-        session,
-        request,
-      })),
-      restored => restored.map(RestoreOutcome::Restored),
+    let plan = source.plan()?;
+    // The checksums are computed while the backend writes the staged documents; it commits them if the checksums match.
+    let is_valid = || !request.validate_checksum || document.checksums_match();
+    if self.commit_restore(&plan, &is_valid)? {
+      return Ok(plan.restored);
     }
-  }
-
-  /// Goes on with `text`: the same checkpoint as the engine spells it, compact.
-  pub fn restore_respelled(&self, respelling: &Respelling, text: &str) -> Result<Restored> {
-    let Respelling {
-      stored,
-      session,
-      request,
-    } = respelling;
-    let document = stored.document(text)?;
-    let source = Source {
-      session,
-      document: &document,
-      path: &stored.path,
-      validates: true,
-      is_dry_run: false,
-    };
-    self.restore_document(&source, request.resets, request.include_state)
+    let text = stored.verified_canonical_text().map_err(|error| match error.code {
+      Code::ChecksumMismatch => Error::new(
+        Code::ChecksumMismatch,
+        "Checkpoint checksum validation failed - data may be corrupted",
+      ),
+      _ => error,
+    })?;
+    let document = &stored.document(&text)?;
+    let plan = RestoreSource { document, ..source }.plan()?;
+    self.commit_restore(&plan, &|| true)?;
+    Ok(plan.restored)
   }
 
   fn find_checkpoint(&self, request: &RestoreRequest) -> Result<(SessionId, StoredCheckpoint)> {
@@ -158,14 +120,21 @@ impl Store {
     Ok(sessions.pop())
   }
 
-  /// Writes the session and the tree of a checkpoint, as one step.
-  pub(super) fn restore_document(&self, source: &Source<'_>, resets: Resets, include_state: bool) -> Result<Restored> {
-    let Source {
-      session: session_id,
-      document,
-      path,
-      ..
-    } = *source;
+  /// Stages both documents, and replaces the current ones if `is_valid` says so; whether it did is the answer.
+  pub(super) fn commit_restore(&self, plan: &RestorePlan<'_>, is_valid: &dyn Fn() -> bool) -> Result<bool> {
+    self.backend.put_state_if(
+      &plan.restored.session,
+      &LaidOut(&plan.session_document),
+      &LaidOut(&plan.task_tree),
+      is_valid,
+    )
+  }
+}
+
+impl<'a> RestoreSource<'a> {
+  /// Resets the tasks, and makes the documents.
+  pub fn plan(&self) -> Result<RestorePlan<'a>> {
+    let Self { document, path, .. } = *self;
     let damaged = |error: SyntaxError| Error::corrupt(path, error).because(error);
     let part = |name: &str| document.member(name).filter(|value| value.starts_with('{'));
     let session = part("session").ok_or_else(|| Error::corrupt(path, "it holds no session"))?;
@@ -175,49 +144,46 @@ impl Store {
     let agents = part("agentStates").unwrap_or("{}");
 
     let mut edits = vec![Edit::Set("lastCheckpointId", id), Edit::Remove("taskTree")];
-    // In a copy of a session's directory the checkpoint still names the session that it was made for. What is restored
-    // there belongs to the copy: saving it must not overwrite the other.
-    let name = quoted(session_id.as_str());
-    let own_name = find(&members(session).map_err(damaged)?, "id").map_or("", |member| member.value);
-    if unescape(own_name.trim_matches('"')) != session_id.as_str() {
-      edits.push(Edit::Set("id", &name));
+    // In a copy of a session's directory a checkpoint still names the original session. The restored document must name the copy:
+    // saving it would overwrite the original otherwise.
+    let session_id = quoted(self.session.as_str());
+    let stored_id = find(&members(session).map_err(damaged)?, "id").map_or("", |member| member.value);
+    if unescape(stored_id.trim_matches('"')) != self.session.as_str() {
+      edits.push(Edit::Set("id", &session_id));
     }
-    let session = edit(session, &edits).map_err(damaged)?;
-    let tree = reset_tasks(part("taskTree").unwrap_or("{}"), resets).map_err(damaged)?;
-    // What a document says of itself is believed once its checksums fit.
+    let session_document = edit(session, &edits).map_err(damaged)?;
+    let tree = reset_tasks(part("taskTree").unwrap_or("{}"), self.resets).map_err(damaged)?;
+    // The counts in the document are valid if its checksums match.
     let counted = |name: &str, object: &str| -> Result<usize> {
       match document.member(name).and_then(|count| count.parse().ok()) {
-        Some(count) if source.validates => Ok(count),
+        Some(count) if self.is_validated => Ok(count),
         _ => Ok(members(object).map_err(damaged)?.len()),
       }
     };
-    let task_count = counted(TASK_COUNT, &tree.text)?;
+    let tasks = counted(TASK_COUNT, &tree.text)?;
     let agent_count = counted(AGENT_COUNT, agents)?;
-    let restored_tree = RestoredTree {
-      text: &tree.text,
-      source,
-    };
-    let state = include_state.then(|| {
-      let mut state = ObjectWriter::with_capacity(session.len() + tree.text.len() + agents.len() + 64);
-      state.push("session", &session);
+    let state = self.include_state.then(|| {
+      let mut state = ObjectWriter::with_capacity(session_document.len() + tree.text.len() + agents.len() + 64);
+      state.push("session", &session_document);
       state.push("taskTree", &tree.text);
       state.push("agentStates", agents);
       state.push("contextStore", part("contextStore").unwrap_or("{}"));
       state.finish()
     });
-    // Nothing is restored that cannot be handed back.
+    // Nothing is restored that cannot be returned.
     if let Some(state) = &state {
       check_length(state, path)?;
     }
-    if !source.is_dry_run {
-      self.backend.put_state(session_id, &LaidOut(&session), &restored_tree)?;
-    }
-    Ok(Restored {
-      session: session_id.clone(),
-      tasks: task_count,
-      agents: agent_count,
-      warnings: tree.warnings,
-      state,
+    Ok(RestorePlan {
+      session_document,
+      task_tree: tree.text,
+      restored: Restored {
+        session: self.session.clone(),
+        tasks,
+        agents: agent_count,
+        warnings: tree.warnings,
+        state,
+      },
     })
   }
 }

@@ -137,9 +137,7 @@ fn a_restore_hands_back_what_it_wrote() {
   let mut wanted = request(&id);
   wanted.include_state = true;
   wanted.resets.failed = true;
-  let RestoreOutcome::Restored(restored) = store.restore(wanted).unwrap() else {
-    panic!("its own checkpoint needs no other spelling");
-  };
+  let restored = store.restore(&wanted).unwrap();
   assert_eq!((restored.tasks, restored.agents), (1, 1));
   assert_eq!(restored.warnings, r#"["Reset failed task: a"]"#);
   assert_eq!(
@@ -165,16 +163,111 @@ fn damage_writes_nothing() {
     .backend
     .put(&session(), item, &text.replace("failed", "healed"))
     .unwrap();
-  let RestoreOutcome::NeedsRespelling(respelling) = store.restore(request(&id)).unwrap() else {
-    panic!("a changed status cannot fit the checksum");
-  };
-  let respelt = crate::json::layout::compact(&respelling.stored.text);
-  let error = store.restore_respelled(&respelling, &respelt).unwrap_err();
-  assert_eq!(error.code, Code::ChecksumMismatch);
+  assert_eq!(store.restore(&request(&id)).unwrap_err().code, Code::ChecksumMismatch);
 
   store.backend.put(&session(), item, b"{\"id\":").unwrap();
-  assert_eq!(store.restore(request(&id)).unwrap_err().code, Code::Corrupt);
+  assert_eq!(store.restore(&request(&id)).unwrap_err().code, Code::Corrupt);
   assert_eq!(store.load_session(&session(), 0).unwrap(), None);
+}
+
+/// Replaces the text of a checkpoint.
+fn rewrite(store: &Store, id: &CheckpointId, change: impl Fn(&str) -> String) {
+  let item = Item::Checkpoint(None, id, Encoding::Json);
+  let bytes = store.backend.read(&session(), item, u64::MAX).unwrap().unwrap();
+  let text = change(str::from_utf8(&bytes).unwrap());
+  store.backend.put(&session(), item, &text.as_bytes()).unwrap();
+}
+
+fn recover_request() -> RecoverRequest {
+  RecoverRequest {
+    session: session(),
+    resets: crate::checkpoint::reset::Resets::default(),
+    include_state: false,
+    quarantine: true,
+    is_dry_run: false,
+  }
+}
+
+fn fork_request(id: &CheckpointId) -> ForkRequest {
+  ForkRequest {
+    session: session(),
+    checkpoint: id.clone(),
+    new_session: SessionId::parse("fork").unwrap(),
+    resets: crate::checkpoint::reset::Resets::default(),
+  }
+}
+
+#[test]
+fn a_checkpoint_written_in_another_form_is_whole() {
+  let store = opened(100);
+  let (original, id) = (create(&store, Encoding::Gzip), create(&store, Encoding::Json));
+  rewrite(&store, &id, |text| {
+    let other_form = text
+      .replace("\"failed\"", "\"\\u0066ailed\"")
+      .replace("\"sizeBytes\": 0", "\"sizeBytes\":0e5");
+    assert_eq!(other_form.len(), text.len() + 6);
+    other_form
+  });
+  let series = Series::from(&session());
+  assert!(store.verify_checkpoint(&series, &id).unwrap().is_ok());
+  let stored = store.checkpoint(&series, &id).unwrap().unwrap();
+  assert!(stored.is_verified && stored.text.contains("\"failed\"") && stored.text.contains("\"sizeBytes\":0,"));
+  assert_eq!(store.latest_checkpoint(&series).unwrap().unwrap().id, id);
+  assert_eq!(ids(&store), [id.clone(), original.clone()]);
+  let difference = store.diff(&(session(), original), &(session(), id.clone())).unwrap();
+  assert!(difference.contains("\"identical\":true"), "{difference}");
+
+  let mut wanted = request(&id);
+  wanted.resets.failed = true;
+  assert_eq!(store.restore(&wanted).unwrap().warnings, r#"["Reset failed task: a"]"#);
+  let outcome = store.recover(&recover_request()).unwrap();
+  assert!(
+    matches!(&outcome, RecoverOutcome::Recovered { checkpoint, passed_over, .. } if *checkpoint == id && passed_over.is_empty()),
+    "{outcome:?}"
+  );
+  store.fork(&fork_request(&id), store.stamp()).unwrap();
+  let forked = store
+    .load_task_tree(&SessionId::parse("fork").unwrap(), 0)
+    .unwrap()
+    .unwrap();
+  assert_eq!(
+    crate::json::layout::compact(&forked.text),
+    r#"{"a":{"status":"failed"}}"#
+  );
+}
+
+#[test]
+fn a_checkpoint_with_other_data_in_another_form_is_damaged() {
+  let store = opened(100);
+  let (whole, id) = (create(&store, Encoding::Json), create(&store, Encoding::Json));
+  rewrite(&store, &id, |text| text.replace("\"failed\"", "\"\\u0046ailed\""));
+  let series = Series::from(&session());
+  let damaged = store.verify_checkpoint(&series, &id).unwrap().unwrap_err();
+  assert_eq!(damaged.error.code, Code::ChecksumMismatch);
+  assert_eq!(store.checkpoint(&series, &id).unwrap_err().code, Code::ChecksumMismatch);
+  assert_eq!(store.restore(&request(&id)).unwrap_err().code, Code::ChecksumMismatch);
+  let forked = store.fork(&fork_request(&id), store.stamp());
+  assert_eq!(forked.unwrap_err().code, Code::ChecksumMismatch);
+  let difference = store.diff(&(session(), whole.clone()), &(session(), id.clone()));
+  assert_eq!(difference.unwrap_err().code, Code::ChecksumMismatch);
+  assert_eq!(store.load_session(&session(), 0).unwrap(), None);
+  let unchecked = RestoreRequest {
+    validate_checksum: false,
+    ..request(&id)
+  };
+  assert_eq!(store.restore(&unchecked).unwrap().tasks, 1);
+
+  let RecoverOutcome::Recovered {
+    checkpoint,
+    passed_over,
+    ..
+  } = store.recover(&recover_request()).unwrap()
+  else {
+    panic!("the older checkpoint is whole");
+  };
+  assert_eq!((checkpoint, &passed_over[0].damaged.id), (whole.clone(), &id));
+  assert!(passed_over[0].moved_to.is_some());
+  assert_eq!(ids(&store), [whole]);
 }
 
 #[test]
@@ -186,11 +279,11 @@ fn a_plain_id_in_two_sessions_is_not_guessed() {
     .backend
     .put(&other, Item::Checkpoint(None, &id, Encoding::Gzip), b"")
     .unwrap();
-  let error = store.restore(request(&id)).unwrap_err();
+  let error = store.restore(&request(&id)).unwrap_err();
   assert_eq!(error.code, Code::Ambiguous);
   assert!(error.message.contains("copy, s"), "{error}");
   let missing = store
-    .restore(request(&CheckpointId::parse("cp-none").unwrap()))
+    .restore(&request(&CheckpointId::parse("cp-none").unwrap()))
     .unwrap_err();
   assert_eq!(
     (missing.code, missing.message.as_str()),
@@ -343,18 +436,11 @@ fn with_too_large(encoding: Encoding) -> (OpenStore, CheckpointId, CheckpointId)
 fn a_stored_checkpoint_that_no_engine_can_hold_is_reported_and_passed_over() {
   for encoding in [Encoding::Json, Encoding::Gzip, Encoding::Zstd] {
     let (store, fits, too_large) = with_too_large(encoding);
-    let request = RecoverRequest {
-      session: session(),
-      resets: crate::checkpoint::reset::Resets::default(),
-      include_state: false,
-      quarantine: true,
-      is_dry_run: false,
-    };
     let RecoverOutcome::Recovered {
       checkpoint,
       passed_over,
       ..
-    } = store.recover(request).unwrap()
+    } = store.recover(&recover_request()).unwrap()
     else {
       panic!("nothing was recovered");
     };
@@ -368,9 +454,9 @@ fn a_stored_checkpoint_that_no_engine_can_hold_is_reported_and_passed_over() {
     assert_eq!(report.unwrap_err().error.code, Code::TooLarge);
     let with_state = RestoreRequest {
       include_state: true,
-      ..self::request(&too_large)
+      ..request(&too_large)
     };
-    assert_eq!(store.restore(with_state).unwrap_err().code, Code::TooLarge);
+    assert_eq!(store.restore(&with_state).unwrap_err().code, Code::TooLarge);
   }
 }
 

@@ -1,4 +1,4 @@
-//! Whether what is stored is whole, from its bytes.
+//! Verifying checkpoints and the other items of a session.
 
 use super::labels::{self, not_found};
 use super::retention;
@@ -8,6 +8,7 @@ use crate::backend::{
 };
 use crate::checkpoint::agent::split_context;
 use crate::checkpoint::document::Document;
+use crate::json::canonical::canonical;
 use crate::json::layout::{MAX_TEXT_UNITS, excess_units};
 use crate::json::scan::{find, members, text_of, unescape, validate};
 use crate::store::Damaged;
@@ -15,18 +16,7 @@ use crate::types::error::{Code, Error, Result, shortened};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 use crate::types::progress::{Control, Meter, Phase};
 
-/// What the checksums of a checkpoint say about its text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spelling {
-  Unchecked,
-  /// The checksums fit.
-  Fits,
-  /// They do not fit the text as it is spelt. It may still be another spelling of the same data: only the engine that
-  /// defines the spelling can tell.
-  Suspect,
-}
-
-/// Everything of a session, whole or not.
+/// The verification of all items of a session.
 #[derive(Debug)]
 pub struct SessionReport {
   pub session: SessionId,
@@ -45,60 +35,61 @@ pub struct FileReport {
 }
 
 impl StoredCheckpoint {
-  /// Checks everything that the bytes can tell. The text comes back without white space: it takes the engine less time.
-  pub fn check(&self) -> Result<(Spelling, String)> {
+  /// The text without white space, and whether the checksums match it.
+  pub fn check_as_stored(&self) -> Result<(bool, String)> {
     let text = self.compact_text();
-    let fits = self.document(&text)?.checksums_fit();
-    Ok((if fits { Spelling::Fits } else { Spelling::Suspect }, text.into_owned()))
+    let matches = self.document(&text)?.checksums_match();
+    Ok((matches, text.into_owned()))
   }
 
-  /// The same, checked.
-  fn checked(mut self) -> Result<Self> {
-    let (spelling, text) = self.check()?;
-    match spelling {
-      Spelling::Fits => self.take_over(text)?,
-      Spelling::Suspect | Spelling::Unchecked => self.text = text,
-    }
-    Ok(Self { spelling, ..self })
-  }
-
-  /// An error if no JavaScript engine can hold the text: a version that did not count its units may have stored it.
-  pub fn check_length(&self) -> Result<()> {
-    // What is not the text that an engine gets has white space in it, or the bytes of an agent.
-    match (self.spelling, self.is_of_agent) {
-      _ if excess_units(&self.text).is_none() => Ok(()),
-      (Spelling::Unchecked, true) => Ok(()),
-      (Spelling::Unchecked, false) => check_length(&self.compact_text(), &self.path),
-      (Spelling::Fits | Spelling::Suspect, _) => check_length(&self.text, &self.path),
+  /// The text, compact, in a form that the checksums match; an error if there is none.
+  pub fn verified_text(&self) -> Result<String> {
+    match self.check_as_stored()? {
+      (true, text) => Ok(text),
+      (false, _) => self.verified_canonical_text(),
     }
   }
 
-  /// Goes on with a text that was checked. The bytes of an agent's checkpoint are taken out of it.
-  pub fn take_over(&mut self, text: String) -> Result<()> {
-    self.text = text;
+  /// The canonical text, if the checksums match it: they do where another program has written the same data in another form.
+  pub(super) fn verified_canonical_text(&self) -> Result<String> {
+    let text = canonical(&self.text).map_err(|error| Error::corrupt(&self.path, error).because(error))?;
+    if self.document(&text)?.checksums_match() {
+      return Ok(text.into_owned());
+    }
+    Err(Error::new(
+      Code::ChecksumMismatch,
+      format!("{} is damaged: its checksums do not match its data", self.path),
+    ))
+  }
+
+  /// The same checkpoint with its verified text. The bytes of an agent's checkpoint are taken out of that.
+  fn verified(mut self) -> Result<Self> {
+    self.text = self.verified_text()?;
+    (self.is_compact, self.is_verified) = (true, true);
     if self.is_of_agent {
       let split = split_context(&self.text);
       let (rest, context) = split.map_err(|error| Error::corrupt(&self.path, error).because(error))?;
       (self.text, self.context) = (rest.into_owned(), context);
     }
-    Ok(())
+    Ok(self)
   }
 
-  /// Judges a suspect by its text as the engine spells it, compact.
-  pub fn check_respelled(&self, text: &str) -> Result<()> {
-    if self.document(text)?.checksums_fit() {
+  /// An error if the text is longer than a JavaScript string can be: an earlier version may have stored it.
+  pub fn check_length(&self) -> Result<()> {
+    if excess_units(&self.text).is_none() {
       return Ok(());
     }
-    Err(Error::new(
-      Code::ChecksumMismatch,
-      format!("{} is damaged: its data do not fit its checksums", self.path),
-    ))
+    // The engine gets the verified text, which has neither white space nor the bytes of an agent.
+    match (self.is_verified, self.is_of_agent) {
+      (false, true) => Ok(()),
+      _ => check_length(&self.compact_text(), &self.path),
+    }
   }
 
-  /// The members of a compact text of this checkpoint, known to be of a version and an identity that it may have.
+  /// The members of a compact text of this checkpoint; an error if its version is too new, or its id is another one.
   pub(super) fn document<'a>(&self, compact: &'a str) -> Result<Document<'a>> {
     let document = Document::parse(compact).map_err(|error| {
-      // Where the stored text goes wrong says more than where the compact one does.
+      // The position in the stored text is more useful than the one in the compact text.
       let error = validate(&self.text).err().unwrap_or(error);
       Error::corrupt(&self.path, error).because(error)
     })?;
@@ -111,7 +102,7 @@ impl StoredCheckpoint {
         ),
       ));
     }
-    // A person may keep a copy under another name; our own names say what is inside.
+    // Users may rename copies, but the ids that this store makes are those of their contents.
     let id = document.member("id").unwrap_or("of no name");
     if time_in_id(self.id.as_str()).is_some() && unescape(id.trim_matches('"')) != self.id.as_str() {
       return Err(Error::corrupt(&self.path, format!("it holds the checkpoint {id}")));
@@ -120,7 +111,7 @@ impl StoredCheckpoint {
   }
 }
 
-/// An error if no JavaScript engine can hold a stored text.
+/// An error if a stored text is longer than a JavaScript string can be.
 pub fn check_length(text: &str, path: &str) -> Result<()> {
   match excess_units(text) {
     None => Ok(()),
@@ -128,14 +119,14 @@ pub fn check_length(text: &str, path: &str) -> Result<()> {
       Code::TooLarge,
       format!(
         "{path} has {units} UTF-16 code units of JSON, and a JavaScript string holds at most {MAX_TEXT_UNITS}. Other programs \
-         can read it; exportSession() carries it along"
+         can read it, and exportSession() includes it"
       ),
     )),
   }
 }
 
 impl Store {
-  /// A checkpoint, checked as far as its bytes allow.
+  /// A checkpoint, verified.
   pub(super) fn verified(
     &self,
     series: &Series,
@@ -143,10 +134,10 @@ impl Store {
     encoding: Encoding,
   ) -> Result<Option<StoredCheckpoint>> {
     let stored = self.read_checkpoint(series, id, encoding)?;
-    stored.map(StoredCheckpoint::checked).transpose()
+    stored.map(StoredCheckpoint::verified).transpose()
   }
 
-  /// The same; one that no engine can hold is an error.
+  /// The same; an error if the text is longer than a JavaScript string can be.
   pub(super) fn readable(
     &self,
     series: &Series,
@@ -156,21 +147,21 @@ impl Store {
     let Some(stored) = self.read_checkpoint(series, id, encoding)? else {
       return Ok(None);
     };
-    // Before the checksums, which take longer.
+    // Cheaper than the checksums, so first.
     stored.check_length()?;
-    let stored = stored.checked()?;
+    let stored = stored.verified()?;
     stored.check_length()?;
     Ok(Some(stored))
   }
 
-  /// The same, in whatever encoding it is stored.
-  pub fn verified_anyhow(&self, series: &Series, id: &CheckpointId) -> Result<Option<StoredCheckpoint>> {
+  /// The same as the first, whatever the encoding is.
+  pub fn verified_in_any_encoding(&self, series: &Series, id: &CheckpointId) -> Result<Option<StoredCheckpoint>> {
     let read = |encoding| self.verified(series, id, encoding);
     self.in_its_encoding(series, id, &Encoding::ALL, read)
   }
 
-  /// The same as the first, but a large one is left for the caller to check: that takes about as long as parsing it, and can be done
-  /// at the same time.
+  /// The same as the first, but a large one is left for the caller to verify: that takes about as long as parsing it, and both can be
+  /// done at the same time.
   pub(super) fn verified_if_small(
     &self,
     series: &Series,
@@ -179,12 +170,12 @@ impl Store {
   ) -> Result<Option<StoredCheckpoint>> {
     const LARGE: usize = 1 << 17;
     match self.read_checkpoint(series, id, encoding)? {
-      Some(stored) if stored.text.len() < LARGE => stored.checked().map(Some),
-      unchecked => Ok(unchecked),
+      Some(stored) if stored.text.len() < LARGE => stored.verified().map(Some),
+      unverified => Ok(unverified),
     }
   }
 
-  /// One checkpoint: what is known of it, or what is wrong with it. One that does not exist is an error.
+  /// Verifies one checkpoint; an error if it does not exist.
   pub fn verify_checkpoint(&self, series: &Series, id: &CheckpointId) -> Result<Result<StoredCheckpoint, Damaged>> {
     self.doubt_keys(series);
     let read = |encoding| match self.readable(series, id, encoding) {
@@ -231,10 +222,8 @@ impl Store {
         Some(Ok(stored)) => stored.size_bytes,
         _ => 0,
       });
-      // Of one that is whole, nobody needs the text, and all of them together may be more than fits.
-      if let Some(Ok(stored)) = &mut read
-        && stored.spelling == Spelling::Fits
-      {
+      // The report needs no text, and all texts together may exceed the memory.
+      if let Some(Ok(stored)) = &mut read {
         (stored.text, stored.context) = (String::new(), None);
       }
       verified.extend(read);
@@ -253,7 +242,7 @@ impl Store {
   }
 }
 
-/// Whether a text is what an item of a session must be.
+/// An error if a text is not valid for an item of a session.
 fn check_file(session: &SessionId, item: Item<'_>, text: &str, path: &str) -> Result<()> {
   validate(text).map_err(|error| Error::corrupt(path, error).because(error))?;
   check_shape(item, text, path)?;
@@ -266,7 +255,7 @@ fn check_file(session: &SessionId, item: Item<'_>, text: &str, path: &str) -> Re
   }
 }
 
-/// An error if a JSON text is no object, and the item must be one.
+/// An error if an item that must be a JSON object is none.
 pub(super) fn check_shape(item: Item<'_>, text: &str, path: &str) -> Result<()> {
   let what = match item {
     Item::Document(kind) | Item::Previous(kind, _) => match kind {
@@ -286,7 +275,7 @@ pub(super) fn check_shape(item: Item<'_>, text: &str, path: &str) -> Result<()> 
   ))
 }
 
-/// A document of another session was put there by hand: saving what it says would write to that session.
+/// An error if a session document has the id of another session: saving it would write to that one.
 fn check_id(session: &SessionId, text: &str, path: &str) -> Result<()> {
   let members = members(text).map_err(|error| Error::corrupt(path, error).because(error))?;
   match find(&members, "id").and_then(|id| text_of(id.value)) {
@@ -305,12 +294,12 @@ fn check_labels(text: &str, path: &str) -> Result<()> {
   let members = members(text).map_err(|error| Error::corrupt(path, error).because(error))?;
   let is_label = |value: &str| value == "null" || value.starts_with('"');
   match members.iter().find(|member| !is_label(member.value)) {
-    Some(stranger) => Err(Error::corrupt(
+    Some(member) => Err(Error::corrupt(
       path,
       format!(
         "its label of {} is {}",
-        shortened(stranger.raw_key),
-        shortened(stranger.value)
+        shortened(member.raw_key),
+        shortened(member.value)
       ),
     )),
     None => Ok(()),

@@ -12,7 +12,7 @@ use waymark::checkpoint::reset::Resets;
 use waymark::json::layout::compact;
 use waymark::store::{
   Archive, CreateOptions, ExpectedRevision, Expiry, ForkRequest, Label, LabelRequest, Loaded, OpenStore, PruneRequest,
-  RecoverOutcome, RecoverRequest, RestoreRequest, Retention, Spelling, Store, revision,
+  RecoverOutcome, RecoverRequest, RestoreRequest, Retention, Store, revision,
 };
 use waymark::types::id::{AgentId, CheckpointId, SessionId, TaskId};
 use waymark::types::progress::Control;
@@ -180,8 +180,7 @@ fn is_imported(store: &Store) -> Option<bool> {
     store.load_task_result(&s, &task()),
   ];
   let entries = store.list(&(&s).into(), 0, 0).ok()?.entries;
-  let is_whole =
-    |entry| matches!(store.read_entry(&(&s).into(), entry), Some(Ok(stored)) if stored.spelling == Spelling::Fits);
+  let is_whole = |entry| matches!(store.read_entry(&(&s).into(), entry), Some(Ok(_)));
   let is_there = |loaded: &Result<Option<Loaded>, Error>| matches!(loaded, Ok(Some(_)));
   if documents.iter().all(is_there) && entries.len() == Encoding::ALL.len() {
     return entries
@@ -318,7 +317,7 @@ pub fn run(store: &Store, method: Method, before: &Before) -> Result<Option<Chec
     }
     Method::RestoreCheckpoint => {
       let id = before.checkpoints[1].clone();
-      drop(store.restore(RestoreRequest {
+      drop(store.restore(&RestoreRequest {
         session: Some(s),
         asked_for: id.to_string(),
         checkpoint: id,
@@ -335,7 +334,7 @@ pub fn run(store: &Store, method: Method, before: &Before) -> Result<Option<Chec
         quarantine: true,
         is_dry_run: false,
       };
-      if let RecoverOutcome::NothingWhole(error, mut passed_over) = store.recover(request)? {
+      if let RecoverOutcome::NoneWhole(error, mut passed_over) = store.recover(&request)? {
         return Err(passed_over.pop().map_or(error, |last| *last.damaged.error));
       }
     }
@@ -512,8 +511,7 @@ pub fn complaints(
   let mut whole = Vec::new();
   for read in entries.iter().filter_map(|entry| store.read_entry(&series, entry)) {
     match read {
-      Ok(stored) if stored.spelling == Spelling::Fits => whole.push(stored.id),
-      Ok(stored) => check(false, format!("{} does not fit its checksums", stored.id)),
+      Ok(stored) => whole.push(stored.id),
       Err(damaged) => check(false, format!("damaged: {}", damaged.error)),
     }
   }
@@ -553,10 +551,7 @@ pub fn complaints(
     .map(|report| report.agents)
     .unwrap_or_default()
   {
-    let all_whole = read
-      .1
-      .iter()
-      .all(|read| matches!(read, Ok(stored) if stored.spelling == Spelling::Fits));
+    let all_whole = read.1.iter().all(Result::is_ok);
     check(all_whole, "an agent's checkpoint is damaged".to_owned());
   }
   if let (Ending::Acknowledged, Some(made)) = (ending, made) {

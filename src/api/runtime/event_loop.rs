@@ -13,7 +13,7 @@ use crate::api::convert::text::Readable;
 use crate::api::runtime::call::hop;
 use crate::api::runtime::promise::{off_thread, promise};
 use crate::backend::{CheckpointEntry, Series};
-use crate::store::{CheckpointList, Damaged, OpenStore, Spelling, StoredCheckpoint};
+use crate::store::{CheckpointList, Damaged, OpenStore, StoredCheckpoint};
 use crate::types::error::{Error, Result};
 
 /// A checkpoint on its way into the engine.
@@ -26,11 +26,11 @@ pub fn readable(stored: StoredCheckpoint) -> ReadableCheckpoint {
 
 /// The parsed checkpoint, or `null`. One that was not checked yet is checked while it is parsed.
 pub fn checkpoint(engine: Engine<'_>, store: OpenStore, read: Option<ReadableCheckpoint>) -> Result<Value> {
-  let Some(Readable { mut stored, wide }) = read else {
+  let Some(Readable { stored, wide }) = read else {
     return results::null(engine);
   };
-  if stored.spelling != Spelling::Unchecked {
-    return results::checkpoint(engine, &mut stored, wide);
+  if stored.is_verified {
+    return results::checkpoint(engine, &stored, wide);
   }
   let stored = Arc::new(stored);
   // Filled below, before the engine can come to anything else.
@@ -41,15 +41,14 @@ pub fn checkpoint(engine: Engine<'_>, store: OpenStore, read: Option<ReadableChe
     store,
     Failure::Rejects,
     move |_| {
-      let spelling = checked.check().map(|(spelling, _)| spelling);
-      Ok((checked, spelling))
+      let verified = checked.verified_text().map(drop);
+      Ok((checked, verified))
     },
-    move |engine, _, (stored, spelling)| {
+    move |engine, _, (stored, verified)| {
       let kept = lock(&slot).take();
-      let judged = spelling.and_then(|spelling| results::judge(engine, &stored, spelling));
-      match (judged, kept) {
+      match (verified, kept) {
         (Ok(()), Some(kept)) => Ok(engine.value(kept?)?),
-        (Ok(()), None) => results::parse_checkpoint(engine, &stored, None),
+        (Ok(()), None) => results::checkpoint(engine, &stored, None),
         (Err(error), kept) => {
           if let Some(Ok(kept)) = kept {
             engine.release(kept);
@@ -61,7 +60,7 @@ pub fn checkpoint(engine: Engine<'_>, store: OpenStore, read: Option<ReadableChe
   )?;
   // Nothing may come between the caller and this promise.
   let answer = engine.value(answer)?;
-  let value = results::parse_checkpoint(engine, &stored, wide).and_then(|value| Ok(Engine::keep(value)?));
+  let value = results::checkpoint(engine, &stored, wide).and_then(|value| Ok(Engine::keep(value)?));
   *lock(&parsed) = Some(value);
   Ok(answer)
 }
@@ -110,8 +109,8 @@ struct Page {
 
 impl Page {
   fn add(&mut self, engine: Engine<'_>, read: Result<ReadableCheckpoint, Damaged>) -> Result<()> {
-    let parsed = read.and_then(|Readable { mut stored, wide }| {
-      let parsed = results::checkpoint(engine, &mut stored, wide);
+    let parsed = read.and_then(|Readable { stored, wide }| {
+      let parsed = results::checkpoint(engine, &stored, wide);
       parsed.map_err(|error| stored.into_damaged(error))
     });
     match parsed {

@@ -189,6 +189,18 @@ pub fn as_many_earlier_versions_stay_as_are_wanted(new_backend: Factory<'_>) {
   assert_eq!(versions(Document::Session), ["", "", "", ""]);
 }
 
+pub fn a_state_that_is_not_confirmed_replaces_nothing(new_backend: Factory<'_>) {
+  let backend = opened(new_backend);
+  let s = session("s");
+  let state = || [Item::SESSION, Item::TASK_TREE].map(|item| backend.read(&s, item, u64::MAX).unwrap());
+  backend.put_state(&s, b"old", b"tree").unwrap();
+  let before = (state(), backend.usage_of(&s).unwrap());
+  assert!(!backend.put_state_if(&s, b"new", b"new", &|| false).unwrap());
+  assert_eq!((state(), backend.usage_of(&s).unwrap()), before);
+  assert!(backend.put_state_if(&s, b"new", b"tree 2", &|| true).unwrap());
+  assert_eq!(state(), [Some(b"new".to_vec()), Some(b"tree 2".to_vec())]);
+}
+
 pub fn simultaneous_writers_never_mix(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");

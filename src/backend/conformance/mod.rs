@@ -20,6 +20,7 @@ pub fn run(new_backend: impl Fn(u32) -> Box<dyn Backend>) {
   items::what_is_missing_is_none_and_no_error(new_backend);
   items::what_was_written_is_read_back_and_replaced(new_backend);
   items::session_and_tree_are_written_together(new_backend);
+  items::a_state_that_is_not_confirmed_replaces_nothing(new_backend);
   items::removing_takes_one_item_and_deleting_takes_all(new_backend);
   items::a_session_is_deleted_only_if_its_document_is_accepted(new_backend);
   items::nothing_that_is_acknowledged_goes_with_a_session_that_was_over(new_backend);

@@ -92,8 +92,14 @@ impl<D: Disk> Backend for FileBackend<D> {
     self.store_checkpoint(series, id, content, options)
   }
 
-  fn put_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
-    self.put_both(session, session_document, task_tree)
+  fn put_state_if(
+    &self,
+    session: &SessionId,
+    session_document: &dyn Content,
+    task_tree: &dyn Content,
+    confirm: &dyn Fn() -> bool,
+  ) -> Result<bool> {
+    self.put_both_if(session, session_document, task_tree, confirm)
   }
 
   fn update_document(

@@ -34,12 +34,13 @@ impl<D: Disk> FileBackend<D> {
     })
   }
 
-  pub(super) fn put_both(
+  pub(super) fn put_both_if(
     &self,
     session: &SessionId,
     session_document: &dyn Content,
     task_tree: &dyn Content,
-  ) -> Result<()> {
+    confirm: &dyn Fn() -> bool,
+  ) -> Result<bool> {
     let path = self.base.join(session.as_str());
     let (session_name, tree_name) = (Item::SESSION.file_name(), Item::TASK_TREE.file_name());
     let documents = [
@@ -48,8 +49,12 @@ impl<D: Disk> FileBackend<D> {
     ];
     self.check_lease(session)?;
     self.in_directory(&[session.as_str()], |directory| {
-      two_file_commit::write_together(directory, &path, &documents, self.settings, || self.fence(session))?;
-      self.confirm_in_place(&[session.as_str()], directory)
+      let fence = || self.fence(session);
+      if !two_file_commit::write_together_if(directory, &path, &documents, self.settings, confirm, fence)? {
+        return Ok(false);
+      }
+      self.confirm_in_place(&[session.as_str()], directory)?;
+      Ok(true)
     })
   }
 

@@ -96,6 +96,13 @@ pub fn fill<D: Directory>(
   Ok(out.written)
 }
 
+/// Lets the medium begin to write a file, and does not wait for it.
+pub fn begin_sync<D: Directory>(directory: &D, file: &D::File, durability: Durability) {
+  if durability.is_full() {
+    directory.begin_sync(file);
+  }
+}
+
 /// Waits until the contents of a file are durable.
 pub fn sync<D: Directory>(directory: &D, file: &D::File, durability: Durability) -> io::Result<()> {
   if durability.is_full() {
@@ -119,9 +126,7 @@ impl<D: Directory> Write for FileWriter<'_, D> {
   }
 
   fn flush(&mut self) -> io::Result<()> {
-    if self.durability.is_full() {
-      self.directory.begin_sync(self.file);
-    }
+    begin_sync(self.directory, self.file, self.durability);
     Ok(())
   }
 }

@@ -71,22 +71,30 @@ pub fn finish_abandoned<D: Directory>(session: &D, path: &Path, settings: Settin
   }
 }
 
-/// Replaces all `documents` (name, content) of a session, or none. What `fence` gives is held while that is decided.
-pub fn write_together<D: Directory>(
+/// Replaces all `documents` (name, content) of a session, or none; says which. `confirm` is called while the medium writes the
+/// staged documents. What `fence` gives is held while the step is decided.
+pub fn write_together_if<D: Directory>(
   session: &D,
   path: &Path,
   documents: &[(&str, &dyn Content)],
   settings: Settings,
+  confirm: &dyn Fn() -> bool,
   fence: impl FnOnce() -> Result<Option<D::Lock>>,
-) -> Result<()> {
-  let staged =
-    Staged::write(session, documents, settings.durability).map_err(|error| Error::io("write", path, error))?;
+) -> Result<bool> {
+  let durability = settings.durability;
+  let fail = |error| Error::io("write", path, error);
+  let staged = Staged::write(session, documents, durability).map_err(fail)?;
+  if !confirm() {
+    return Ok(false);
+  }
+  staged.sync(durability).map_err(fail)?;
   let _lock = lock(session, path, settings)?;
   let fence = fence()?;
-  staged.decide().map_err(|error| Error::io("write", path, error))?;
+  staged.decide().map_err(fail)?;
   drop(fence);
-  durable::sync_names(session, path, settings.durability)?;
-  finish(session, path, settings)
+  durable::sync_names(session, path, durability)?;
+  finish(session, path, settings)?;
+  Ok(true)
 }
 
 /// Moves what is pending into place. The caller holds the lock.
@@ -117,36 +125,47 @@ fn try_finish<D: Directory>(session: &D, settings: Settings) -> io::Result<()> {
 struct Staged<'a, D: Directory> {
   session: &'a D,
   name: String,
+  directory: D,
   /// Open, and so locked, for as long as the step is undecided.
   files: Vec<D::File>,
   is_decided: bool,
 }
 
 impl<'a, D: Directory> Staged<'a, D> {
+  /// Writes all files, so that the medium has them at once, and waits for none.
   fn write(session: &'a D, documents: &[(&str, &dyn Content)], durability: Durability) -> io::Result<Self> {
     let name = temporary_name(PENDING.trim_start_matches('.'));
     session.make_directory(&name)?;
+    let directory = session.open_directory(&name);
+    let directory = directory.inspect_err(|_| drop(session.remove_directory(&name)))?;
     let mut staged = Self {
       session,
       name,
+      directory,
       files: Vec::new(),
       is_decided: false,
     };
-    let directory = session.open_directory(&staged.name)?;
     for (name, content) in documents {
-      let mut file = directory.create(name)?;
-      let filled = fill(&directory, &mut file, *content, durability);
+      let mut file = staged.directory.create(name)?;
+      let filled = fill(&staged.directory, &mut file, *content, durability);
       staged.files.push(file);
       filled?;
     }
-    // All are written before the first is waited for, so that the medium has them at once; the last is the largest.
-    for file in staged.files.iter().rev() {
-      durable::sync(&directory, file, durability)?;
-    }
-    if durability.is_full() {
-      directory.sync()?;
+    if let Some(last) = staged.files.last() {
+      durable::begin_sync(&staged.directory, last, durability);
     }
     Ok(staged)
+  }
+
+  fn sync(&self, durability: Durability) -> io::Result<()> {
+    // The last is the largest.
+    for file in self.files.iter().rev() {
+      durable::sync(&self.directory, file, durability)?;
+    }
+    if durability.is_full() {
+      self.directory.sync()?;
+    }
+    Ok(())
   }
 
   fn decide(mut self) -> io::Result<()> {

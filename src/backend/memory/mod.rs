@@ -547,14 +547,23 @@ impl Backend for MemoryBackend {
     })
   }
 
-  fn put_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
+  fn put_state_if(
+    &self,
+    session: &SessionId,
+    session_document: &dyn Content,
+    task_tree: &dyn Content,
+    confirm: &dyn Fn() -> bool,
+  ) -> Result<bool> {
     let document = self.bytes(session, Item::SESSION, session_document)?;
     let tree = self.bytes(session, Item::TASK_TREE, task_tree)?;
+    if !confirm() {
+      return Ok(false);
+    }
     let mut sessions = self.lock_for(session)?;
     let contents = sessions.entry(session.clone()).or_default();
     contents.replace(Document::Session, document, self.keep_previous);
     contents.replace(Document::TaskTree, tree, self.keep_previous);
-    Ok(())
+    Ok(true)
   }
 
   fn update_document(

@@ -197,9 +197,18 @@ impl Backend for PostgresBackend {
     })
   }
 
-  fn put_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
+  fn put_state_if(
+    &self,
+    session: &SessionId,
+    session_document: &dyn Content,
+    task_tree: &dyn Content,
+    confirm: &dyn Fn() -> bool,
+  ) -> Result<bool> {
     let document = self.bytes(session, Item::SESSION, session_document)?;
     let tree = self.bytes(session, Item::TASK_TREE, task_tree)?;
+    if !confirm() {
+      return Ok(false);
+    }
     let documents = vec![
       (Document::Session, Some(&document[..])),
       (Document::TaskTree, Some(&tree[..])),
@@ -208,7 +217,8 @@ impl Backend for PostgresBackend {
     let name = || self.name_of(session, Item::SESSION);
     self.ask("write", &name, async |connection| {
       replacing::replace(connection, &replacement, None).await
-    })
+    })?;
+    Ok(true)
   }
 
   /// Nothing is locked while `change` runs: if the document is no longer the one that it was given, it is called again. The checkpoints

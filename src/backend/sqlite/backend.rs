@@ -255,9 +255,18 @@ impl Backend for SqliteBackend {
     Ok(put.unwrap_or(PutOutcome::BaseIsGone))
   }
 
-  fn put_state(&self, session: &SessionId, session_document: &dyn Content, task_tree: &dyn Content) -> Result<()> {
+  fn put_state_if(
+    &self,
+    session: &SessionId,
+    session_document: &dyn Content,
+    task_tree: &dyn Content,
+    confirm: &dyn Fn() -> bool,
+  ) -> Result<bool> {
     let document = self.bytes(session, Item::SESSION, session_document)?;
     let tree = self.bytes(session, Item::TASK_TREE, task_tree)?;
+    if !confirm() {
+      return Ok(false);
+    }
     let label = self.label("write", session, Item::SESSION);
     let (id, keep) = (session.clone(), self.settings.keep_previous);
     let write = move |connection: &_| {
@@ -265,7 +274,8 @@ impl Backend for SqliteBackend {
       documents::replace(connection, &id, Document::TaskTree, &tree, keep)?;
       Ok(true)
     };
-    self.submit(session, label, true, write).map(drop)
+    self.submit(session, label, true, write)?;
+    Ok(true)
   }
 
   fn update_document(

@@ -1,29 +1,17 @@
-//! Stored checkpoints as the engine reads them, and what is said of whether they are whole.
+//! Stored checkpoints as JavaScript values, and the results of verifying and comparing them.
 
 use napi::ValueType;
 use napi::bindgen_prelude::{JsObjectValue, JsValue, Uint8Array, Utf16String};
 
 use super::{damage_report, damage_reports, number};
 use crate::api::convert::engine::{Engine, Value};
-use crate::api::convert::error::not_serializable;
-use crate::api::convert::text::{Readable, Text};
+use crate::api::convert::text::Readable;
 use crate::checkpoint::agent::CONTEXT;
 use crate::checkpoint::document::LABEL;
-use crate::store::{Damaged, Difference, SessionReport, Spelling, StoredCheckpoint, check_length};
+use crate::store::{Damaged, SessionReport, StoredCheckpoint, check_length};
 use crate::types::error::{Error, Result};
 
-/// A stored checkpoint, judged and parsed.
-pub fn checkpoint(engine: Engine<'_>, stored: &mut StoredCheckpoint, wide: Option<Utf16String>) -> Result<Value> {
-  if stored.spelling == Spelling::Suspect {
-    let text = respell(engine, stored)?;
-    stored.check_respelled(&text)?;
-    stored.take_over(text)?;
-    return parse_checkpoint(engine, stored, None);
-  }
-  parse_checkpoint(engine, stored, wide)
-}
-
-/// A checkpoint that says which damaged ones are newer, if there are any.
+/// Adds `passedOver` to a checkpoint, if damaged ones are newer.
 pub fn with_passed_over(engine: Engine<'_>, checkpoint: Value, passed_over: Vec<Damaged>) -> Result<Value> {
   if !passed_over.is_empty() {
     let reports = damage_reports(engine, passed_over)?;
@@ -34,7 +22,7 @@ pub fn with_passed_over(engine: Engine<'_>, checkpoint: Value, passed_over: Vec<
   Ok(checkpoint)
 }
 
-/// The engine's reading of a stored text, which may be at hand in wide form too.
+/// Parses a stored text. `wide` is the same text in UTF-16.
 pub(super) fn parse(engine: Engine<'_>, text: &str, wide: Option<Utf16String>, path: &str) -> Result<Value> {
   check_length(text, path)?;
   let parsed = match wide {
@@ -44,33 +32,8 @@ pub(super) fn parse(engine: Engine<'_>, text: &str, wide: Option<Utf16String>, p
   parsed.map_err(|error| Error::corrupt(path, &error.reason).because(error))
 }
 
-/// A checkpoint as the engine spells it, compact.
-pub fn respell(engine: Engine<'_>, stored: &StoredCheckpoint) -> Result<String> {
-  let value = parse(engine, &stored.text, None, &stored.path)?;
-  let text = engine
-    .stringify(value)
-    .map_err(|error| not_serializable(&stored.path, error))?;
-  Ok(text.map(Text::into_string).unwrap_or_default())
-}
-
-/// The last word on a checkpoint whose checksums do not fit as it is spelt.
-pub fn judge(engine: Engine<'_>, stored: &StoredCheckpoint, spelling: Spelling) -> Result<()> {
-  match spelling {
-    Spelling::Suspect => stored.check_respelled(&respell(engine, stored)?),
-    Spelling::Fits | Spelling::Unchecked => Ok(()),
-  }
-}
-
-/// The last word, and the checkpoint itself if it is whole.
-pub(super) fn judged(engine: Engine<'_>, stored: StoredCheckpoint) -> Result<StoredCheckpoint, Damaged> {
-  match judge(engine, &stored, stored.spelling) {
-    Ok(()) => Ok(stored),
-    Err(error) => Err(stored.into_damaged(error)),
-  }
-}
-
-/// The engine's reading of a stored checkpoint, whatever its checksums say.
-pub fn parse_checkpoint(engine: Engine<'_>, stored: &StoredCheckpoint, wide: Option<Utf16String>) -> Result<Value> {
+/// A `Checkpoint`. Its checksums are verified elsewhere.
+pub fn checkpoint(engine: Engine<'_>, stored: &StoredCheckpoint, wide: Option<Utf16String>) -> Result<Value> {
   let value = parse(engine, &stored.text, wide, &stored.path)?;
   if !matches!(value.get_type(), Ok(ValueType::Object)) {
     return Err(Error::corrupt(&stored.path, "it holds no checkpoint"));
@@ -88,9 +51,9 @@ pub fn parse_checkpoint(engine: Engine<'_>, stored: &StoredCheckpoint, wide: Opt
   Ok(value)
 }
 
-/// What a verification says of one checkpoint.
-pub fn verdict(engine: Engine<'_>, checkpoint: Result<StoredCheckpoint, Damaged>) -> Result<Value> {
-  match checkpoint.and_then(|stored| judged(engine, stored)) {
+/// A `CheckpointVerification`.
+pub fn verification(engine: Engine<'_>, checkpoint: Result<StoredCheckpoint, Damaged>) -> Result<Value> {
+  match checkpoint {
     Ok(stored) => {
       let mut report = engine.object()?;
       report.set_named_property("id", stored.id.as_str())?;
@@ -107,21 +70,21 @@ pub fn verdict(engine: Engine<'_>, checkpoint: Result<StoredCheckpoint, Damaged>
   }
 }
 
+/// A `SessionVerification`.
 pub fn session_report(engine: Engine<'_>, report: SessionReport) -> Result<Value> {
   let mut is_whole = true;
   let mut checkpoints = Vec::new();
   for checkpoint in report.checkpoints {
-    let verdict = verdict(engine, checkpoint)?.coerce_to_object()?;
-    is_whole &= verdict.get_named_property::<bool>("whole")?;
-    checkpoints.push(verdict);
+    is_whole &= checkpoint.is_ok();
+    checkpoints.push(verification(engine, checkpoint)?);
   }
   let mut agents = Vec::new();
   for (agent, of_agent) in report.agents {
     for checkpoint in of_agent {
-      let mut verdict = verdict(engine, checkpoint)?.coerce_to_object()?;
-      is_whole &= verdict.get_named_property::<bool>("whole")?;
-      verdict.set_named_property("agentId", agent.as_str())?;
-      agents.push(verdict);
+      is_whole &= checkpoint.is_ok();
+      let mut report = verification(engine, checkpoint)?.coerce_to_object()?;
+      report.set_named_property("agentId", agent.as_str())?;
+      agents.push(report);
     }
   }
   let mut files = Vec::new();
@@ -146,10 +109,7 @@ pub fn session_report(engine: Engine<'_>, report: SessionReport) -> Result<Value
 }
 
 /// A `CheckpointDiff`.
-pub fn difference(engine: Engine<'_>, difference: Readable<Difference>) -> Result<Value> {
+pub fn difference(engine: Engine<'_>, difference: Readable<String>) -> Result<Value> {
   let Readable { stored, wide } = difference;
-  for suspect in &stored.suspects {
-    judge(engine, suspect, suspect.spelling)?;
-  }
-  parse(engine, &stored.text, wide, "The difference")
+  parse(engine, &stored, wide, "The difference")
 }

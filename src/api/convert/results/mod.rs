@@ -13,9 +13,7 @@ mod checkpoints;
 mod outcomes;
 
 use checkpoints::parse;
-pub use checkpoints::{
-  checkpoint, difference, judge, parse_checkpoint, respell, session_report, verdict, with_passed_over,
-};
+pub use checkpoints::{checkpoint, difference, session_report, verification, with_passed_over};
 pub use outcomes::{converted, copied, expired, exported, forked, imported, recoverable, recovered, restored};
 
 /// How a method answers when it fails.

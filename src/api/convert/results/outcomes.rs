@@ -2,16 +2,16 @@
 
 use napi::bindgen_prelude::{JsObjectValue, JsValue, Null, Object};
 
-use super::checkpoints::judged;
 use super::{Failure, damage_report, damage_reports, number, success};
 use crate::api::convert::engine::{Engine, Value};
 use crate::api::convert::error::to_js;
 use crate::api::runtime::promise::settled;
 use crate::store::{
-  Archived, Candidate, Converted, Copied, Expired, Expiry, Forked, PassedOver, Recoverable, Restored, Summary,
+  Archived, Candidate, Converted, Copied, Expired, Expiry, Forked, PassedOver, RecoverOutcome, Recoverable, Restored,
+  Summary,
 };
 use crate::types::error::{Error, Result};
-use crate::types::id::{CheckpointId, SessionId};
+use crate::types::id::SessionId;
 
 pub fn restored(engine: Engine<'_>, restored: Restored) -> Result<Value> {
   let mut result = success(engine)?;
@@ -26,20 +26,21 @@ pub fn restored(engine: Engine<'_>, restored: Restored) -> Result<Value> {
 }
 
 /// A `RecoverResult`: a `RestoreResult` with what was passed over.
-pub fn recovered(
-  engine: Engine<'_>,
-  outcome: Result<(CheckpointId, Restored)>,
-  passed_over: Vec<PassedOver>,
-) -> Result<Value> {
-  let mut result = match outcome {
-    Ok((checkpoint, restored_state)) => {
-      let mut result = restored(engine, restored_state)?.coerce_to_object()?;
+pub fn recovered(engine: Engine<'_>, outcome: RecoverOutcome) -> Result<Value> {
+  let (mut result, passed_over) = match outcome {
+    RecoverOutcome::Recovered {
+      checkpoint,
+      restored,
+      passed_over,
+    } => {
+      let mut result = self::restored(engine, restored)?.coerce_to_object()?;
       result.set_named_property("checkpointId", checkpoint.as_str())?;
-      result
+      (result, passed_over)
     }
-    Err(error) => Failure::IsReportedWithCounts
-      .settle(engine, error)?
-      .coerce_to_object()?,
+    RecoverOutcome::NoneWhole(error, passed_over) => {
+      let result = Failure::IsReportedWithCounts.settle(engine, error)?;
+      (result.coerce_to_object()?, passed_over)
+    }
   };
   let mut reports = Vec::new();
   for PassedOver { damaged, moved_to } in passed_over {
@@ -97,7 +98,7 @@ pub fn forked(engine: Engine<'_>, forked: Forked) -> Result<Value> {
   Ok(result.to_unknown())
 }
 
-/// A list of `RecoverableSession`s; checkpoints that may be damaged are judged here.
+/// A list of `RecoverableSession`s.
 pub fn recoverable(engine: Engine<'_>, sessions: Vec<Recoverable>) -> Result<Value> {
   let mut lines = Vec::new();
   for session in sessions {
@@ -108,15 +109,7 @@ pub fn recoverable(engine: Engine<'_>, sessions: Vec<Recoverable>) -> Result<Val
           damaged.push(damage);
           in_damaged = in_damaged.or(summary);
         }
-        Candidate::Readable { info, summary, suspect } => {
-          match suspect.map_or(Ok(()), |stored| judged(engine, stored).map(drop)) {
-            Ok(()) => {
-              whole = Some((info, summary));
-              break;
-            }
-            Err(damage) => damaged.push(damage),
-          }
-        }
+        Candidate::Whole { info, summary } => whole = Some((info, summary)),
       }
     }
     let (info, in_checkpoint) = whole.unzip();
