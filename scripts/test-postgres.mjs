@@ -20,8 +20,7 @@ function suite() {
 }
 
 const PARTS = {
-  // The features that `npm run test:rust` builds the tests with: nothing is compiled twice.
-  rust: () => ['cargo', ['test', '--no-default-features', '--lib', 'postgres']],
+  rust: () => ['cargo', ['test', '--lib', 'postgres']],
   suite: () => [process.execPath, ['--test', CONCURRENCY, ...suite()]],
   // One at a time: servers are stopped, and time limits are measured.
   faults: () => [process.execPath, ['--test', '--test-concurrency=1', ...testsIn(POSTGRES_TESTS)]],
