@@ -8,7 +8,7 @@
 //! for readers who know the one.
 
 use crate::codec::patch::{self, Pieces};
-use crate::codec::zstd::{self, Aside, FrameError, Unpacker};
+use crate::codec::zstd::{self, FrameDecoder, FrameError, SkippableFrame};
 use crate::json::edit::{ObjectWriter, quoted};
 use crate::json::scan::{find, members, text_of};
 use crate::types::id::CheckpointId;
@@ -41,7 +41,7 @@ impl Reference {
   /// From the beginning of a delta.
   #[must_use]
   pub fn of(head: &[u8]) -> Option<Self> {
-    let found = members(Aside::Reference.find(head)?).ok()?;
+    let found = members(SkippableFrame::Reference.find(head)?).ok()?;
     let value = |name| find(&found, name).map(|member| member.value);
     Some(Self {
       key: CheckpointId::parse(&text_of(value("key")?)?).ok()?,
@@ -67,8 +67,8 @@ impl Reference {
 #[must_use]
 pub fn compose(reference: &Reference, note: &str, frame: &[u8]) -> Vec<u8> {
   [
-    &Aside::Reference.frame(&reference.to_json()),
-    &Aside::Note.frame(note),
+    &SkippableFrame::Reference.frame(&reference.to_json()),
+    &SkippableFrame::Note.frame(note),
     frame,
   ]
   .concat()
@@ -81,7 +81,7 @@ pub fn text(delta: &[u8], reference: &Reference, tip: &Tip, limit: u64) -> Resul
     (true, true) => Err(FrameError::Damaged("it goes on where it should end")),
     (false, _) => {
       let mut pieces = Pieces::whole(&tip.text[..]);
-      follow(&mut pieces, &mut Unpacker::new(limit), delta, limit)?;
+      follow(&mut pieces, &mut FrameDecoder::new(limit), delta, limit)?;
       pieces.text()
     }
   }
@@ -95,7 +95,7 @@ pub fn difference(text: &[u8], known: &[u8]) -> Vec<u8> {
     || zstd::difference(text, known),
     |steps| {
       [
-        Aside::Steps.frame(""),
+        SkippableFrame::Steps.frame(""),
         zstd::in_context(&steps, &known[known.len().saturating_sub(CONTEXT)..]),
       ]
       .concat()
@@ -107,14 +107,14 @@ pub fn difference(text: &[u8], known: &[u8]) -> Vec<u8> {
 const CONTEXT: usize = 1 << 15;
 
 /// Follows the first difference from the text that is there, and gives the number of bytes that it ended at.
-fn follow(pieces: &mut Pieces<'_>, unpacker: &mut Unpacker, bytes: &[u8], limit: u64) -> Result<usize, FrameError> {
+fn follow(pieces: &mut Pieces<'_>, unpacker: &mut FrameDecoder, bytes: &[u8], limit: u64) -> Result<usize, FrameError> {
   let mut out = Vec::new();
-  if Aside::Steps.find(bytes).is_some() {
-    let size = unpacker.unpack(bytes, &pieces.end(CONTEXT), &mut out)?;
+  if SkippableFrame::Steps.find(bytes).is_some() {
+    let size = unpacker.decode(bytes, &pieces.end(CONTEXT), &mut out)?;
     pieces.follow(out, limit)?;
     return Ok(size);
   }
-  let size = unpacker.unpack(bytes, &pieces.text()?, &mut out)?;
+  let size = unpacker.decode(bytes, &pieces.text()?, &mut out)?;
   *pieces = Pieces::whole(out);
   Ok(size)
 }
@@ -178,9 +178,9 @@ impl Tip {
       .ok()
       .and_then(|bytes| key.get(..bytes))
       .ok_or(too_short)?;
-    let mut unpacker = Unpacker::new(limit);
+    let mut unpacker = FrameDecoder::new(limit);
     let mut text = Vec::new();
-    let size = unpacker.unpack(rest, b"", &mut text)?;
+    let size = unpacker.decode(rest, b"", &mut text)?;
     let mut way = Way::default().further(&rest[..size], text.len());
     let mut pieces = Pieces::whole(text);
     rest = &rest[size..];
@@ -290,7 +290,7 @@ mod tests {
     assert_eq!(text(&empty, &same, &tip, 100).unwrap(), b"text");
     assert!(text(&delta, &same, &tip, 100).is_err());
     assert!(text(&empty, &tip.reference(&key(), false), &tip, 100).is_err());
-    assert_eq!(Aside::Note.find(&delta), Some("note"));
+    assert_eq!(SkippableFrame::Note.find(&delta), Some("note"));
     assert_eq!(
       text(&delta, &Reference::of(&delta).unwrap(), &tip, 100).unwrap(),
       b"text!"
@@ -304,7 +304,7 @@ mod tests {
       r#"{"key":"x","bytes":-1,"checksum":"0"}"#,
       r#"{"key":"x","bytes":0,"checksum":"0"}"#,
     ] {
-      assert_eq!(Reference::of(&Aside::Reference.frame(wrong)), None, "{wrong}");
+      assert_eq!(Reference::of(&SkippableFrame::Reference.frame(wrong)), None, "{wrong}");
     }
   }
 }
