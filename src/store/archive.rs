@@ -175,7 +175,7 @@ impl Store {
       None => SessionId::parse(&own_id)
         .map_err(|error| Error::corrupt(from.name, format!("its session has no valid id: {error}")).because(error))?,
     };
-    // `found` decides. This saves the second pass in the usual case.
+    // `create_session` decides. This saves the second pass in the usual case.
     if !self.is_gone(&session)? {
       return Err(exists(&session, HINT));
     }
