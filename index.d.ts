@@ -1528,18 +1528,19 @@ export declare class CheckpointStore {
    */
   convert(sessionId: string, encoding: CheckpointEncoding, options?: WorkOptions): Promise<ConvertResult>
   /**
-   * Writes a session into one compressed file that can be carried: its document, its task tree and their earlier versions,
-   * labels, results, and all checkpoints, those of its agents too, byte for byte. A file of that name is refused with
-   * `WAYMARK_EXISTS`.
+   * Writes a session into one export file: its document, its task tree and their earlier versions, labels, results, and all
+   * checkpoints, those of its agents too, byte for byte. A file of that name is refused with `WAYMARK_EXISTS`.
    *
-   * `logs/` and `damaged/` are not the store's, and stay. Nothing of the file is to be seen before it is whole and durable.
+   * The file is a tar in zstd: `tar --zstd -tf file` lists it, and its `manifest.json` has the SHA-256 of every member.
+   * `logs/` and `damaged/` are not part of it. It appears under its name once it is complete and durable.
    */
   exportSession(sessionId: string, file: string, options?: ExportOptions): Promise<ExportResult>
   /**
-   * Brings in a session that `exportSession()` wrote, on this backend or another, as one step. A session that exists is
-   * refused with `WAYMARK_EXISTS`; `as` gives the new one another id.
+   * Imports an export file, into this backend or another, as one step. A session that exists is refused with
+   * `WAYMARK_EXISTS`; `as` gives the new session another id.
    *
-   * All of the file is checked before anything of it is to be seen: one that is not whole is refused with `WAYMARK_CORRUPT`.
+   * The whole file is verified before anything of it is visible: a file that is damaged or was not written by
+   * `exportSession()` is refused with `WAYMARK_CORRUPT`.
    */
   importSession(file: string, options?: ImportOptions): Promise<ImportResult>
 }

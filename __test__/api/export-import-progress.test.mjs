@@ -13,7 +13,7 @@ import { backends, durableBackends, onEveryBackend, openStore, scratchDirectory 
 /** Enough items for several progress reports. */
 const ITEMS = 100
 
-const newFile = () => join(scratchDirectory(), 'session.zst')
+const newFile = () => join(scratchDirectory(), 'session.tar.zst')
 
 /** A session that takes some time to export, in files, and its export file. */
 const large = {}

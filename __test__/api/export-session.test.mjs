@@ -1,4 +1,8 @@
+// exportSession and importSession: what is in the file, and what is in the store afterwards.
+
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import {
   appendFileSync,
   cpSync,
@@ -14,25 +18,65 @@ import {
 import { homedir } from 'node:os'
 import { join, relative } from 'node:path'
 import { describe, it } from 'node:test'
+import zlib from 'node:zlib'
 
+import { membersOf } from '../support/export-files.mjs'
 import { contentsOfSession, fullStore } from '../support/full-session.mjs'
 import { makeSession, makeTree } from '../support/sessions.mjs'
 import { snapshotOf } from '../support/snapshot.mjs'
 import {
   OPTIONS,
-  backends,
   checkpointOf,
   onEveryBackend,
   openStore,
+  backends,
   scratchDirectory,
   targetsFrom,
 } from '../support/stores.mjs'
 
-const newFile = () => join(scratchDirectory(), 'session.zst')
+const newFile = () => join(scratchDirectory(), 'session.tar.zst')
 
-/** Item counts of session `full` of `filledStore`: checkpoints of the session and its agents; documents. */
+/** Of the session `full` of `fullStore`: the checkpoints of the session and of its agents, and the documents. */
 const CHECKPOINTS = 4 + 3
 const DOCUMENTS = 5
+
+/** Runs a program; what it prints, or `null` where it is missing. */
+function outputOf(program, args, options = {}) {
+  const { error, status, stdout, stderr } = spawnSync(program, args, { maxBuffer: 1 << 30, ...options })
+  if (error?.code === 'ENOENT') return null
+  assert.equal(status, 0, String(stderr))
+  return stdout
+}
+
+/** The tar in an export file; `null` where this Node.js cannot decompress zstd and there is no `zstd`. */
+const tarIn = (file) => zlib.zstdDecompressSync?.(readFileSync(file)) ?? outputOf('zstd', ['-dc', file])
+
+const NO_ZSTD = 'neither this Node.js nor a program can decompress zstd'
+const NO_TAR = 'there is no tar, or no zstd for it'
+
+const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex')
+
+/** Ids as long as they may be, of a session, an agent, a task and a checkpoint. */
+const LONG = {
+  session: 's'.repeat(200),
+  agent: '検'.repeat(66),
+  task: `t ${'é'.repeat(99)}`,
+  checkpoint: 'c'.repeat(200),
+}
+
+async function exportedWithLongIds() {
+  const files = await openStore()
+  await files.saveSession(makeSession(LONG.session))
+  const { path } = await checkpointOf(files, makeSession(LONG.session))
+  cpSync(path, join(path, '..', `${LONG.checkpoint}.json`))
+  utimesSync(join(path, '..', `${LONG.checkpoint}.json`), 1_700_000_000, 1_700_000_000)
+  await files.saveTaskResult(LONG.session, LONG.task, 'result')
+  await files.agent(LONG.session, LONG.agent).save({ iteration: 1 })
+  await files.pinCheckpoint(LONG.session, LONG.checkpoint)
+  const file = newFile()
+  await files.exportSession(LONG.session, file)
+  return { files, file, directory: join(files.getBaseDir(), LONG.session) }
+}
 
 const versionsOf = async (store, id) => [
   await store.loadSession(id, { version: -1 }),
@@ -42,7 +86,7 @@ const versionsOf = async (store, id) => [
   await store.loadTaskTree(id, { version: -2 }),
 ]
 
-/** Gives a saved session two earlier versions and its tree one. */
+/** Gives a saved session two earlier versions, and its tree one. */
 async function saveAgain(store, id) {
   const { taskTree: _, ...session } = makeSession(id)
   for (const name of ['first', 'second', 'third']) await store.saveSession({ ...session, name, taskTree: {} })
@@ -52,7 +96,7 @@ async function saveAgain(store, id) {
 for (const [source, newSource] of Object.entries(backends)) {
   for (const [target, newTarget] of Object.entries(targetsFrom(source))) {
     describe(`a session exported from ${source} and imported into ${target}`, () => {
-      it('has everything, byte for byte', async () => {
+      it('is equal in everything that can be read, and exports to the same bytes', async () => {
         const from = await openStore(newSource(), { keepPrevious: 2 })
         await (await fullStore()).copyTo(from)
         const file = newFile()
@@ -81,7 +125,7 @@ for (const [source, newSource] of Object.entries(backends)) {
         assert.deepEqual(readFileSync(again), readFileSync(file))
       })
 
-      it('has its earlier versions and continues from there', async () => {
+      it('keeps its earlier versions and adds the next', async () => {
         const [from, to] = [
           await openStore(newSource(), { keepPrevious: 2 }),
           await openStore(newTarget(), { keepPrevious: 2 }),
@@ -99,7 +143,7 @@ for (const [source, newSource] of Object.entries(backends)) {
         assert.deepEqual(names, ['third', 'second', undefined])
       })
 
-      it('keeps the order of checkpoints with foreign ids', async () => {
+      it('keeps the order of checkpoints whose ids have no time', async () => {
         const files = await openStore()
         const { path } = await checkpointOf(files, makeSession('s'))
         for (const [name, time] of Object.entries({ b: 3000, a: 2000, c: 1000 })) {
@@ -125,7 +169,7 @@ for (const [source, newSource] of Object.entries(backends)) {
 }
 
 onEveryBackend('importSession under another id', (open) => {
-  it('changes the id in all versions of the document and keeps the original session', async () => {
+  it('sets the id in the document and its versions, and leaves the other session alone', async () => {
     const store = await open({ keepPrevious: 2 })
     await saveAgain(store, 's')
     const { checkpointId } = await checkpointOf(store, makeSession('s', { name: 'third' }))
@@ -148,7 +192,7 @@ onEveryBackend('importSession under another id', (open) => {
     assert.equal((await store.loadSession('other "2"')).name, 'changed')
   })
 
-  it('gives a session that continues like any other', async () => {
+  it('makes a session with retention like any other', async () => {
     const store = await open({ maxCheckpointsPerSession: 3 })
     for (let count = 0; count < 3; count += 1) await checkpointOf(store, makeSession('s'))
     const file = newFile()
@@ -161,8 +205,8 @@ onEveryBackend('importSession under another id', (open) => {
   })
 })
 
-onEveryBackend('importSession over an existing session', (open) => {
-  it('changes nothing, whatever that session holds', async () => {
+onEveryBackend('importSession of an id that exists', (open) => {
+  it('rejects with WAYMARK_EXISTS and changes nothing, whatever the session holds', async () => {
     const store = await open()
     const file = newFile()
     await store.saveSession(makeSession('s'))
@@ -179,7 +223,7 @@ onEveryBackend('importSession over an existing session', (open) => {
     assert.equal((await store.loadSession('s')).name, 'newer')
   })
 
-  it('succeeds if only empty directories exist', async () => {
+  it('imports if there are only empty directories', async () => {
     const store = await open()
     const file = newFile()
     await store.saveSession(makeSession('s'))
@@ -190,7 +234,7 @@ onEveryBackend('importSession over an existing session', (open) => {
     assert.deepEqual(await store.listSessions(), ['s'])
   })
 
-  it('succeeds once for concurrent calls', async () => {
+  it('imports once when called several times at once', async () => {
     const store = await open()
     const file = newFile()
     await store.saveSession(makeSession('s'))
@@ -212,13 +256,13 @@ onEveryBackend('exportSession', (open) => {
     const store = await open()
     const file = newFile()
     await store.createSessionDirectory('empty')
-    for (const id of ['unknown', 'empty']) {
+    for (const id of ['missing', 'empty']) {
       await assert.rejects(store.exportSession(id, file), { code: 'WAYMARK_NOT_FOUND', message: /Session not found/ })
     }
     assert.deepEqual(readdirSync(join(file, '..')), [])
   })
 
-  it('exports a whole session while checkpoints are created and deleted', async () => {
+  it('writes a whole session while checkpoints are created and removed', async () => {
     const store = await open({ maxCheckpointsPerSession: 5, durability: 'relaxed' })
     await checkpointOf(store, makeSession('s'))
     const state = { isOver: false }
@@ -241,6 +285,66 @@ onEveryBackend('exportSession', (open) => {
   })
 })
 
+describe('the format of the export file', () => {
+  it('is a tar with plain headers, a head and a manifest of everything', async (t) => {
+    const { file, directory, files } = await exportedWithLongIds()
+    const tar = tarIn(file)
+    if (!tar) return t.skip(NO_ZSTD)
+    const members = membersOf(tar)
+    for (const { name, mode, uid, gid, mtime } of members) {
+      const seconds = name.includes(LONG.checkpoint) ? 1_700_000_000 : mtime
+      assert.deepEqual([mode, uid, gid, mtime], [0o644, 0, 0, seconds], name)
+      if (!/^(checkpoints|agents)\//.test(name)) assert.equal(mtime, 0, name)
+    }
+    const head = JSON.parse(members[0].content)
+    assert.equal(members[0].name, 'waymark.json')
+    assert.deepEqual([head.waymark, head.version, head.sessionId], ['session', 1, LONG.session])
+    assert.ok(head.items >= 5)
+    const last = members.at(-1)
+    assert.equal(last.name, 'manifest.json')
+    const manifest = JSON.parse(last.content)
+    const items = members.slice(1, -1)
+    assert.deepEqual(
+      [manifest.items, manifest.bytes],
+      [5, items.reduce((total, { content }) => total + content.length, 0)],
+    )
+    assert.deepEqual(
+      manifest.members.map(({ name, size, sha256: hash }) => [name, size, hash]),
+      members.slice(0, -1).map(({ name, content }) => [name, content.length, sha256(content)]),
+    )
+    const long = manifest.members.find(({ name }) => name.includes(LONG.checkpoint))
+    assert.deepEqual([long.pinned, long.madeAt], [true, 1_700_000_000_000])
+    for (const { name, content } of items) assert.deepEqual(content, readFileSync(join(directory, name)), name)
+    const other = await openStore('memory:')
+    await other.importSession(file)
+    assert.deepEqual(await other.listCheckpointInfo(LONG.session), await files.listCheckpointInfo(LONG.session))
+    assert.equal(await other.loadTaskResult(LONG.session, LONG.task), 'result')
+  })
+
+  it('is listed and extracted by tar', async (t) => {
+    const { file, directory } = await exportedWithLongIds()
+    const env = { ...process.env, LC_ALL: 'C.UTF-8' }
+    const canRun = ['tar', 'zstd'].every((program) => outputOf(program, ['--version']))
+    const isGnu = canRun && outputOf('tar', ['--version']).includes('GNU tar')
+    if (!isGnu) return t.skip(NO_TAR)
+    const list = outputOf('tar', ['--zstd', '--quoting-style=literal', '-tf', file], { env })
+    const names = list.toString().trimEnd().split('\n')
+    assert.equal(names[0], 'waymark.json')
+    assert.equal(names.at(-1), 'manifest.json')
+    assert.ok(names.includes(`checkpoints/${LONG.checkpoint}.json`) && names.includes(`results/${LONG.task}.json`))
+    const to = scratchDirectory()
+    outputOf('tar', ['--zstd', '-xf', file, '-C', to], { env })
+    for (const name of names.slice(1, -1)) {
+      assert.deepEqual(readFileSync(join(to, name)), readFileSync(join(directory, name)), name)
+    }
+    const manifest = JSON.parse(readFileSync(join(to, 'manifest.json'), 'utf8'))
+    assert.deepEqual(
+      manifest.members.map(({ name }) => sha256(readFileSync(join(to, name)))),
+      manifest.members.map(({ sha256: hash }) => hash),
+    )
+  })
+})
+
 describe('the export file', () => {
   const filled = async () => {
     const store = await openStore()
@@ -248,15 +352,15 @@ describe('the export file', () => {
     return store
   }
 
-  it('is readable by its owner only and nothing else is left beside it', async () => {
+  it('is readable for its owner only, and the only file that is left', async () => {
     const store = await filled()
     const file = newFile()
     await store.exportSession('s', file)
     if (process.platform !== 'win32') assert.equal(statSync(file).mode & 0o777, 0o600)
-    assert.deepEqual(readdirSync(join(file, '..')), ['session.zst'])
+    assert.deepEqual(readdirSync(join(file, '..')), ['session.tar.zst'])
   })
 
-  it('does not replace an existing file', async () => {
+  it('never replaces what has its name', async () => {
     const store = await filled()
     const directory = scratchDirectory()
     const [file, below] = [join(directory, 'file'), join(directory, 'below')]
@@ -297,7 +401,7 @@ describe('the export file', () => {
     assert.deepEqual(readdirSync(directory), ['file'])
   })
 
-  it('resolves relative paths at the call and ~ as the home directory', async () => {
+  it('may have a relative path, or one that begins with ~', async () => {
     const store = await filled()
     const file = newFile()
     assert.equal((await store.exportSession('s', relative('.', file))).file, file)
@@ -306,7 +410,7 @@ describe('the export file', () => {
     await assert.rejects(store.exportSession('s', beyond), (error) => error.message.includes(homedir()))
   })
 
-  it('holds everything the store knows, damaged or not, and nothing else', async () => {
+  it('holds all items of the session, damaged or not, and no other files', async () => {
     const store = await openStore()
     const base = store.getBaseDir()
     await store.createSessionDirectory('s')
@@ -338,7 +442,7 @@ describe('the export file', () => {
     )
   })
 
-  it('gives an imported session in files a link to the newest checkpoint', async (t) => {
+  it('is imported into directories with a link to the newest checkpoint', async (t) => {
     if (process.platform === 'win32') return t.skip('links need rights')
     const from = await openStore('memory:')
     await checkpointOf(from, makeSession('s'))

@@ -1,4 +1,4 @@
-//! Sessions out of the store and in: the methods that know files of the user's.
+//! `exportSession` and `importSession`: the methods that read and write files of the user.
 
 use napi::Env;
 use napi_derive::napi;
@@ -8,15 +8,15 @@ use crate::api::convert::results::{self, Failure};
 use crate::api::runtime::promise::Promise;
 use crate::api::store::CheckpointStore;
 use crate::backend::user_files::{self, NewFile};
-use crate::store::Archive;
+use crate::store::ExportFile;
 
 #[napi]
 impl CheckpointStore {
-  /// Writes a session into one compressed file that can be carried: its document, its task tree and their earlier versions,
-  /// labels, results, and all checkpoints, those of its agents too, byte for byte. A file of that name is refused with
-  /// `WAYMARK_EXISTS`.
+  /// Writes a session into one export file: its document, its task tree and their earlier versions, labels, results, and all
+  /// checkpoints, those of its agents too, byte for byte. A file of that name is refused with `WAYMARK_EXISTS`.
   ///
-  /// `logs/` and `damaged/` are not the store's, and stay. Nothing of the file is to be seen before it is whole and durable.
+  /// The file is a tar in zstd: `tar --zstd -tf file` lists it, and its `manifest.json` has the SHA-256 of every member.
+  /// `logs/` and `damaged/` are not part of it. It appears under its name once it is complete and durable.
   #[napi(
     ts_args_type = "sessionId: string, file: string, options?: ExportOptions",
     ts_return_type = "Promise<ExportResult>"
@@ -41,7 +41,7 @@ impl CheckpointStore {
       |store, (session, path, control)| {
         let name = path.to_string_lossy().into_owned();
         let mut file = NewFile::create(path)?;
-        let to = Archive {
+        let to = ExportFile {
           file: &mut file,
           name: &name,
         };
@@ -53,10 +53,11 @@ impl CheckpointStore {
     )
   }
 
-  /// Brings in a session that `exportSession()` wrote, on this backend or another, as one step. A session that exists is
-  /// refused with `WAYMARK_EXISTS`; `as` gives the new one another id.
+  /// Imports an export file, into this backend or another, as one step. A session that exists is refused with
+  /// `WAYMARK_EXISTS`; `as` gives the new session another id.
   ///
-  /// All of the file is checked before anything of it is to be seen: one that is not whole is refused with `WAYMARK_CORRUPT`.
+  /// The whole file is verified before anything of it is visible: a file that is damaged or was not written by
+  /// `exportSession()` is refused with `WAYMARK_CORRUPT`.
   #[napi(
     ts_args_type = "file: string, options?: ImportOptions",
     ts_return_type = "Promise<ImportResult>"
@@ -77,7 +78,7 @@ impl CheckpointStore {
         Ok((path, new_name, arguments.control(control)?))
       },
       |store, (path, new_name, control)| {
-        let from = Archive {
+        let from = ExportFile {
           file: user_files::open(&path)?,
           name: &path.to_string_lossy(),
         };

@@ -1,4 +1,4 @@
-//! Paths that users give, and files of theirs that are no part of a store: those that sessions are carried in.
+//! Paths that users pass, and files of theirs outside a store: export files.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::types::error::{Code, Error, Result};
 
-/// The file that a caller named.
+/// The absolute path of a file that a caller names.
 pub fn file_path(text: &str) -> Result<PathBuf> {
   let objection = if text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:")) {
     "this is a URL. Give the path of the file"
@@ -25,8 +25,8 @@ pub fn file_path(text: &str) -> Result<PathBuf> {
   Err(Error::invalid_argument(format!("file {text:?}: {objection}")))
 }
 
-/// Resolves `~` and relative paths now, so that a later change of directory moves nothing. `argument` is what the caller
-/// knows it as.
+/// Resolves `~` and relative paths now, so that a later change of directory has no effect. `argument` is the name of the
+/// caller's argument.
 pub fn absolute(argument: &str, location: &str) -> Result<PathBuf> {
   let path = match location.strip_prefix('~') {
     Some(rest) if rest.is_empty() || rest.starts_with(['/', '\\']) => {
@@ -55,9 +55,9 @@ fn without_dots(path: &Path) -> PathBuf {
   plain
 }
 
-/// Opens a file to read.
+/// Opens a file for reading.
 pub fn open(path: &Path) -> Result<File> {
-  // Looked at first: whoever opens a pipe waits for somebody to write.
+  // Check first: opening a pipe blocks until it has a writer.
   let is_file = fs::metadata(path).map(|data| data.is_file());
   match is_file {
     Ok(true) => File::open(path),
@@ -67,7 +67,7 @@ pub fn open(path: &Path) -> Result<File> {
   .map_err(|error| Error::io("open", path, error))
 }
 
-/// A file that nobody sees yet; it is removed again unless it gets its name.
+/// A file under a temporary name. It is removed unless it gets its own name.
 #[derive(Debug)]
 pub struct NewFile {
   path: PathBuf,
@@ -76,7 +76,7 @@ pub struct NewFile {
 }
 
 impl NewFile {
-  /// Begins a file, for its owner only, beside the name that it is to get. Nothing may have that name.
+  /// Creates a file, readable for its owner only, in the directory of `path`, which must not exist.
   pub fn create(path: PathBuf) -> Result<Self> {
     if fs::symlink_metadata(&path).is_ok() {
       return Err(exists(&path));
@@ -86,8 +86,7 @@ impl NewFile {
     Ok(Self { path, temporary, file })
   }
 
-  /// Gives the file its name, unless somebody else has taken it meanwhile. It is durable afterwards. The answer is how many
-  /// bytes it has.
+  /// Gives the file its name unless that is taken meanwhile, and makes it durable. The answer is its size in bytes.
   pub fn persist(self) -> Result<u64> {
     let fail = |error| Error::io("write", &self.path, error);
     self.file.sync_all().map_err(fail)?;
@@ -95,17 +94,17 @@ impl NewFile {
     match fs::hard_link(&self.temporary, &self.path) {
       Ok(()) => {}
       Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(exists(&self.path)),
-      // Not every file system has second names.
+      // Not every file system has hard links.
       Err(_) => self.rename_into_place()?,
     }
-    // Before its directory is synced: the name that nobody looks at goes with the same step.
+    // Before the directory is synced, so that one sync covers both names.
     let _ = fs::remove_file(&self.temporary);
     sync_directory_of(&self.path)
       .map_err(|error| Error::outcome_unknown("sync the directory of", &self.path, error))?;
     Ok(size)
   }
 
-  /// Whoever makes an empty file under the name has it, and may replace it.
+  /// Reserves the name with an empty file, which only its creator may replace.
   fn rename_into_place(&self) -> Result<()> {
     match new_file(&self.path) {
       Ok(_) => {}
@@ -131,7 +130,7 @@ impl Write for NewFile {
 
 impl Drop for NewFile {
   fn drop(&mut self) {
-    // If even this fails there is nothing better to do: the name says whose it was.
+    // A file that cannot be removed can be told by its name.
     let _ = fs::remove_file(&self.temporary);
   }
 }
@@ -144,7 +143,7 @@ fn exists(path: &Path) -> Error {
   Error::new(Code::Exists, message)
 }
 
-/// Makes a file that must not exist yet, for its owner only.
+/// Creates a file that must not exist yet, readable for its owner only.
 fn new_file(path: &Path) -> io::Result<File> {
   let mut options = OpenOptions::new();
   options.write(true).create_new(true);
@@ -158,7 +157,7 @@ fn sync_directory_of(path: &Path) -> io::Result<()> {
   path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
 }
 
-/// Windows has no such thing.
+/// Windows cannot sync a directory.
 #[cfg(not(unix))]
 fn sync_directory_of(_path: &Path) -> io::Result<()> {
   Ok(())
@@ -169,9 +168,9 @@ mod tests {
   use super::*;
 
   #[test]
-  fn a_file_has_its_name_when_it_is_whole_and_not_before() {
+  fn new_file_has_its_name_only_after_persist() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("a.zst");
+    let path = directory.path().join("a.tar.zst");
     let mut file = NewFile::create(path.clone()).unwrap();
     file.write_all(b"whole").unwrap();
     assert!(!path.exists());
@@ -182,28 +181,28 @@ mod tests {
   }
 
   #[test]
-  fn a_name_that_is_taken_meanwhile_stays_with_who_took_it() {
+  fn persist_does_not_replace_a_file_created_meanwhile() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("a.zst");
+    let path = directory.path().join("a.tar.zst");
     for rename in [false, true] {
       let file = NewFile::create(path.clone()).unwrap();
-      fs::write(&path, b"theirs").unwrap();
+      fs::write(&path, b"other").unwrap();
       let refused = if rename {
         file.rename_into_place().unwrap_err()
       } else {
         file.persist().unwrap_err()
       };
       assert_eq!(refused.code, Code::Exists);
-      assert_eq!(fs::read(&path).unwrap(), b"theirs");
+      assert_eq!(fs::read(&path).unwrap(), b"other");
       fs::remove_file(&path).unwrap();
     }
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
   }
 
   #[test]
-  fn where_there_are_no_links_it_is_renamed() {
+  fn new_file_is_renamed_where_there_are_no_hard_links() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("a.zst");
+    let path = directory.path().join("a.tar.zst");
     let mut file = NewFile::create(path.clone()).unwrap();
     file.write_all(b"whole").unwrap();
     file.rename_into_place().unwrap();
@@ -213,7 +212,7 @@ mod tests {
   }
 
   #[test]
-  fn what_cannot_be_a_file_is_refused() {
+  fn file_path_refuses_what_cannot_be_a_file() {
     for text in ["", "a\0b", "dir/", "/", "file:///x.zst", "FILE:x"] {
       assert_eq!(file_path(text).unwrap_err().code, Code::InvalidArgument, "{text:?}");
     }

@@ -1,544 +1,962 @@
-//! One session as one file that can be carried: a zstd stream of lines of JSON, each followed by the bytes that it tells of.
+//! The export file: one session as a tar in one zstd frame, written and read as a stream.
 //!
 //! ```text
-//! {"waymark":"session","version":1,"sessionId":"s","madeBy":"0.1.0","items":2}
-//! {"name":"session.json","size":15}
-//! {"id": "s", …}
-//! {"name":"checkpoints/first.json","size":9,"pinned":true,"madeAt":1700000000000}
-//! {"id": …}
-//! {"items":2,"bytes":24,"sha256":"…"}
+//! waymark.json            {"waymark":"session","version":1,"sessionId":"s","madeBy":"0.1.0","items":2}
+//! session.json            the items, byte for byte, in the order of the writer
+//! checkpoints/first.json
+//! manifest.json           name, size and SHA-256 of every member before it, and the totals
 //! ```
 //!
-//! A line feed follows the bytes of every item. How many there are is known in the end only: the number in the first line is
-//! what the writer expected. The last line has the SHA-256 of everything before it, and nothing follows it. What the
-//! names mean is not known here.
+//! - Headers are GNU headers: mode 0644, owner and group 0, the time of the checkpoint or 0. A name of more than 100 bytes
+//!   precedes its member in a GNU long name (`L`). Equal contents give equal files.
+//! - The archive ends with two zero blocks, which end the frame, which ends the file.
+//! - The reader accepts regular members and long names only. It holds the name and the hash of each member in memory,
+//!   never a member. What a name means is decided by the caller; no name is used as a path here.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io::{self, BufRead, BufReader, Read, Write};
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use tar::{EntryType, Header};
 
-use crate::checkpoint::document::hex;
-use crate::json::edit::{ObjectWriter, quoted};
-use crate::json::scan::{Member, find, members, text_of};
-
-/// Nearly equal items that are less than this apart, in bytes as a power of two, are stored as their differences. Both
-/// ends hold so much in memory, and a reader refuses to hold more.
+/// Repetitions up to this distance, in bytes as a power of two, are stored once. Writer and reader each hold a window of
+/// that size; a reader refuses a larger one.
 const WINDOW_LOG: u32 = 26;
 
-/// Quick, and about as small as the slower ones where items repeat each other.
+/// Fast, and nearly as small as the slower levels where items repeat each other.
 const LEVEL: i32 = 3;
 
-/// What the first line says that it is.
+/// What the first member says that the file is.
 const KIND: &str = "session";
 
-/// A new meaning of a member is a new number.
+/// Changes with every change of the format: a reader that ignored a new member of the manifest would lose what it says.
 const VERSION: u64 = 1;
 
-/// Longer than any line of ours: an id has 200 bytes at most.
-const LONGEST_LINE: u64 = 4096;
+const HEAD: &str = "waymark.json";
+const MANIFEST: &str = "manifest.json";
 
-/// The first line.
+const BLOCK: usize = 512;
+
+/// More than any name of an item: two ids of 200 bytes each, a folder and an ending.
+const MAX_NAME_BYTES: u64 = 1024;
+const MAX_HEAD_BYTES: u64 = 4096;
+/// The most that the manifest has for one member, besides its name.
+const MANIFEST_ENTRY_BYTES: u64 = 512;
+
+/// The first member, as far as the caller knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Head {
+pub struct ArchiveHead {
   pub session_id: String,
-  /// How many items were expected when the file was begun.
+  /// How many items the writer expected when it began.
   pub items: u64,
 }
 
-/// The line before the bytes of an item.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HeadJson<'a> {
+  waymark: &'a str,
+  version: u64,
+  session_id: &'a str,
+  made_by: &'a str,
+  items: u64,
+}
+
+/// What the header of a member says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct MemberHeader {
   pub name: String,
   pub size: u64,
+}
+
+/// A member to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewMember {
+  pub name: String,
+  pub size: u64,
+  /// In seconds since 1970.
+  pub modified: u64,
   pub is_pinned: bool,
   pub made_at: Option<u64>,
 }
 
-/// How much there is in all.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Totals {
+/// One line of the manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ManifestEntry {
+  pub name: String,
+  pub size: u64,
+  sha256: String,
+  #[serde(rename = "pinned", default, skip_serializing_if = "std::ops::Not::not")]
+  pub is_pinned: bool,
+  #[serde(default, skip_serializing_if = "Option::is_none")]
+  pub made_at: Option<u64>,
+}
+
+/// The last member: what all others are, `waymark.json` first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+  /// Without `waymark.json`.
   pub items: u64,
+  /// Of the items.
   pub bytes: u64,
+  members: Vec<ManifestEntry>,
+}
+
+impl Manifest {
+  /// The entries of the items, in their order in the file.
+  #[must_use]
+  pub fn entries(&self) -> &[ManifestEntry] {
+    self.members.get(1..).unwrap_or_default()
+  }
+
+  fn push(&mut self, entry: ManifestEntry) {
+    if entry.name != HEAD {
+      self.items += 1;
+      self.bytes = self.bytes.saturating_add(entry.size);
+    }
+    self.members.push(entry);
+  }
+
+  /// What this manifest says otherwise than the members that were read, as the end of a sentence.
+  fn objection(&self, read: &Self) -> Option<String> {
+    let lists_others = || Some("its manifest lists other members than it holds".to_owned());
+    if self.members.len() != read.members.len() {
+      return lists_others();
+    }
+    for (listed, read) in self.members.iter().zip(&read.members) {
+      if (&listed.name, listed.size) != (&read.name, read.size) {
+        return lists_others();
+      }
+      if listed.sha256 != read.sha256 {
+        return Some(format!("{:?} does not match its checksum", read.name));
+      }
+    }
+    let has_totals = (self.items, self.bytes) == (read.items, read.bytes);
+    (!has_totals).then(|| "the totals in its manifest are wrong".to_owned())
+  }
 }
 
 /// Why a file cannot be read.
 #[derive(Debug)]
-pub enum ReadError {
-  /// It is not what the writer made; the text completes a sentence.
+pub enum ArchiveError {
+  /// It is not what the writer made; the text completes a sentence about the file.
   Damaged(String),
-  /// The version that made it is newer than this one.
+  /// Written in a later version of the format.
   Newer(u64),
-  /// Whatever it is, it could not be read.
+  /// The system could not read it.
   Io(io::Error),
 }
 
-impl From<io::Error> for ReadError {
+impl From<io::Error> for ArchiveError {
   fn from(error: io::Error) -> Self {
     match error.kind() {
       io::ErrorKind::UnexpectedEof => damaged("it ends too early"),
-      // What the system refuses has a number. The rest is zstd's.
+      // Errors of the system have a number; the others come from zstd.
       _ if error.raw_os_error().is_some() => Self::Io(error),
-      _ => damaged(format!("it is no whole zstd stream ({error})")),
+      _ => damaged(format!("it is not a complete zstd stream ({error})")),
     }
   }
 }
 
-fn damaged(why: impl Into<String>) -> ReadError {
-  ReadError::Damaged(why.into())
+fn damaged(why: impl Into<String>) -> ArchiveError {
+  ArchiveError::Damaged(why.into())
 }
 
-/// Everything that is written, counted into the checksum.
-pub struct Writer<'a, W: Write> {
-  out: zstd::Encoder<'a, W>,
-  digest: Sha256,
-  totals: Totals,
+/// Writes an export file, member by member.
+pub struct ArchiveWriter<'a, W: Write> {
+  tar: tar::Builder<zstd::Encoder<'a, W>>,
+  manifest: Manifest,
 }
 
-impl<W: Write> Writer<'_, W> {
-  pub fn new(out: W, head: &Head) -> io::Result<Self> {
+impl<W: Write> ArchiveWriter<'_, W> {
+  pub fn new(out: W, head: &ArchiveHead) -> io::Result<Self> {
     let mut encoder = zstd::Encoder::new(out, LEVEL)?;
     encoder.window_log(WINDOW_LOG)?;
     encoder.long_distance_matching(true)?;
     encoder.include_checksum(true)?;
     let mut writer = Self {
-      out: encoder,
-      digest: Sha256::new(),
-      totals: Totals::default(),
+      tar: tar::Builder::new(encoder),
+      manifest: Manifest::default(),
     };
-    let mut line = ObjectWriter::with_capacity(128);
-    line.push("waymark", &quoted(KIND));
-    line.push("version", &VERSION.to_string());
-    line.push("sessionId", &quoted(&head.session_id));
-    line.push("madeBy", &quoted(env!("CARGO_PKG_VERSION")));
-    line.push("items", &head.items.to_string());
-    writer.line(line)?;
+    let json = serde_json::to_vec(&HeadJson {
+      waymark: KIND,
+      version: VERSION,
+      session_id: &head.session_id,
+      made_by: env!("CARGO_PKG_VERSION"),
+      items: head.items,
+    })?;
+    writer.append(&own_member(HEAD, &json), &*json)?;
     Ok(writer)
   }
 
-  /// Begins an item: as many bytes as it says must follow, then [`Writer::end_item`].
-  pub fn begin_item(&mut self, entry: &Entry) -> io::Result<()> {
-    let mut line = ObjectWriter::with_capacity(128);
-    line.push("name", &quoted(&entry.name));
-    line.push("size", &entry.size.to_string());
-    if entry.is_pinned {
-      line.push("pinned", "true");
+  /// Writes a member whose content is exactly as long as `member` says.
+  pub fn append(&mut self, member: &NewMember, content: impl Read) -> io::Result<()> {
+    let mut content = HashingReader {
+      inner: content,
+      digest: Sha256::new(),
+      bytes: 0,
+    };
+    self.append_unlisted(member, &mut content)?;
+    if content.bytes != member.size {
+      return Err(io::Error::other(format!(
+        "{:?} has {} bytes instead of {}",
+        member.name, content.bytes, member.size
+      )));
     }
-    if let Some(made_at) = entry.made_at {
-      line.push("madeAt", &made_at.to_string());
-    }
-    self.totals.items += 1;
-    self.totals.bytes += entry.size;
-    self.line(line)
+    self.manifest.push(ManifestEntry {
+      name: member.name.clone(),
+      size: member.size,
+      sha256: hex(&content.digest.finalize()),
+      is_pinned: member.is_pinned,
+      made_at: member.made_at,
+    });
+    Ok(())
   }
 
-  pub fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
-    self.digest.update(bytes);
-    self.out.write_all(bytes)
+  fn append_unlisted(&mut self, member: &NewMember, content: impl Read) -> io::Result<()> {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(EntryType::Regular);
+    header.set_mode(0o644);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_size(member.size);
+    header.set_mtime(member.modified);
+    self.tar.append_data(&mut header, &member.name, content)
   }
 
-  pub fn end_item(&mut self) -> io::Result<()> {
-    self.bytes(b"\n")
-  }
-
-  /// Writes the last line.
-  pub fn finish(mut self) -> io::Result<(W, Totals)> {
-    let mut line = ObjectWriter::with_capacity(128);
-    line.push("items", &self.totals.items.to_string());
-    line.push("bytes", &self.totals.bytes.to_string());
-    line.push("sha256", &quoted(&hex(&self.digest.clone().finalize())));
-    self.line(line)?;
-    Ok((self.out.finish()?, self.totals))
-  }
-
-  fn line(&mut self, line: ObjectWriter) -> io::Result<()> {
-    let mut text = line.finish();
-    text.push('\n');
-    self.bytes(text.as_bytes())
+  /// Writes the manifest and the end.
+  pub fn finish(mut self) -> io::Result<W> {
+    let json = serde_json::to_vec_pretty(&self.manifest)?;
+    self.append_unlisted(&own_member(MANIFEST, &json), &*json)?;
+    self.tar.into_inner()?.finish()
   }
 }
 
-impl<W: Write> fmt::Debug for Writer<'_, W> {
+fn own_member(name: &str, content: &[u8]) -> NewMember {
+  NewMember {
+    name: name.to_owned(),
+    size: content.len() as u64,
+    modified: 0,
+    is_pinned: false,
+    made_at: None,
+  }
+}
+
+impl<W: Write> fmt::Debug for ArchiveWriter<'_, W> {
   fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(formatter, "an archive after {:?}", self.totals)
+    write!(formatter, "ArchiveWriter after {} items", self.manifest.items)
   }
 }
 
-/// Reads what a [`Writer`] wrote, and believes none of it.
-pub struct Reader<'a, R: BufRead> {
-  /// Buffered, for the sake of the lines.
-  input: BufReader<zstd::Decoder<'a, R>>,
+struct HashingReader<R> {
+  inner: R,
   digest: Sha256,
-  totals: Totals,
-  /// The bytes of the current item that were not read yet; `None` between two items.
-  left: Option<u64>,
+  bytes: u64,
 }
 
-impl<R: Read> Reader<'_, BufReader<R>> {
-  pub fn new(input: R) -> Result<(Self, Head), ReadError> {
+impl<R: Read> Read for HashingReader<R> {
+  fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    let read = self.inner.read(buffer)?;
+    self.digest.update(&buffer[..read]);
+    self.bytes += read as u64;
+    Ok(read)
+  }
+}
+
+/// Reads an export file, member by member, and trusts nothing in it.
+///
+/// It parses blocks itself instead of using [`tar::Archive`]: that reads long names and pax records of any size into memory,
+/// ignores what is in the padding, and does not tell the end of the archive from the end of the input.
+pub struct ArchiveReader<'a, R: BufRead> {
+  input: BufReader<zstd::Decoder<'a, R>>,
+  /// What the members read so far are.
+  read: Manifest,
+  current: Option<CurrentMember>,
+  /// The manifest of the file, once it is read and everything agrees with it.
+  manifest: Option<Manifest>,
+}
+
+/// A member whose content is not read to its end.
+struct CurrentMember {
+  header: MemberHeader,
+  left: u64,
+  digest: Sha256,
+}
+
+impl<R: Read> ArchiveReader<'_, BufReader<R>> {
+  pub fn new(input: R) -> Result<(Self, ArchiveHead), ArchiveError> {
     let mut decoder = zstd::Decoder::new(input)?.single_frame();
     decoder.window_log_max(WINDOW_LOG)?;
     let mut reader = Self {
       input: BufReader::new(decoder),
-      digest: Sha256::new(),
-      totals: Totals::default(),
-      left: None,
+      read: Manifest::default(),
+      current: None,
+      manifest: None,
     };
-    let line = match reader.line() {
-      // Nothing of it can be read: it is not one that broke off, it is something else.
-      Err(ReadError::Damaged(why)) => return Err(damaged(format!("it is no archive of a session ({why})"))),
-      line => line?,
+    let json = match reader.head() {
+      Err(ArchiveError::Damaged(why)) => return Err(damaged(format!("it is not an export file of a session ({why})"))),
+      json => json?,
     };
-    let found = members(&line).map_err(|_| damaged("it is no archive of a session"))?;
-    if text(&found, "waymark").as_deref() != Some(KIND) {
-      return Err(damaged("it is no archive of a session"));
-    }
-    match number(&found, "version") {
-      Some(VERSION) => {}
-      Some(newer) if newer > VERSION => return Err(ReadError::Newer(newer)),
-      _ => return Err(damaged("it has no version")),
-    }
-    let head = text(&found, "sessionId").zip(number(&found, "items"));
-    let (session_id, items) = head.ok_or_else(|| damaged("its first line does not say what is in it"))?;
-    Ok((reader, Head { session_id, items }))
+    Ok((reader, parse_head(&json)?))
   }
 
-  /// The next item, whose bytes have to be read before the one after it; `None` after the last, when everything was as it
-  /// should be.
-  pub fn next_item(&mut self) -> Result<Option<Entry>, ReadError> {
-    if self.left.is_some() {
-      return Err(ReadError::Io(io::Error::other("an item was not read to its end")));
+  fn head(&mut self) -> Result<Vec<u8>, ArchiveError> {
+    match self.header()? {
+      Some(MemberHeader { name, size }) if name == HEAD && size <= MAX_HEAD_BYTES => {
+        let json = self.content(size)?;
+        self.push(name, size, Sha256::new_with_prefix(&json));
+        Ok(json)
+      }
+      _ => Err(damaged(format!("it does not begin with {HEAD}"))),
     }
-    let before = self.digest.clone();
-    let line = self.line()?;
-    let found = members(&line).map_err(|_| damaged(format!("item {} has no name", self.totals.items + 1)))?;
-    if find(&found, "sha256").is_some() {
-      self.end(&found, before)?;
+  }
+
+  /// The header of the next item, whose content must be read to its end before the call after this one. `None` after the
+  /// last item: the manifest agrees with all that was read, and nothing follows it.
+  pub fn next_member(&mut self) -> Result<Option<MemberHeader>, ArchiveError> {
+    if self.current.is_some() {
+      return Err(ArchiveError::Io(io::Error::other("a member was not read to its end")));
+    }
+    let header = self.header()?.ok_or_else(|| damaged("it has no manifest"))?;
+    if header.name == MANIFEST {
+      self.end(header.size)?;
       return Ok(None);
     }
-    let entry = entry_of(&found).ok_or_else(|| damaged(format!("item {} has no name", self.totals.items + 1)))?;
-    self.left = Some(entry.size);
-    self.totals.items += 1;
-    self.totals.bytes = self.totals.bytes.saturating_add(entry.size);
-    Ok(Some(entry))
+    self.current = Some(CurrentMember {
+      left: header.size,
+      header: header.clone(),
+      digest: Sha256::new(),
+    });
+    Ok(Some(header))
   }
 
-  /// Some bytes of the current item, as many as fit; none when it is at its end, which has to be seen.
-  pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, ReadError> {
-    let Some(left) = self.left else {
-      return Ok(0);
-    };
-    if left == 0 {
-      self.left = None;
-      return self.end_item().map(|()| 0);
+  /// Reads the content of the current member, as much of it as fits; 0 at its end, which must be reached.
+  pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, ArchiveError> {
+    match self.current.take() {
+      None => Ok(0),
+      Some(CurrentMember {
+        header,
+        left: 0,
+        digest,
+        ..
+      }) => {
+        self.padding(header.size)?;
+        self.push(header.name, header.size, digest);
+        Ok(0)
+      }
+      Some(mut member) => {
+        let fits = usize::try_from(member.left).map_or(buffer.len(), |left| left.min(buffer.len()));
+        let read = self.input.read(&mut buffer[..fits])?;
+        if read == 0 && fits > 0 {
+          return Err(damaged("it ends too early"));
+        }
+        member.digest.update(&buffer[..read]);
+        member.left -= read as u64;
+        self.current = Some(member);
+        Ok(read)
+      }
     }
-    let fits = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));
-    let read = self.input.read(&mut buffer[..fits])?;
-    if read == 0 && fits > 0 {
-      return Err(damaged("it ends too early"));
-    }
-    self.digest.update(&buffer[..read]);
-    self.left = Some(left - read as u64);
-    Ok(read)
   }
 
-  fn end_item(&mut self) -> Result<(), ReadError> {
-    let mut feed = [0];
-    self.input.read_exact(&mut feed)?;
-    self.digest.update(feed);
-    match feed {
-      [b'\n'] => Ok(()),
-      _ => Err(damaged(format!("item {} is longer than it says", self.totals.items))),
-    }
+  /// The members that were read so far.
+  #[must_use]
+  pub fn so_far(&self) -> &Manifest {
+    &self.read
   }
 
-  fn end(&mut self, found: &[Member<'_>], digest: Sha256) -> Result<(), ReadError> {
-    if text(found, "sha256").as_deref() != Some(&hex(&digest.finalize())) {
-      return Err(damaged("its contents do not fit its checksum"));
+  /// The manifest, after [`Self::next_member`] has answered `None`.
+  #[must_use]
+  pub fn into_manifest(self) -> Option<Manifest> {
+    self.manifest
+  }
+
+  fn push(&mut self, name: String, size: u64, digest: Sha256) {
+    self.read.push(ManifestEntry {
+      name,
+      size,
+      sha256: hex(&digest.finalize()),
+      is_pinned: false,
+      made_at: None,
+    });
+  }
+
+  fn end(&mut self, size: u64) -> Result<(), ArchiveError> {
+    let names = self.read.members.iter().map(|entry| entry.name.len() as u64);
+    // A name may be twice as long in JSON.
+    let limit = MANIFEST_ENTRY_BYTES + names.map(|name| 2 * name + MANIFEST_ENTRY_BYTES).sum::<u64>();
+    if size > limit {
+      return Err(damaged("its manifest is too long for what it holds"));
     }
-    let totals = number(found, "items").zip(number(found, "bytes"));
-    if totals != Some((self.totals.items, self.totals.bytes)) {
-      return Err(damaged("it does not hold as much as it says"));
+    let manifest: Manifest = serde_json::from_slice(&self.content(size)?)
+      .map_err(|error| damaged(format!("its manifest cannot be read ({error})")))?;
+    if let Some(objection) = manifest.objection(&self.read) {
+      return Err(damaged(objection));
     }
-    // The end of the stream has a checksum of its own, which is looked at when there is no more.
-    let more = self.input.read(&mut [0])?;
-    let behind = self.input.get_mut().get_mut().read(&mut [0])?;
-    if more > 0 || behind > 0 {
+    if self.header()?.is_some() {
+      return Err(damaged("something follows its manifest"));
+    }
+    // The end of the frame has a checksum, which is verified by reading to the end.
+    let in_frame = self.input.read(&mut [0])?;
+    let behind_frame = self.input.get_mut().get_mut().read(&mut [0])?;
+    if in_frame > 0 || behind_frame > 0 {
       return Err(damaged("something follows its end"));
     }
+    self.manifest = Some(manifest);
     Ok(())
   }
 
-  #[must_use]
-  pub fn totals(&self) -> Totals {
-    self.totals
-  }
-
-  fn line(&mut self) -> Result<String, ReadError> {
-    let mut bytes = Vec::new();
-    (&mut self.input).take(LONGEST_LINE).read_until(b'\n', &mut bytes)?;
-    self.digest.update(&bytes);
-    match bytes.pop() {
-      Some(b'\n') => String::from_utf8(bytes).map_err(|_| damaged("a line of it is no text")),
-      Some(_) if bytes.len() as u64 + 1 == LONGEST_LINE => Err(damaged("a line of it is too long")),
-      _ => Err(damaged("it ends too early")),
+  /// The next header; `None` for the zero blocks that end the archive.
+  fn header(&mut self) -> Result<Option<MemberHeader>, ArchiveError> {
+    let mut long_name = None;
+    loop {
+      let block = self.block()?;
+      if block == [0; BLOCK] {
+        return match (self.block()? == [0; BLOCK], long_name) {
+          (true, None) => Ok(None),
+          _ => Err(damaged("it has a zero block before its end")),
+        };
+      }
+      let header = Header::from_byte_slice(&block);
+      let size = size_of(header)?;
+      match header.entry_type() {
+        EntryType::Regular => {
+          let name = long_name.unwrap_or_else(|| header.path_bytes().into_owned());
+          let name = String::from_utf8(name).map_err(|_| damaged("a name in it is not UTF-8 text"))?;
+          return Ok(Some(MemberHeader { name, size }));
+        }
+        EntryType::GNULongName if long_name.is_none() => long_name = Some(self.long_name(size)?),
+        EntryType::GNULongName => return Err(damaged("it has two long names for one member")),
+        EntryType::XHeader | EntryType::XGlobalHeader => return Err(damaged("it has pax headers")),
+        other => {
+          let kind = char::from(other.as_byte());
+          return Err(damaged(format!(
+            "it has a member that is not a regular file (type {kind:?})"
+          )));
+        }
+      }
     }
   }
-}
 
-impl<R: BufRead> fmt::Debug for Reader<'_, R> {
-  fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(formatter, "an archive after {:?}", self.totals)
+  fn long_name(&mut self, size: u64) -> Result<Vec<u8>, ArchiveError> {
+    if size > MAX_NAME_BYTES {
+      return Err(damaged("a name in it is too long"));
+    }
+    let mut name = self.content(size)?;
+    match name.pop() {
+      Some(0) if !name.contains(&0) => Ok(name),
+      _ => Err(damaged("a long name in it does not end where it should")),
+    }
+  }
+
+  /// A whole content, whose size the caller has checked.
+  fn content(&mut self, size: u64) -> Result<Vec<u8>, ArchiveError> {
+    let mut content = Vec::new();
+    (&mut self.input).take(size).read_to_end(&mut content)?;
+    if (content.len() as u64) < size {
+      return Err(damaged("it ends too early"));
+    }
+    self.padding(size)?;
+    Ok(content)
+  }
+
+  fn block(&mut self) -> Result<[u8; BLOCK], ArchiveError> {
+    let mut block = [0; BLOCK];
+    self.input.read_exact(&mut block)?;
+    Ok(block)
+  }
+
+  /// Reads what fills up the last block of a content.
+  fn padding(&mut self, size: u64) -> Result<(), ArchiveError> {
+    let rest = usize::try_from(size % BLOCK as u64).unwrap_or_default();
+    let mut block = [0; BLOCK];
+    let padding = &mut block[..(BLOCK - rest) % BLOCK];
+    self.input.read_exact(padding)?;
+    if padding.iter().any(|byte| *byte != 0) {
+      return Err(damaged("it has something between its members"));
+    }
+    Ok(())
   }
 }
 
-fn entry_of(found: &[Member<'_>]) -> Option<Entry> {
-  let is_pinned = match find(found, "pinned").map(|member| member.value) {
-    None => false,
-    Some("true") => true,
-    Some(_) => return None,
-  };
-  let made_at = match find(found, "madeAt") {
-    None => None,
-    // A number that JavaScript cannot count to is nobody's clock.
-    Some(_) => Some(number(found, "madeAt").filter(|time| *time < 1 << 53)?),
-  };
-  Some(Entry {
-    name: text(found, "name")?,
-    size: number(found, "size")?,
-    is_pinned,
-    made_at,
-  })
+impl<R: BufRead> fmt::Debug for ArchiveReader<'_, R> {
+  fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(formatter, "ArchiveReader after {} items", self.read.items)
+  }
 }
 
-fn text(found: &[Member<'_>], name: &str) -> Option<String> {
-  Some(text_of(find(found, name)?.value)?.into_owned())
+/// Verifies the checksum of a header. The answer is the size of its content.
+fn size_of(header: &Header) -> Result<u64, ArchiveError> {
+  let is_known = header.as_gnu().is_some() || header.as_ustar().is_some();
+  let mut with_checksum = header.clone();
+  with_checksum.set_cksum();
+  let checksums = header.cksum().ok().zip(with_checksum.cksum().ok());
+  // The first byte of a binary number is a mark. The parser skips the next three.
+  let is_whole = matches!(header.as_old().size, [0..0x80, ..] | [0x80, 0, 0, 0, ..]);
+  match header.entry_size() {
+    Ok(size) if is_known && is_whole && checksums.is_some_and(|(stored, right)| stored == right) => Ok(size),
+    _ => Err(damaged("it has a damaged tar header")),
+  }
 }
 
-fn number(found: &[Member<'_>], name: &str) -> Option<u64> {
-  find(found, name)?.value.parse().ok()
+fn parse_head(json: &[u8]) -> Result<ArchiveHead, ArchiveError> {
+  let head: serde_json::Value = serde_json::from_slice(json).unwrap_or_default();
+  if head["waymark"] != KIND {
+    return Err(damaged("it is not an export file of a session"));
+  }
+  match head["version"].as_u64() {
+    Some(VERSION) => {}
+    Some(newer) if newer > VERSION => return Err(ArchiveError::Newer(newer)),
+    _ => return Err(damaged("it has no version")),
+  }
+  let session_id = head["sessionId"].as_str().map(str::to_owned);
+  let (session_id, items) = session_id
+    .zip(head["items"].as_u64())
+    .ok_or_else(|| damaged(format!("its {HEAD} does not say what is in it")))?;
+  Ok(ArchiveHead { session_id, items })
+}
+
+fn hex(digest: &[u8]) -> String {
+  digest
+    .iter()
+    .fold(String::with_capacity(2 * digest.len()), |mut text, byte| {
+      let _ = write!(text, "{byte:02x}");
+      text
+    })
 }
 
 #[cfg(test)]
 mod tests {
   use super::*;
 
-  fn entry(name: &str, size: usize) -> Entry {
-    Entry {
-      name: name.to_owned(),
-      size: size as u64,
-      is_pinned: false,
-      made_at: None,
-    }
+  type Item = (NewMember, Vec<u8>);
+
+  fn member(name: &str, content: &[u8]) -> Item {
+    (own_member(name, content), content.to_vec())
   }
 
-  fn head() -> Head {
-    Head {
+  fn head() -> ArchiveHead {
+    ArchiveHead {
       session_id: "s \"1\"".to_owned(),
       items: 9,
     }
   }
 
-  fn written(items: &[(Entry, &[u8])]) -> Vec<u8> {
-    let mut writer = Writer::new(Vec::new(), &head()).unwrap();
-    for (entry, bytes) in items {
-      writer.begin_item(entry).unwrap();
-      writer.bytes(bytes).unwrap();
-      writer.end_item().unwrap();
+  fn written(items: &[Item]) -> Vec<u8> {
+    let mut writer = ArchiveWriter::new(Vec::new(), &head()).unwrap();
+    for (member, content) in items {
+      writer.append(member, &**content).unwrap();
     }
-    writer.finish().unwrap().0
+    writer.finish().unwrap()
+  }
+
+  fn long_name() -> String {
+    format!("agents/{}/{}.json.gz", "é".repeat(100), "x".repeat(200))
   }
 
   fn sample() -> Vec<u8> {
-    let pinned = Entry {
-      is_pinned: true,
-      made_at: Some(7),
-      ..entry("b \"quoted\"", 3)
-    };
-    written(&[(entry("a", 2), b"{}"), (entry("empty", 0), b""), (pinned, b"x\ny")])
+    let mut pinned = member("b \"quoted\"", b"x\ny");
+    pinned.0.is_pinned = true;
+    pinned.0.made_at = Some(7);
+    pinned.0.modified = 1_700_000_000;
+    let block = vec![b'x'; BLOCK];
+    written(&[
+      member("a", b"{}"),
+      member("empty", b""),
+      pinned,
+      member(&long_name(), &block),
+      member("é", b"1"),
+    ])
   }
 
-  fn all(bytes: &[u8]) -> Result<Vec<(Entry, Vec<u8>)>, ReadError> {
-    let (mut reader, read_head) = Reader::new(bytes)?;
-    assert_eq!(read_head, head());
-    let mut items = Vec::new();
-    while let Some(entry) = reader.next_item()? {
-      let (mut bytes, mut buffer) = (Vec::new(), [0; 2]);
+  fn read_all(bytes: &[u8]) -> Result<(ArchiveHead, Vec<Vec<u8>>, Manifest), ArchiveError> {
+    let (mut reader, head) = ArchiveReader::new(bytes)?;
+    let mut contents = Vec::new();
+    while let Some(header) = reader.next_member()? {
+      let (mut content, mut buffer) = (Vec::new(), [0; 2]);
       loop {
         match reader.read(&mut buffer)? {
           0 => break,
-          read => bytes.extend_from_slice(&buffer[..read]),
+          read => content.extend_from_slice(&buffer[..read]),
         }
       }
-      items.push((entry, bytes));
+      assert_eq!(content.len() as u64, header.size);
+      contents.push(content);
     }
-    Ok(items)
+    Ok((head, contents, reader.into_manifest().unwrap()))
   }
 
-  fn why(bytes: &[u8]) -> String {
-    match all(bytes) {
-      Err(ReadError::Damaged(why)) => why,
+  fn objection(bytes: &[u8]) -> String {
+    match read_all(bytes) {
+      Err(ArchiveError::Damaged(why)) => why,
       other => panic!("{other:?}"),
     }
   }
 
-  /// A stream of that text, made by somebody else.
-  fn compressed(text: &[u8]) -> Vec<u8> {
-    zstd::encode_all(text, 1).unwrap()
+  fn compressed(tar: &[u8]) -> Vec<u8> {
+    zstd::encode_all(tar, 1).unwrap()
   }
 
-  fn text_of_sample() -> String {
-    String::from_utf8(zstd::decode_all(&*sample()).unwrap()).unwrap()
+  fn decompressed(bytes: &[u8]) -> Vec<u8> {
+    zstd::decode_all(bytes).unwrap()
+  }
+
+  /// The sample with another text in one member, of the same length or not; all headers are right.
+  fn rewritten(name: &str, change: impl Fn(&str) -> String) -> Vec<u8> {
+    let tar = decompressed(&sample());
+    let mut builder = tar::Builder::new(Vec::new());
+    for entry in tar::Archive::new(&*tar).entries().unwrap() {
+      let mut entry = entry.unwrap();
+      let path = entry.path().unwrap().into_owned();
+      let mut content = String::new();
+      entry.read_to_string(&mut content).unwrap();
+      if path.to_str() == Some(name) {
+        let changed = change(&content);
+        assert_ne!(changed, content);
+        content = changed;
+      }
+      let mut header = entry.header().clone();
+      header.set_size(content.len() as u64);
+      builder.append_data(&mut header, &path, content.as_bytes()).unwrap();
+    }
+    compressed(&builder.into_inner().unwrap())
+  }
+
+  /// The sample with one header changed and its checksum right again.
+  fn with_header(index: usize, change: impl Fn(&mut Header)) -> Vec<u8> {
+    let mut tar = decompressed(&sample());
+    let positions: Vec<_> = {
+      let mut archive = tar::Archive::new(&*tar);
+      let entries = archive.entries().unwrap().raw(true);
+      entries.map(|entry| entry.unwrap().raw_header_position()).collect()
+    };
+    let start = usize::try_from(positions[index]).unwrap();
+    let mut header = Header::from_byte_slice(&tar[start..start + BLOCK]).clone();
+    change(&mut header);
+    header.set_cksum();
+    tar[start..start + BLOCK].copy_from_slice(header.as_bytes());
+    compressed(&tar)
   }
 
   #[test]
-  fn what_was_written_is_read_back() {
-    let items = all(&sample()).unwrap();
-    let read: Vec<_> = items
+  fn reader_returns_what_the_writer_was_given() {
+    let (read_head, contents, manifest) = read_all(&sample()).unwrap();
+    assert_eq!(read_head, head());
+    let read: Vec<_> = manifest
+      .entries()
       .iter()
-      .map(|(entry, bytes)| (entry.name.as_str(), &bytes[..], entry.is_pinned, entry.made_at))
+      .zip(&contents)
+      .map(|(entry, content)| (entry.name.as_str(), content.len(), entry.is_pinned, entry.made_at))
       .collect();
     assert_eq!(
       read,
       [
-        ("a", &b"{}"[..], false, None),
-        ("empty", b"", false, None),
-        ("b \"quoted\"", b"x\ny", true, Some(7)),
+        ("a", 2, false, None),
+        ("empty", 0, false, None),
+        ("b \"quoted\"", 3, true, Some(7)),
+        (&*long_name(), BLOCK, false, None),
+        ("é", 1, false, None),
       ]
     );
+    assert_eq!(contents[2], b"x\ny");
+    assert_eq!((manifest.items, manifest.bytes), (5, 6 + BLOCK as u64));
   }
 
   #[test]
-  fn a_person_can_read_it() {
-    let text = text_of_sample();
-    let lines: Vec<_> = text.lines().collect();
+  fn equal_contents_give_equal_files() {
+    assert_eq!(sample(), sample());
+  }
+
+  #[test]
+  fn writer_refuses_a_content_of_another_length() {
+    for content in [&b"1"[..], b"123"] {
+      let mut writer = ArchiveWriter::new(Vec::new(), &head()).unwrap();
+      let error = writer.append(&own_member("a", b"12"), content).unwrap_err();
+      assert!(error.to_string().contains("bytes instead of 2"), "{error}");
+    }
+  }
+
+  #[test]
+  fn file_is_a_tar_with_plain_headers() {
+    let tar = decompressed(&sample());
+    let mut archive = tar::Archive::new(&*tar);
+    let mut names = Vec::new();
+    for entry in archive.entries().unwrap() {
+      let entry = entry.unwrap();
+      let header = entry.header();
+      let owner = (header.uid().unwrap(), header.gid().unwrap(), header.mode().unwrap());
+      assert_eq!(owner, (0, 0, 0o644));
+      let name = String::from_utf8(entry.path_bytes().into_owned()).unwrap();
+      assert_eq!(
+        header.mtime().unwrap(),
+        if name.starts_with('b') { 1_700_000_000 } else { 0 }
+      );
+      names.push(name);
+    }
+    let long_name = long_name();
+    let expected = [
+      "waymark.json",
+      "a",
+      "empty",
+      "b \"quoted\"",
+      &long_name,
+      "é",
+      "manifest.json",
+    ];
+    assert_eq!(names, expected);
+    assert!(tar.ends_with(&[0; 2 * BLOCK]) && tar.len() % BLOCK == 0);
+  }
+
+  #[test]
+  fn first_and_last_member_are_json() {
+    let tar = decompressed(&sample());
+    let mut texts = Vec::new();
+    for entry in tar::Archive::new(&*tar).entries().unwrap() {
+      let mut content = String::new();
+      entry.unwrap().read_to_string(&mut content).unwrap();
+      texts.push(content);
+    }
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(
-      lines[0],
+      texts[0],
       format!(r#"{{"waymark":"session","version":1,"sessionId":"s \"1\"","madeBy":"{version}","items":9}}"#)
     );
-    assert_eq!(lines[1..3], [r#"{"name":"a","size":2}"#, "{}"]);
-    assert!(lines.last().unwrap().starts_with(r#"{"items":3,"bytes":5,"sha256":""#));
+    let manifest: serde_json::Value = serde_json::from_str(texts.last().unwrap()).unwrap();
+    assert_eq!((&manifest["items"], &manifest["bytes"]), (&5.into(), &518.into()));
+    let pinned = serde_json::json!({
+      "name": "b \"quoted\"",
+      "size": 3,
+      "sha256": hex(&Sha256::digest(b"x\ny")),
+      "pinned": true,
+      "madeAt": 7,
+    });
+    assert_eq!(manifest["members"][3], pinned);
+    assert_eq!(manifest["members"][0]["name"], "waymark.json");
   }
 
   #[test]
-  fn it_cannot_be_cut_off_anywhere() {
-    let whole = sample();
-    for end in 0..whole.len() {
-      why(&whole[..end]);
+  fn reader_refuses_a_file_that_is_cut_off_anywhere() {
+    let file = sample();
+    for end in 0..file.len() {
+      objection(&file[..end]);
     }
-    let text = text_of_sample();
-    for end in 0..text.len() {
-      why(&compressed(&text.as_bytes()[..end]));
+    let tar = decompressed(&file);
+    for end in (0..tar.len()).step_by(37).chain(tar.len() - 2 * BLOCK - 3..tar.len()) {
+      objection(&compressed(&tar[..end]));
     }
   }
 
   #[test]
-  fn no_byte_of_it_can_be_changed() {
-    let whole = sample();
-    for at in 0..whole.len() {
+  fn reader_notices_every_changed_bit() {
+    let file = sample();
+    let whole = read_all(&file).unwrap();
+    for at in 0..file.len() {
       for bit in 0..8 {
-        let mut changed = whole.clone();
+        let mut changed = file.clone();
         changed[at] ^= 1 << bit;
-        // The header says how the rest is packed: there are other ways to say the same.
-        if let Ok(items) = all(&changed) {
-          assert_eq!(items, all(&whole).unwrap(), "byte {at}, bit {bit}");
+        // The header of the frame can say the same in several ways.
+        if let Ok(read) = read_all(&changed) {
+          assert_eq!(read, whole, "byte {at}, bit {bit}");
         }
       }
     }
   }
 
   #[test]
-  fn nothing_may_follow_it() {
-    let mut whole = sample();
-    whole.push(0);
-    assert_eq!(why(&whole), "something follows its end");
-    let twice = [sample(), sample()].concat();
-    assert_eq!(why(&twice), "something follows its end");
-    let text = text_of_sample();
+  fn reader_notices_every_changed_byte_of_a_content_header_or_padding() {
+    let tar = decompressed(&sample());
+    let whole = read_all(&sample()).unwrap();
+    for at in (0..tar.len()).step_by(3) {
+      let mut changed = tar.clone();
+      changed[at] ^= 0x20;
+      // Names, times and owners are not read from every byte of their fields.
+      if let Ok(read) = read_all(&compressed(&changed)) {
+        assert_eq!(read, whole, "byte {at}");
+      }
+    }
+  }
+
+  #[test]
+  fn reader_refuses_what_follows_the_end() {
+    let tar = decompressed(&sample());
+    let zeros = [&*tar, &[0; BLOCK]].concat();
+    let byte = [&*tar, b"x"].concat();
+    for file in [
+      [&*sample(), &[0]].concat(),
+      [sample(), sample()].concat(),
+      compressed(&zeros),
+      compressed(&byte),
+    ] {
+      assert_eq!(objection(&file), "something follows its end");
+    }
+    let end = tar.len() - 2 * BLOCK;
+    let member_behind = [&tar[..end], &tar[..]].concat();
+    assert_eq!(objection(&compressed(&member_behind)), "something follows its manifest");
+    let lone_zero_block = [&tar[..BLOCK * 2], &[0; BLOCK], &tar[BLOCK * 2..]].concat();
     assert_eq!(
-      why(&compressed(format!("{text}x").as_bytes())),
-      "something follows its end"
+      objection(&compressed(&lone_zero_block)),
+      "it has a zero block before its end"
     );
   }
 
   #[test]
-  fn what_is_no_archive_is_none() {
-    let gzip = crate::codec::gzip::compress(text_of_sample().as_bytes(), "");
+  fn reader_refuses_other_files() {
+    let tar = decompressed(&sample());
+    let gzip = crate::codec::gzip::compress(&tar, "");
+    let without_head = &tar[2 * BLOCK..];
     for other in [
       &b""[..],
       b"\n",
       b"{}",
       &gzip,
-      text_of_sample().as_bytes(),
+      &tar,
       &compressed(b""),
       &compressed(b"{}\n"),
-      &compressed(b"[1]\n"),
-      &compressed(b"\xff\xfe\n"),
-      &compressed(br#"{"waymark":"other","version":1,"sessionId":"s","items":0}"#),
+      &compressed(without_head),
+      &compressed(&[0; 2 * BLOCK]),
       &compressed(&vec![b' '; 1 << 20]),
+      &rewritten(HEAD, |_| "[1]".to_owned()),
+      &rewritten(HEAD, |_| "{}".to_owned()),
+      &rewritten(HEAD, |head| head.replace(r#""session""#, r#""database""#)),
+      &rewritten(HEAD, |head| format!("{head}{}", " ".repeat(5000))),
     ] {
-      assert!(why(other).contains("no archive of a session"), "{:?}", why(other));
+      let objection = objection(other);
+      assert!(objection.contains("not an export file of a session"), "{objection}");
     }
   }
 
   #[test]
-  fn a_newer_version_says_so() {
-    let text = text_of_sample().replacen("\"version\":1", "\"version\":2", 1);
-    assert!(matches!(all(&compressed(text.as_bytes())), Err(ReadError::Newer(2))));
+  fn reader_names_a_newer_version() {
+    let with_version = |version: &str| {
+      let member = format!("\"version\":{version}");
+      rewritten(HEAD, |head| head.replace("\"version\":1", &member))
+    };
+    assert!(matches!(read_all(&with_version("2")), Err(ArchiveError::Newer(2))));
     for version in ["0", "-1", "1.5", "\"1\"", "null", "1e99"] {
-      let text = text_of_sample().replacen("\"version\":1", &format!("\"version\":{version}"), 1);
-      assert_eq!(why(&compressed(text.as_bytes())), "it has no version");
+      assert_eq!(objection(&with_version(version)), "it has no version");
     }
+    let without_id = rewritten(HEAD, |head| head.replace("sessionId", "sessionID"));
+    assert_eq!(objection(&without_id), "its waymark.json does not say what is in it");
   }
 
   #[test]
-  fn a_line_that_lies_is_found_out() {
-    let text = text_of_sample();
-    for (from, to, complaint) in [
-      ("\"size\":2", "\"size\":1", "item 1 is longer than it says"),
-      ("\"size\":2", "\"size\":3", "item 1 is longer than it says"),
-      ("\"size\":2", "\"size\":99999999999999", "it ends too early"),
-      ("\"size\":2", "\"size\":-2", "item 1 has no name"),
-      ("\"name\":\"a\"", "\"name\":7", "item 1 has no name"),
-      ("\"pinned\":true", "\"pinned\":1", "item 3 has no name"),
-      ("\"madeAt\":7", "\"madeAt\":9007199254740992", "item 3 has no name"),
+  fn reader_refuses_a_manifest_that_does_not_match() {
+    let others = "its manifest lists other members than it holds";
+    for (from, to, expected) in [
+      ("\"size\": 2", "\"size\": 1", others),
+      ("\"name\": \"a\"", "\"name\": \"c\"", others),
+      ("\"items\": 5", "\"items\": 4", "the totals in its manifest are wrong"),
+      ("\"bytes\": 518", "\"bytes\": 9", "the totals in its manifest are wrong"),
+      ("\"size\": 2", "\"size\": -2", "its manifest cannot be read"),
+      ("\"pinned\": true", "\"pinned\": 1", "its manifest cannot be read"),
+      ("\"madeAt\": 7", "\"madeAt\": 1e300", "its manifest cannot be read"),
       (
-        "\"name\":\"a\"",
-        "\"name\":\"c\"",
-        "its contents do not fit its checksum",
+        "\"madeAt\": 7",
+        "\"madeAt\": 7, \"madeAt\": 7",
+        "its manifest cannot be read",
       ),
-      ("\"items\":3", "\"items\":4", "it does not hold as much as it says"),
-      ("\"bytes\":5", "\"bytes\":6", "it does not hold as much as it says"),
+      ("\"items\"", "\"item\"", "its manifest cannot be read"),
+      ("\"pinned\"", "\"Pinned\"", "its manifest cannot be read"),
+      ("{", "{\"later\": 1,", "its manifest cannot be read"),
     ] {
-      let changed = text.replacen(from, to, 1);
-      assert_ne!(changed, text, "{from}");
-      assert_eq!(why(&compressed(changed.as_bytes())), complaint, "{to}");
+      let objection = objection(&rewritten(MANIFEST, |json| json.replacen(from, to, 1)));
+      assert!(objection.starts_with(expected), "{to}: {objection}");
+    }
+    assert_eq!(
+      objection(&rewritten("a", |_| "[]".to_owned())),
+      "\"a\" does not match its checksum"
+    );
+    assert_eq!(objection(&rewritten("a", |_| "[1]".to_owned())), others);
+    let other_head = rewritten(HEAD, |head| head.replace("items\":9", "items\":8"));
+    assert_eq!(objection(&other_head), "\"waymark.json\" does not match its checksum");
+    let padded = rewritten(MANIFEST, |json| format!("{json}{}", " ".repeat(10_000)));
+    assert_eq!(objection(&padded), "its manifest is too long for what it holds");
+  }
+
+  #[test]
+  fn reader_refuses_members_that_are_not_regular_files() {
+    for kind in b"1234567DKMSVNX\x01" {
+      let file = with_header(1, |header| header.set_entry_type(EntryType::new(*kind)));
+      assert!(objection(&file).contains("not a regular file"), "{kind}");
+    }
+    for kind in *b"xg" {
+      let file = with_header(1, |header| header.set_entry_type(EntryType::new(kind)));
+      assert_eq!(objection(&file), "it has pax headers");
     }
   }
 
   #[test]
-  fn a_bomb_is_put_out_at_its_first_line() {
-    let head = text_of_sample().lines().next().unwrap().to_owned();
+  fn reader_refuses_headers_that_lie() {
+    let header_of = |change: fn(&mut Header)| objection(&with_header(1, change));
+    assert_eq!(
+      header_of(|header| header.set_size(1)),
+      "it has something between its members"
+    );
+    assert_eq!(
+      header_of(|header| header.set_size(3)),
+      "its manifest lists other members than it holds"
+    );
+    assert_eq!(header_of(|header| header.set_size(1 << 50)), "it ends too early");
+    assert_eq!(header_of(|header| header.set_size(u64::MAX)), "it ends too early");
+    for spelling in [*b"-0000000002\0", *b"0x000000002\0", *b"        \0   ", [0xff; 12]] {
+      let file = with_header(1, |header| header.as_old_mut().size = spelling);
+      assert_eq!(objection(&file), "it has a damaged tar header", "{spelling:?}");
+    }
+    let huge = with_header(1, |header| {
+      header.as_old_mut().size = [0x80, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+    });
+    assert_eq!(objection(&huge), "it has a damaged tar header");
+    assert_eq!(
+      header_of(|header| header.as_old_mut().name[0] = 0xff),
+      "a name in it is not UTF-8 text"
+    );
+    assert_eq!(
+      header_of(|header| header.as_mut_bytes()[257] = b'V'),
+      "it has a damaged tar header"
+    );
+  }
+
+  #[test]
+  fn reader_refuses_long_names_that_lie() {
+    // The long name is the fifth header.
+    assert_eq!(
+      objection(&with_header(4, |header| header.set_size(1 << 20))),
+      "a name in it is too long"
+    );
+    assert_eq!(
+      objection(&with_header(4, |header| header.set_size(10))),
+      "it has something between its members"
+    );
+    let twice = with_header(5, |header| header.set_entry_type(EntryType::GNULongName));
+    assert_eq!(objection(&twice), "it has two long names for one member");
+    assert_eq!(
+      objection(&with_header(4, |header| header.set_size(0))),
+      "a long name in it does not end where it should"
+    );
+  }
+
+  #[test]
+  fn reader_stops_at_the_first_block_of_a_bomb() {
     let mut bomb = zstd::Encoder::new(Vec::new(), 1).unwrap();
-    writeln!(bomb, "{head}").unwrap();
+    bomb.write_all(&decompressed(&sample())[..2 * BLOCK]).unwrap();
     for _ in 0..200 {
       bomb.write_all(&vec![b'0'; 1 << 20]).unwrap();
     }
-    assert_eq!(why(&bomb.finish().unwrap()), "a line of it is too long");
+    assert_eq!(objection(&bomb.finish().unwrap()), "it has a damaged tar header");
   }
 
   #[test]
-  fn more_memory_than_our_own_needs_is_not_given() {
+  fn reader_refuses_a_window_that_is_larger_than_the_writers() {
     let mut greedy = zstd::Encoder::new(Vec::new(), 1).unwrap();
     greedy.window_log(27).unwrap();
-    greedy.write_all(text_of_sample().as_bytes()).unwrap();
-    assert!(why(&greedy.finish().unwrap()).contains("too much memory"));
+    greedy.write_all(&decompressed(&sample())).unwrap();
+    assert!(objection(&greedy.finish().unwrap()).contains("too much memory"));
   }
 
   #[test]
-  fn what_repeats_far_back_costs_almost_nothing() {
-    // Nothing that can be made smaller by itself.
+  fn repeated_contents_are_stored_once() {
+    // Not compressible by itself.
     let mut state = 1_u64;
     let noise: Vec<u8> = (0..4 << 20)
       .map(|_| {
@@ -546,8 +964,8 @@ mod tests {
         u8::try_from(state >> 56).unwrap()
       })
       .collect();
-    let once = written(&[(entry("a", noise.len()), &noise)]).len();
-    let twice = written(&[(entry("a", noise.len()), &noise), (entry("b", noise.len()), &noise)]).len();
+    let once = written(&[member("a", &noise)]).len();
+    let twice = written(&[member("a", &noise), member("b", &noise)]).len();
     assert!(once > 4 << 20 && twice < once + 10_000, "{once} and {twice}");
   }
 }

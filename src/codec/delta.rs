@@ -10,7 +10,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::codec::patch::{self, Pieces};
-use crate::codec::zstd::{self, Aside, FrameError, Unpacker};
+use crate::codec::zstd::{self, FrameDecoder, FrameError, SkippableFrame};
 use crate::types::id::CheckpointId;
 
 /// How many bytes the texts of a base may have together if the last has `length` bytes: a reader has to produce them all.
@@ -59,7 +59,7 @@ impl Reference {
   /// Reads it from the beginning of a delta.
   #[must_use]
   pub fn of(head: &[u8]) -> Option<Self> {
-    let reference: Self = serde_json::from_str(Aside::Reference.find(head)?).ok()?;
+    let reference: Self = serde_json::from_str(SkippableFrame::Reference.find(head)?).ok()?;
     (reference.bytes > 0).then_some(reference)
   }
 
@@ -73,8 +73,8 @@ impl Reference {
 #[must_use]
 pub fn compose(reference: &Reference, note: &str, frame: &[u8]) -> Vec<u8> {
   [
-    &Aside::Reference.frame(&reference.to_json()),
-    &Aside::Note.frame(note),
+    &SkippableFrame::Reference.frame(&reference.to_json()),
+    &SkippableFrame::Note.frame(note),
     frame,
   ]
   .concat()
@@ -87,7 +87,7 @@ pub fn text(delta: &[u8], reference: &Reference, tip: &Tip, limit: u64) -> Resul
     (true, true) => Err(FrameError::Damaged("it has a difference although it is the same text")),
     (false, _) => {
       let mut pieces = Pieces::whole(&tip.text[..]);
-      follow(&mut pieces, &mut Unpacker::new(limit), delta, limit)?;
+      follow(&mut pieces, &mut FrameDecoder::new(limit), delta, limit)?;
       pieces.text()
     }
   }
@@ -101,7 +101,7 @@ pub fn difference(text: &[u8], known: &[u8]) -> Vec<u8> {
     || zstd::difference(text, known),
     |steps| {
       [
-        Aside::Steps.frame(""),
+        SkippableFrame::Steps.frame(""),
         zstd::in_context(&steps, &known[known.len().saturating_sub(CONTEXT)..]),
       ]
       .concat()
@@ -113,14 +113,14 @@ pub fn difference(text: &[u8], known: &[u8]) -> Vec<u8> {
 const CONTEXT: usize = 1 << 15;
 
 /// Applies the first difference in `bytes` and returns the number of bytes that it occupies.
-fn follow(pieces: &mut Pieces<'_>, unpacker: &mut Unpacker, bytes: &[u8], limit: u64) -> Result<usize, FrameError> {
+fn follow(pieces: &mut Pieces<'_>, decoder: &mut FrameDecoder, bytes: &[u8], limit: u64) -> Result<usize, FrameError> {
   let mut out = Vec::new();
-  if Aside::Steps.find(bytes).is_some() {
-    let size = unpacker.unpack(bytes, &pieces.end(CONTEXT), &mut out)?;
+  if SkippableFrame::Steps.find(bytes).is_some() {
+    let size = decoder.decode(bytes, &pieces.end(CONTEXT), &mut out)?;
     pieces.follow(out, limit)?;
     return Ok(size);
   }
-  let size = unpacker.unpack(bytes, &pieces.text()?, &mut out)?;
+  let size = decoder.decode(bytes, &pieces.text()?, &mut out)?;
   *pieces = Pieces::whole(out);
   Ok(size)
 }
@@ -184,14 +184,14 @@ impl Tip {
       .ok()
       .and_then(|bytes| base.get(..bytes))
       .ok_or(too_short)?;
-    let mut unpacker = Unpacker::new(limit);
+    let mut decoder = FrameDecoder::new(limit);
     let mut text = Vec::new();
-    let size = unpacker.unpack(rest, b"", &mut text)?;
+    let size = decoder.decode(rest, b"", &mut text)?;
     let mut way = Way::default().further(&rest[..size], text.len());
     let mut pieces = Pieces::whole(text);
     rest = &rest[size..];
     while !rest.is_empty() {
-      let size = follow(&mut pieces, &mut unpacker, rest, limit)?;
+      let size = follow(&mut pieces, &mut decoder, rest, limit)?;
       way = way.further(&rest[..size], pieces.length());
       if way.work > most_work(limit) {
         return Err(FrameError::TooLarge(way.work));
@@ -293,7 +293,7 @@ mod tests {
     assert_eq!(Reference::of(&delta[..90]), Some(reference));
     let checksum = format!("{:08x}", Reference::of(&delta).unwrap().checksum);
     assert_eq!(
-      Aside::Reference.find(&delta),
+      SkippableFrame::Reference.find(&delta),
       Some(
         format!(
           r#"{{"key":"cp-1-000001","bytes":{},"checksum":"{checksum}"}}"#,
@@ -304,11 +304,16 @@ mod tests {
     );
     let same = tip.reference(&base(), true);
     let empty = compose(&same, "note", b"");
-    assert!(Aside::Reference.find(&empty).unwrap().ends_with(r#"","same":true}"#));
+    assert!(
+      SkippableFrame::Reference
+        .find(&empty)
+        .unwrap()
+        .ends_with(r#"","same":true}"#)
+    );
     assert_eq!(text(&empty, &same, &tip, 100).unwrap(), b"text");
     assert!(text(&delta, &same, &tip, 100).is_err());
     assert!(text(&empty, &tip.reference(&base(), false), &tip, 100).is_err());
-    assert_eq!(Aside::Note.find(&delta), Some("note"));
+    assert_eq!(SkippableFrame::Note.find(&delta), Some("note"));
     assert_eq!(
       text(&delta, &Reference::of(&delta).unwrap(), &tip, 100).unwrap(),
       b"text!"
@@ -322,7 +327,7 @@ mod tests {
       r#"{"key":"x","bytes":-1,"checksum":"0"}"#,
       r#"{"key":"x","bytes":0,"checksum":"0"}"#,
     ] {
-      assert_eq!(Reference::of(&Aside::Reference.frame(wrong)), None, "{wrong}");
+      assert_eq!(Reference::of(&SkippableFrame::Reference.frame(wrong)), None, "{wrong}");
     }
   }
 }

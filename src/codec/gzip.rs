@@ -1,4 +1,4 @@
-//! gzip, as Node.js reads and writes it, with room for a note in the header, and inflating under a limit.
+//! gzip, as Node.js reads and writes it, with a note in the header and a limit for decompression.
 
 use std::io::{self, Read};
 
@@ -6,28 +6,31 @@ use flate2::read::MultiGzDecoder;
 use libdeflater::{CompressionLvl, Compressor};
 
 const MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
-/// The header without anything optional: magic, flags, time, extra flags, system.
+/// The header without optional fields: magic, flags, time, extra flags, system.
 const HEADER_BYTES: usize = 10;
 const FLAGS: usize = 3;
 const HAS_EXTRA_FIELD: u8 = 4;
 const OS: usize = 9;
 /// `OS` field of the header: Unix, which is what Node's zlib writes on every system.
 const OS_UNIX: u8 = 3;
-/// The name of our part of the extra field.
+/// The subfield of the extra field that holds the note.
 const NOTE: [u8; 2] = *b"WM";
-/// Name and length of a part of the extra field.
-const PART_HEADER_BYTES: usize = 4;
+/// Name and length of a subfield.
+const SUBFIELD_HEADER_BYTES: usize = 4;
 
-/// Compresses at the default level, 6. The `note` goes into the header, where readers that do not know it pass over it; one that is
-/// too long for that is left out.
+/// Compresses at the default level, 6. The `note` is stored in the header, where other readers ignore it. A note that is too
+/// long for the header is left out.
 #[must_use]
-#[expect(clippy::missing_panics_doc, reason = "the room is what the compressor asked for")]
+#[expect(
+  clippy::missing_panics_doc,
+  reason = "the output is as large as the compressor demands"
+)]
 pub fn compress(bytes: &[u8], note: &str) -> Vec<u8> {
   let mut header = MAGIC.to_vec();
   header.resize(HEADER_BYTES, 0);
   header[OS] = OS_UNIX;
   let note_length = u16::try_from(note.len());
-  let extra_length = u16::try_from(note.len() + PART_HEADER_BYTES);
+  let extra_length = u16::try_from(note.len() + SUBFIELD_HEADER_BYTES);
   if let (Ok(note_length), Ok(extra_length)) = (note_length, extra_length) {
     header[FLAGS] = HAS_EXTRA_FIELD;
     header.extend(extra_length.to_le_bytes());
@@ -35,19 +38,19 @@ pub fn compress(bytes: &[u8], note: &str) -> Vec<u8> {
     header.extend(note_length.to_le_bytes());
     header.extend(note.as_bytes());
   }
-  // The compressor writes a plain header of its own. Its output starts so far in that ours takes the place of that.
+  // The compressor writes a plain header, which the longer one then overwrites.
   let start = header.len() - HEADER_BYTES;
   let mut compressor = Compressor::new(CompressionLvl::default());
   let mut out = vec![0; start + compressor.gzip_compress_bound(bytes.len())];
   let size = compressor
     .gzip_compress(bytes, &mut out[start..])
-    .expect("the room is as large as it can get");
+    .expect("output for the worst case");
   out.truncate(start + size);
   out[..header.len()].copy_from_slice(&header);
   out
 }
 
-/// The note in the header, from the beginning of a file; `None` if there is none, or not all of it.
+/// The note in the header, from the beginning of a file; `None` if there is none, or `head` ends within it.
 #[must_use]
 pub fn note(head: &[u8]) -> Option<&str> {
   let (header, rest) = head.split_at_checked(HEADER_BYTES)?;
@@ -67,15 +70,15 @@ pub fn note(head: &[u8]) -> Option<&str> {
   }
 }
 
-/// Why a stream could not be inflated.
+/// Why a stream could not be decompressed.
 #[derive(Debug)]
 pub enum InflateError {
   NotGzip(io::Error),
-  /// It holds more than the limit.
+  /// It has more bytes than the limit.
   TooLarge,
 }
 
-/// Inflates at most `limit` bytes.
+/// Decompresses at most `limit` bytes.
 pub fn decompress(bytes: &[u8], limit: u64) -> Result<Vec<u8>, InflateError> {
   let mut out = Vec::with_capacity(bytes.len().saturating_mul(4));
   MultiGzDecoder::new(bytes)
@@ -93,7 +96,7 @@ mod tests {
   use super::*;
 
   #[test]
-  fn what_is_compressed_comes_back_and_the_header_is_nodes_with_a_note() {
+  fn decompressing_returns_what_was_compressed_and_the_header_has_the_note() {
     let text = "checkpoint ".repeat(1000);
     let packed = compress(text.as_bytes(), "remember");
     assert_eq!(packed[..10], [0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 3]);
@@ -104,7 +107,7 @@ mod tests {
   }
 
   #[test]
-  fn a_note_that_is_too_long_is_left_out_and_nothing_else() {
+  fn compressing_leaves_out_only_a_note_that_is_too_long() {
     for length in [0, 1, 65_531, 65_532, 100_000] {
       let long = "x".repeat(length);
       let packed = compress(b"some text", &long);
@@ -114,7 +117,7 @@ mod tests {
   }
 
   #[test]
-  fn notes_of_others_are_passed_over() {
+  fn note_ignores_other_subfields() {
     let mut packed = vec![0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 3];
     packed.extend([13, 0, b'A', b'B', 3, 0, 1, 2, 3, b'W', b'M', 2, 0, b'o', b'k']);
     assert_eq!(note(&packed), Some("ok"));
@@ -126,14 +129,14 @@ mod tests {
   }
 
   #[test]
-  fn inflating_stops_at_the_limit() {
+  fn decompressing_stops_at_the_limit() {
     let bomb = compress(&vec![0; 1_000_000], "");
     assert!(matches!(decompress(&bomb, 999_999), Err(InflateError::TooLarge)));
     assert_eq!(decompress(&bomb, 1_000_000).unwrap().len(), 1_000_000);
   }
 
   #[test]
-  fn what_is_not_gzip_is_an_error() {
+  fn decompressing_refuses_what_is_not_gzip() {
     let packed = compress(b"some text", "");
     for damaged in [&b""[..], b"{}", &packed[..packed.len() - 1], &packed[..5]] {
       assert!(

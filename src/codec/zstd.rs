@@ -1,4 +1,4 @@
-//! zstd: frames with or without a text that both sides know, and a note in front that other readers pass over.
+//! zstd: frames with or without a dictionary text, and skippable frames before them, which other readers ignore.
 
 use std::fmt;
 
@@ -8,23 +8,23 @@ use zstd::zstd_safe::{
 
 /// For a text that is stored whole.
 const WHOLE_LEVEL: i32 = 3;
-/// For one of which nearly all is known already, or that has to be quick: finding what is left is what takes the time.
+/// For a text that is nearly equal to its dictionary, or that must be compressed fast.
 const DIFFERENCE_LEVEL: i32 = 1;
 /// The largest window that the format allows.
 const MAX_WINDOW_LOG: u32 = 31;
 
-/// Kinds of frames that hold no text: readers that do not know them pass over them.
+/// The skippable frames of the store. They hold no text of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Aside {
+pub enum SkippableFrame {
   /// What a list shows of a checkpoint.
   Note,
-  /// What a difference stands on.
+  /// The base of a delta.
   Reference,
-  /// Empty: what follows are steps.
+  /// Empty: the steps of a delta follow.
   Steps,
 }
 
-impl Aside {
+impl SkippableFrame {
   fn magic(self) -> [u8; 4] {
     let number: u32 = match self {
       Self::Note => 0x184D_2A57,
@@ -34,7 +34,7 @@ impl Aside {
     number.to_le_bytes()
   }
 
-  /// The frame; it is empty if there is too much to put down.
+  /// The bytes of the frame; none if the text is too long for one.
   #[must_use]
   pub fn frame(self, text: &str) -> Vec<u8> {
     let length = u32::try_from(text.len());
@@ -49,7 +49,7 @@ impl Aside {
   pub fn find(self, mut head: &[u8]) -> Option<&str> {
     loop {
       let (magic, rest) = head.split_first_chunk::<4>()?;
-      if !is_aside(*magic) {
+      if !is_skippable(*magic) {
         return None;
       }
       let (length, rest) = rest.split_first_chunk()?;
@@ -62,15 +62,15 @@ impl Aside {
   }
 }
 
-fn is_aside(magic: [u8; 4]) -> bool {
+fn is_skippable(magic: [u8; 4]) -> bool {
   u32::from_le_bytes(magic) & 0xFFFF_FFF0 == 0x184D_2A50
 }
 
-/// Why there is no text.
+/// Why a frame cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FrameError {
   Damaged(&'static str),
-  /// It holds more than the limit.
+  /// It has more bytes than the limit.
   TooLarge(u64),
 }
 
@@ -89,26 +89,26 @@ fn damaged(code: ErrorCode) -> FrameError {
   FrameError::Damaged(get_error_name(code))
 }
 
-/// A text as a frame of its own, with a checksum of its contents.
+/// Compresses a text into a frame with a checksum.
 #[must_use]
 pub fn whole(text: &[u8]) -> Vec<u8> {
   frame(text, None, WHOLE_LEVEL)
 }
 
-/// The same, for a text that is packed for the way and not for good.
+/// The same at a faster level, for a text that is not kept in this form.
 #[must_use]
 pub fn quick(text: &[u8]) -> Vec<u8> {
   frame(text, None, DIFFERENCE_LEVEL)
 }
 
-/// A text as a frame for readers who know another one, short and in the same words.
+/// Compresses a text for readers who have `context`, a short text with common words.
 #[must_use]
 pub fn in_context(text: &[u8], context: &[u8]) -> Vec<u8> {
   frame(text, Some(context), WHOLE_LEVEL)
 }
 
-/// A text as a frame for readers who know another text, which it is nearly the same as. The two must not share memory: the
-/// library takes that for a window that is written over.
+/// Compresses a text for readers who have `known`, a nearly equal text. The two must not share memory: the library would take
+/// them for one overwritten window.
 #[must_use]
 pub fn difference(text: &[u8], known: &[u8]) -> Vec<u8> {
   frame(text, Some(known), DIFFERENCE_LEVEL)
@@ -116,7 +116,7 @@ pub fn difference(text: &[u8], known: &[u8]) -> Vec<u8> {
 
 #[expect(
   clippy::expect_used,
-  reason = "all of it is in bounds, and the room is what the library asks for"
+  reason = "the parameters are in bounds, and the output is as large as the library demands"
 )]
 fn frame(text: &[u8], known: Option<&[u8]>, level: i32) -> Vec<u8> {
   let mut context = CCtx::create();
@@ -127,36 +127,36 @@ fn frame(text: &[u8], known: Option<&[u8]>, level: i32) -> Vec<u8> {
   set(CParameter::CompressionLevel(level));
   if let Some(known) = known {
     if level == DIFFERENCE_LEVEL {
-      // Without it, only what is near is found.
+      // Without it, only near repetitions are found.
       set(CParameter::EnableLongDistanceMatching(true));
     }
-    // The window has to reach over all of both.
+    // The window covers both texts.
     let reach = (text.len() + known.len()).max(1 << 10);
     set(CParameter::WindowLog(
       (usize::BITS - (reach - 1).leading_zeros()).min(MAX_WINDOW_LOG),
     ));
-    context.ref_prefix(known).expect("a context that has not begun");
+    context.ref_prefix(known).expect("an unused context");
   }
   let mut out = Vec::with_capacity(safe::compress_bound(text.len()));
-  context.compress2(&mut out, text).expect("room for the worst case");
-  // Of a difference, nearly all of that room is left over.
+  context.compress2(&mut out, text).expect("output for the worst case");
+  // A difference leaves nearly all of it unused.
   out.shrink_to_fit();
   out
 }
 
-/// Unpacks one frame after the other.
-pub struct Unpacker {
+/// Decodes frame after frame.
+pub struct FrameDecoder {
   context: DCtx<'static>,
   limit: u64,
 }
 
-impl fmt::Debug for Unpacker {
+impl fmt::Debug for FrameDecoder {
   fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(formatter, "an unpacker of texts of up to {} bytes", self.limit)
+    write!(formatter, "FrameDecoder of texts of up to {} bytes", self.limit)
   }
 }
 
-impl Unpacker {
+impl FrameDecoder {
   /// Texts of more than `limit` bytes are an error.
   #[must_use]
   pub fn new(limit: u64) -> Self {
@@ -166,31 +166,31 @@ impl Unpacker {
     }
   }
 
-  /// Puts the text of the first frame that holds one into `text`. The answer is how many bytes of `bytes` it ended at.
-  /// `known` is what the writer of a difference knew.
-  pub fn unpack(&mut self, bytes: &[u8], known: &[u8], text: &mut Vec<u8>) -> Result<usize, FrameError> {
-    let start = end_of_asides(bytes);
+  /// Decodes the first frame that is not skippable into `text`. The answer is the offset in `bytes` at which the frame ends.
+  /// `known` is the dictionary text of a difference.
+  pub fn decode(&mut self, bytes: &[u8], known: &[u8], text: &mut Vec<u8>) -> Result<usize, FrameError> {
+    let start = end_of_skippable_frames(bytes);
     let rest = &bytes[start..];
     let size = find_frame_compressed_size(rest).map_err(damaged)?;
     let frame = &rest[..size];
     let length = get_frame_content_size(frame).map_err(|_| FrameError::Damaged("it has no beginning"))?;
     let length = length.ok_or(FrameError::Damaged("it does not say how long it is"))?;
-    let room = usize::try_from(length).ok().filter(|_| length <= self.limit);
+    let capacity = usize::try_from(length).ok().filter(|_| length <= self.limit);
     text.clear();
-    room
-      .and_then(|room| text.try_reserve_exact(room).ok())
+    capacity
+      .and_then(|capacity| text.try_reserve_exact(capacity).ok())
       .ok_or(FrameError::TooLarge(length))?;
-    let unpacked = self.context.decompress_using_dict(text, frame, known);
-    unpacked.map_err(damaged)?;
+    let decoded = self.context.decompress_using_dict(text, frame, known);
+    decoded.map_err(damaged)?;
     Ok(start + size)
   }
 }
 
-/// How many bytes at the beginning hold no text.
-fn end_of_asides(bytes: &[u8]) -> usize {
+/// How many bytes the skippable frames at the beginning have.
+fn end_of_skippable_frames(bytes: &[u8]) -> usize {
   let mut end = 0;
   while let Some((magic, length)) = bytes[end..].first_chunk::<8>().map(|head| head.split_at(4))
-    && is_aside([magic[0], magic[1], magic[2], magic[3]])
+    && is_skippable([magic[0], magic[1], magic[2], magic[3]])
     && let Ok(length) = length.try_into().map(u32::from_le_bytes)
     && let Some(next) = usize::try_from(length)
       .ok()
@@ -202,16 +202,16 @@ fn end_of_asides(bytes: &[u8]) -> usize {
   end
 }
 
-/// Whether there is anything in a file but what stands aside.
+/// Whether a file has anything but skippable frames.
 #[must_use]
 pub fn holds_text(bytes: &[u8]) -> bool {
-  end_of_asides(bytes) < bytes.len()
+  end_of_skippable_frames(bytes) < bytes.len()
 }
 
-/// The text of the first frame that holds one.
+/// Decodes the first frame that is not skippable.
 pub fn text_of(bytes: &[u8], known: &[u8], limit: u64) -> Result<Vec<u8>, FrameError> {
   let mut text = Vec::new();
-  Unpacker::new(limit).unpack(bytes, known, &mut text)?;
+  FrameDecoder::new(limit).decode(bytes, known, &mut text)?;
   Ok(text)
 }
 
@@ -231,7 +231,7 @@ mod tests {
   }
 
   #[test]
-  fn what_is_packed_comes_back() {
+  fn decoding_returns_what_was_compressed() {
     let text = text();
     let packed = whole(&text);
     assert!(packed.len() < text.len());
@@ -240,7 +240,7 @@ mod tests {
   }
 
   #[test]
-  fn a_difference_is_small_and_needs_the_text_that_it_differs_from() {
+  fn difference_is_small_and_needs_its_dictionary_text() {
     let known = text();
     let mut changed = known.clone();
     changed.splice(100_000..100_010, *b"something else");
@@ -257,21 +257,21 @@ mod tests {
   }
 
   #[test]
-  fn what_stands_aside_is_found_and_passed_over() {
-    let mut bytes = Aside::Reference.frame("this");
-    bytes.extend(Aside::Note.frame("that"));
+  fn skippable_frames_are_found_and_skipped() {
+    let mut bytes = SkippableFrame::Reference.frame("this");
+    bytes.extend(SkippableFrame::Note.frame("that"));
     bytes.extend(whole(b"text"));
-    assert_eq!(Aside::Note.find(&bytes), Some("that"));
-    assert_eq!(Aside::Reference.find(&bytes), Some("this"));
-    assert_eq!(Aside::Note.find(&bytes[..20]), None);
-    assert_eq!(Aside::Note.find(&whole(b"text")), None);
-    assert_eq!(Aside::Note.find(b""), None);
+    assert_eq!(SkippableFrame::Note.find(&bytes), Some("that"));
+    assert_eq!(SkippableFrame::Reference.find(&bytes), Some("this"));
+    assert_eq!(SkippableFrame::Note.find(&bytes[..20]), None);
+    assert_eq!(SkippableFrame::Note.find(&whole(b"text")), None);
+    assert_eq!(SkippableFrame::Note.find(b""), None);
     assert_eq!(text_of(&bytes, b"", 4).unwrap(), b"text");
     assert!(holds_text(&bytes) && !holds_text(&bytes[..bytes.len() - whole(b"text").len()]));
   }
 
   #[test]
-  fn what_is_damaged_or_too_large_is_an_error() {
+  fn decoding_refuses_damaged_and_large_frames() {
     let packed = whole(&text());
     assert!(matches!(text_of(&packed, b"", 1000), Err(FrameError::TooLarge(_))));
     for cut in [0, 1, 5, packed.len() / 2, packed.len() - 1] {

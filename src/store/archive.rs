@@ -1,15 +1,18 @@
-//! A session out of the store as one file, and in again as one step. The file itself is somebody else's matter.
+//! Export and import: which items a session consists of, in which order, and which of them an import accepts. The format of
+//! the file is in [`crate::codec::archive`].
 
 use std::collections::{HashMap, HashSet};
-use std::io::{Read, Seek, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
 use super::fork::exists;
 use super::{Store, laid_out};
 use crate::backend::{BackendExt, Document, Encoding, ItemName, ItemSource, Maintenance, NewItem, Series, time_in_id};
-use crate::codec::archive::{Entry, Head, ReadError, Reader, Totals, Writer};
+use crate::codec::archive::{
+  ArchiveError, ArchiveHead, ArchiveReader, ArchiveWriter, Manifest, ManifestEntry, NewMember,
+};
 use crate::codec::delta::Reference;
-use crate::codec::zstd::Aside;
+use crate::codec::zstd::SkippableFrame;
 use crate::json::edit::{Edit, edit, quoted};
 use crate::json::layout::compact;
 use crate::store::create::packed;
@@ -18,65 +21,64 @@ use crate::types::error::{Code, Error, Result};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 use crate::types::progress::{Control, Phase, Progress};
 
-/// What to do about a session that is there already.
+/// What to do about a session that exists already.
 const HINT: &str = "Give the import another id with `as`, or delete it first";
 
-/// Bytes that are handled before somebody may say stop.
+/// Bytes that an import reads before it checks whether it is to stop.
 const CHUNK: usize = 1 << 18;
 
-/// What went out or came in.
+/// What was exported or imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Archived {
+pub struct TransferredSession {
   pub session: SessionId,
-  pub counts: Counts,
+  pub counts: TransferCounts,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct TransferCounts {
   pub checkpoints: u64,
-  /// Everything else.
+  /// All other items.
   pub documents: u64,
-  /// As they are stored, without what the archive saves.
+  /// As they are stored, not as the file compresses them.
   pub bytes: u64,
 }
 
-/// A file that holds a session; `name` is what errors call it.
+/// A file that a session is exported to or imported from; `name` is what errors call it.
 #[derive(Debug)]
-pub struct Archive<'a, F> {
+pub struct ExportFile<'a, F> {
   pub file: F,
   pub name: &'a str,
 }
 
 impl Store {
-  /// Writes everything of a session that this store knows, byte for byte, damaged or not. A session that does not exist is
-  /// an error.
+  /// Writes all items of a session byte for byte, damaged or not. A session that does not exist is an error.
   pub fn export_session(
     &self,
     session: &SessionId,
-    to: Archive<'_, impl Write>,
+    to: ExportFile<'_, impl Write>,
     control: &Control,
-  ) -> Result<Archived> {
+  ) -> Result<TransferredSession> {
     let fail = |error| Error::io("write", Path::new(to.name), error);
     control.check()?;
     let (checkpoints, documents): (Vec<_>, Vec<_>) =
       self.items_of(session)?.into_iter().partition(Listed::is_checkpoint);
     let mut total = (checkpoints.len() + documents.len()) as u64;
-    let head = Head {
+    let head = ArchiveHead {
       session_id: session.to_string(),
       items: total,
     };
-    let mut writer = Writer::new(to.file, &head).map_err(fail)?;
-    let mut counts = Counts::default();
+    let mut writer = ArchiveWriter::new(to.file, &head).map_err(fail)?;
+    let mut counts = TransferCounts::default();
     let mut are_versions_gone = false;
-    let mut keys = HashMap::new();
-    // Documents first: the checkpoints that they name were made before them, and are read after them. Keys too.
+    let mut bases = HashMap::new();
+    // Documents and bases first: a checkpoint that they name was stored before them, and is read after them.
     for listed in documents.iter().chain(&checkpoints) {
       control.check()?;
-      // Without the one before it, an earlier version has no number.
+      // Versions are numbered without gaps.
       let follows_none = are_versions_gone && matches!(listed.name, ItemName::Previous(_, back) if back > 1);
-      let (name, bytes) = match self.item_for_export(session, listed, &keys)? {
+      let (name, bytes) = match self.item_for_export(session, listed, &bases)? {
         Some(read) if !follows_none => read,
-        // It went away since it was listed, or it never was there.
+        // Deleted since it was listed, or a document that the session does not have.
         _ => {
           are_versions_gone = matches!(listed.name, ItemName::Previous(..));
           total -= 1;
@@ -84,40 +86,42 @@ impl Store {
         }
       };
       are_versions_gone = false;
-      if let ItemName::Base(agent, key) = &name {
-        keys.insert((agent.clone(), key.clone()), bytes.len() as u64);
+      if let ItemName::Base(agent, base) = &name {
+        bases.insert((agent.clone(), base.clone()), bytes.len() as u64);
       }
-      let entry = Entry {
+      let member = NewMember {
         name: name.item().to_string(),
         size: bytes.len() as u64,
+        modified: listed.entry.as_ref().map_or(0, |entry| entry.made_at / 1000),
         is_pinned: listed.is_pinned(),
         made_at: listed.made_at(),
       };
-      writer.begin_item(&entry).map_err(fail)?;
-      for chunk in bytes.chunks(CHUNK) {
-        control.check()?;
-        writer.bytes(chunk).map_err(fail)?;
-      }
-      writer.end_item().map_err(fail)?;
-      counts.add(&listed.name, entry.size);
-      control.report(counts.progress(total));
+      let content = StoppableReader { bytes: &bytes, control };
+      writer.append(&member, content).map_err(fail)?;
+      counts.add(&listed.name, member.size);
+      control.report(counts.export_progress(total));
     }
-    // One that was deleted meanwhile is not one that had no more.
+    // A session that was deleted during the export would look like one with fewer items.
     if counts.items() == 0 || (counts.items() < head.items && self.is_gone(session)?) {
       return Err(Error::no_session(session));
     }
     control.check()?;
     writer.finish().map_err(fail)?;
-    control.report(counts.progress(total));
-    Ok(Archived {
+    control.report(counts.export_progress(total));
+    Ok(TransferredSession {
       session: session.clone(),
       counts,
     })
   }
 
-  /// What goes into an archive for an item; `None` if it does not exist any more. A checkpoint that was converted since it was
-  /// listed goes in as it is now, and a delta whose key is not in the archive goes in whole.
-  fn item_for_export(&self, session: &SessionId, listed: &Listed, keys: &ExportedKeys) -> Result<Option<Exported>> {
+  /// What the file holds for an item; `None` if the item does not exist any more. A checkpoint that was converted since it was
+  /// listed has its new encoding, and a delta whose base is not in the file is stored whole.
+  fn item_for_export(
+    &self,
+    session: &SessionId,
+    listed: &Listed,
+    bases: &ExportedBases,
+  ) -> Result<Option<ExportedItem>> {
     let limit = self.options.max_read_bytes;
     let ItemName::Checkpoint(agent, id, listed_as) = &listed.name else {
       let bytes = self.backend.read(session, listed.name.item(), limit)?;
@@ -136,44 +140,48 @@ impl Store {
       return Ok(None);
     };
     let base = (encoding == Encoding::Delta).then(|| Reference::of(&bytes)).flatten();
-    let lacks_key = base.is_some_and(|base| {
-      let exported = keys.get(&(agent.clone(), base.key));
+    let lacks_base = base.is_some_and(|base| {
+      let exported = bases.get(&(agent.clone(), base.key));
       exported.is_none_or(|bytes| *bytes < base.bytes)
     });
-    if lacks_key && let Ok(Some(stored)) = self.read_checkpoint(&series, id, encoding) {
-      let note = Aside::Note.find(&bytes).unwrap_or_default();
+    if lacks_base && let Ok(Some(stored)) = self.read_checkpoint(&series, id, encoding) {
+      let note = SkippableFrame::Note.find(&bytes).unwrap_or_default();
       return Ok(Some((name(Encoding::Zstd), packed(&stored.compact_text(), note))));
     }
     Ok(Some((name(encoding), bytes)))
   }
 
-  /// Brings in what [`Store::export_session`] wrote, as one step, under its own id or another. All of it is checked before
-  /// anything is written, and again while it is: the file is not ours. What it holds is not looked at beyond that: what
-  /// was damaged when it went out comes in as it was, for a verification to find.
+  /// Imports what [`Store::export_session`] wrote, as one step, under its own id or another. The whole file is verified
+  /// before anything is written, and again while it is written: it may change in between. The items themselves are not
+  /// verified: one that was damaged when it was exported is imported as it was.
   pub fn import_session(
     &self,
-    mut from: Archive<'_, impl Read + Seek>,
-    new_name: Option<&SessionId>,
+    mut from: ExportFile<'_, impl Read + Seek>,
+    new_id: Option<&SessionId>,
     control: &Control,
-  ) -> Result<Archived> {
+  ) -> Result<TransferredSession> {
     control.check()?;
-    let mut counts = Counts::default();
-    let (own_name, totals) = self.walk(&mut from, Phase::Check, None, control, &mut |arriving| {
-      counts.add(arriving.name, arriving.entry.size);
-      Ok(())
-    })?;
-    let session = match new_name {
+    let (own_id, manifest) = self.read_export(&mut from, None, control)?;
+    let mut counts = TransferCounts::default();
+    for (entry, name) in manifest
+      .entries()
+      .iter()
+      .filter_map(|entry| Some((entry, ItemName::parse(&entry.name)?)))
+    {
+      counts.add(&name, entry.size);
+    }
+    let session = match new_id {
       Some(session) => session.clone(),
-      None => SessionId::parse(&own_name)
-        .map_err(|error| Error::corrupt(from.name, format!("its session has no good name: {error}")).because(error))?,
+      None => SessionId::parse(&own_id)
+        .map_err(|error| Error::corrupt(from.name, format!("its session has no valid id: {error}")).because(error))?,
     };
-    // It may be there all the same, and then that is noticed in the end; this saves the way there.
+    // `create_session` decides. This saves the second pass in the usual case.
     if !self.is_gone(&session)? {
       return Err(exists(&session, HINT));
     }
     let source: &mut ItemSource<'_> = &mut |receive| {
-      let receive_one = &mut |Arriving { name, entry, bytes }: Arriving<'_>| {
-        let renamed = match (new_name, name) {
+      let visit = &mut |name: &ItemName, entry: &ManifestEntry, bytes: &[u8]| {
+        let renamed = match (new_id, name) {
           (Some(session), ItemName::Document(Document::Session) | ItemName::Previous(Document::Session, _)) => {
             renamed(bytes, session)
           }
@@ -186,18 +194,18 @@ impl Store {
           made_at: entry.made_at,
         })
       };
-      self.walk(&mut from, Phase::Import, Some(totals), control, receive_one)?;
+      self.read_export(&mut from, Some((&manifest, visit)), control)?;
       Ok(())
     };
     if !self.backend.create_session(&session, Some(source))? {
       return Err(exists(&session, HINT));
     }
     self.forget(&session);
-    // Where there is a link to the newest, it follows. It is for others: it keeps nobody from what they came for.
+    // The import is complete without the link to the newest checkpoint, so a failure here is none of the import.
     let _ = self
       .backend
       .maintain(Maintenance::RefreshLatestLink(&Series::from(&session)));
-    Ok(Archived { session, counts })
+    Ok(TransferredSession { session, counts })
   }
 
   /// Whether nothing is stored of a session.
@@ -205,46 +213,40 @@ impl Store {
     Ok(self.backend.usage_of(session)?.total_bytes == 0)
   }
 
-  /// Goes through an archive from its beginning to its end. `visit` is told of each item, and gets its bytes if how many
-  /// there are in all is known already. The answer is the session's own id, and how many there are.
-  fn walk(
+  /// Reads an export file from its beginning to its end. The first pass verifies it; the second one expects the same manifest
+  /// and hands over the items. The answer is the session's own id and the manifest.
+  fn read_export(
     &self,
-    from: &mut Archive<'_, impl Read + Seek>,
-    phase: Phase,
-    known: Option<Totals>,
+    from: &mut ExportFile<'_, impl Read + Seek>,
+    mut second_pass: Option<(&Manifest, &mut ItemVisitor<'_>)>,
     control: &Control,
-    visit: &mut Visit<'_>,
-  ) -> Result<(String, Totals)> {
+  ) -> Result<(String, Manifest)> {
     let name = from.name;
     let refuse = |why: String| Error::corrupt(name, why);
+    let fail_io = |error| Error::io("read", Path::new(name), error);
     let fail = |error| match error {
-      ReadError::Damaged(why) => refuse(why),
-      ReadError::Newer(version) => Error::new(
+      ArchiveError::Damaged(why) => refuse(why),
+      ArchiveError::Newer(version) => Error::new(
         Code::NewerVersion,
-        format!("{name} was written by a newer version (archive {version}). Update waymark to read it"),
+        format!("{name} was written by a newer version (format {version}). Update waymark to read it"),
       ),
-      ReadError::Io(error) => Error::io("read", Path::new(name), error),
+      ArchiveError::Io(error) => fail_io(error),
     };
-    from
-      .file
-      .rewind()
-      .map_err(|error| Error::io("read", Path::new(name), error))?;
-    let (mut reader, head) = Reader::new(&mut from.file).map_err(fail)?;
-    let mut seen = HashSet::new();
+    from.file.rewind().map_err(fail_io)?;
+    let (mut reader, head) = ArchiveReader::new(&mut from.file).map_err(fail)?;
+    let mut items = HashSet::new();
+    let expected = second_pass.as_ref().map(|(manifest, _)| *manifest);
+    let mut entries = expected.map_or(&[][..], Manifest::entries).iter();
     let (mut buffer, mut bytes) = (vec![0; CHUNK], Vec::new());
-    while let Some(entry) = reader.next_item().map_err(fail)? {
-      let item = ItemName::parse(&entry.name).ok_or_else(|| {
-        refuse(format!(
-          "it holds {:?}, which is nothing that a session has",
-          entry.name
-        ))
-      })?;
-      if let Some(objection) = objection(&item, &entry, &seen) {
-        return Err(refuse(format!("it holds {:?} {objection}", entry.name)));
+    while let Some(header) = reader.next_member().map_err(fail)? {
+      let item = ItemName::parse(&header.name)
+        .ok_or_else(|| refuse(format!("it holds {:?}, which is not an item of a session", header.name)))?;
+      if let Some(objection) = objection(&item, &items) {
+        return Err(refuse(format!("it holds {:?} {objection}", header.name)));
       }
-      if entry.size > self.options.max_read_bytes {
-        let name = format!("{:?} in {name}", entry.name);
-        return Err(Error::too_large(&name, entry.size, self.options.max_read_bytes));
+      if header.size > self.options.max_read_bytes {
+        let name = format!("{:?} in {name}", header.name);
+        return Err(Error::too_large(&name, header.size, self.options.max_read_bytes));
       }
       bytes.clear();
       loop {
@@ -253,77 +255,98 @@ impl Store {
         if read == 0 {
           break;
         }
-        if known.is_some() {
+        if expected.is_some() {
           bytes.extend_from_slice(&buffer[..read]);
         }
       }
-      let arriving = Arriving {
-        name: &item,
-        entry: &entry,
-        bytes: &bytes,
-      };
-      visit(arriving)?;
-      seen.insert(item);
-      let Totals { items, bytes } = reader.totals();
+      if let Some((_, visit)) = &mut second_pass {
+        let entry = entries
+          .next()
+          .filter(|entry| (&entry.name, entry.size) == (&header.name, header.size));
+        visit(&item, entry.ok_or_else(|| refuse(CHANGED.to_owned()))?, &bytes)?;
+      }
+      items.insert(item);
+      let so_far = reader.so_far();
       control.report(Progress {
-        phase,
-        done: items,
-        total: known.map_or(head.items.max(items), |known| known.items),
-        bytes,
-        total_bytes: known.map(|known| known.bytes),
+        phase: expected.map_or(Phase::Check, |_| Phase::Import),
+        done: so_far.items,
+        total: expected.map_or(head.items.max(so_far.items), |manifest| manifest.items),
+        bytes: so_far.bytes,
+        total_bytes: expected.map(|manifest| manifest.bytes),
       });
     }
-    if seen.is_empty() {
-      return Err(refuse("it holds nothing".to_owned()));
+    let manifest = reader.into_manifest().unwrap_or_default();
+    if items.is_empty() {
+      return Err(refuse("it holds no items".to_owned()));
     }
-    Ok((head.session_id, reader.totals()))
+    if expected.is_some_and(|expected| *expected != manifest) {
+      return Err(refuse(CHANGED.to_owned()));
+    }
+    for entry in manifest.entries() {
+      if let Some(objection) = metadata_objection(entry) {
+        return Err(refuse(format!("it holds {:?} {objection}", entry.name)));
+      }
+    }
+    Ok((head.session_id, manifest))
   }
 }
 
-/// An item of an archive, on its way in.
-struct Arriving<'a> {
-  name: &'a ItemName,
-  entry: &'a Entry,
+const CHANGED: &str = "it was changed while it was read";
+
+/// Gets each item of an export file: its name, its metadata and its bytes.
+type ItemVisitor<'a> = dyn FnMut(&ItemName, &ManifestEntry, &[u8]) -> Result<()> + 'a;
+
+/// The name of an item in the file, and its bytes.
+type ExportedItem = (ItemName, Vec<u8>);
+
+/// The bases in the file, and how many bytes each has.
+type ExportedBases = HashMap<(Option<AgentId>, CheckpointId), u64>;
+
+/// Hands over the bytes of an item until the export is to stop.
+struct StoppableReader<'a> {
   bytes: &'a [u8],
+  control: &'a Control,
 }
 
-/// A name in an archive, and the bytes that go by it.
-type Exported = (ItemName, Vec<u8>);
+impl Read for StoppableReader<'_> {
+  fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    self.control.check().map_err(io::Error::other)?;
+    self.bytes.read(buffer)
+  }
+}
 
-/// The keys in an archive, and how many bytes each has.
-type ExportedKeys = HashMap<(Option<AgentId>, CheckpointId), u64>;
-
-type Visit<'a> = dyn FnMut(Arriving<'_>) -> Result<()> + 'a;
-
-/// Why an item that has a name may still not come in, as the end of a sentence.
-fn objection(item: &ItemName, entry: &Entry, seen: &HashSet<ItemName>) -> Option<&'static str> {
-  let is_of_checkpoints = entry.is_pinned || entry.made_at.is_some();
+/// Why an item with a valid name is refused after the items before it, as the end of a sentence.
+fn objection(item: &ItemName, before: &HashSet<ItemName>) -> Option<&'static str> {
   match item {
-    _ if seen.contains(item) => Some("twice"),
-    ItemName::Previous(document, back) if *back > 1 && !seen.contains(&ItemName::Previous(*document, back - 1)) => {
+    _ if before.contains(item) => Some("twice"),
+    ItemName::Previous(document, back) if *back > 1 && !before.contains(&ItemName::Previous(*document, back - 1)) => {
       Some("without the version after it")
-    }
-    ItemName::Checkpoint(_, id, _) if entry.made_at.is_some() && time_in_id(id.as_str()).is_some() => {
-      Some("with another time than its own")
-    }
-    ItemName::Document(_) | ItemName::Previous(..) | ItemName::Base(..) | ItemName::TaskResult(_)
-      if is_of_checkpoints =>
-    {
-      Some("with what only checkpoints have")
     }
     _ => None,
   }
 }
 
-/// A session's document under another id, so that whoever loads and saves it does not write over the one that it came from.
-/// `None` if it is damaged: it comes in as it is.
+/// Why the metadata of an item is refused, as the end of a sentence.
+fn metadata_objection(entry: &ManifestEntry) -> Option<&'static str> {
+  match ItemName::parse(&entry.name)? {
+    ItemName::Checkpoint(_, id, _) => {
+      let made_at = entry.made_at?;
+      // JavaScript cannot represent a larger time exactly.
+      (made_at >= 1 << 53 || time_in_id(id.as_str()).is_some()).then_some("with another time than its own")
+    }
+    _ => (entry.is_pinned || entry.made_at.is_some()).then_some("with metadata that only checkpoints have"),
+  }
+}
+
+/// A session document under another id, so that saving it does not overwrite the session that it came from. `None` if it is
+/// damaged: it is imported as it is.
 fn renamed(document: &[u8], session: &SessionId) -> Option<Vec<u8>> {
   let text = compact(std::str::from_utf8(document).ok()?);
   let edited = edit(&text, &[Edit::Set("id", &quoted(session.as_str()))]).ok()?;
   laid_out(&edited).ok()
 }
 
-impl Counts {
+impl TransferCounts {
   fn add(&mut self, name: &ItemName, bytes: u64) {
     match name {
       ItemName::Checkpoint(..) => self.checkpoints += 1,
@@ -336,8 +359,7 @@ impl Counts {
     self.checkpoints + self.documents
   }
 
-  /// Of an export.
-  fn progress(self, total: u64) -> Progress {
+  fn export_progress(self, total: u64) -> Progress {
     Progress {
       phase: Phase::Export,
       done: self.items(),

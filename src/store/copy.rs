@@ -8,7 +8,7 @@ use crate::backend::{
   Attribute, BackendExt, CheckpointEntry, Document, Encoding, Item, ItemName, Maintenance, Precondition, PutOptions,
   Series, SessionFilter, Usage,
 };
-use crate::codec::zstd::Aside;
+use crate::codec::zstd::SkippableFrame;
 use crate::json::scan::validate;
 use crate::store::create::{MAX_ATTEMPTS, SaveOutcome};
 use crate::types::error::{Code, Error, Result};
@@ -176,7 +176,12 @@ impl Store {
     }
     let text = source.map(|source| source.text);
     let size = match text.filter(|_| encoding == Encoding::Delta) {
-      Some(text) => to.take_delta(series, &entry.id, &text, Aside::Note.find(&bytes).unwrap_or_default())?,
+      Some(text) => to.take_delta(
+        series,
+        &entry.id,
+        &text,
+        SkippableFrame::Note.find(&bytes).unwrap_or_default(),
+      )?,
       None => to.take_bytes(series, &entry.id, encoding, &bytes)?,
     };
     copied.bytes += size;

@@ -12,7 +12,7 @@ use crate::backend::{
 };
 use crate::checkpoint::compose::{NewCheckpoint, Parts};
 use crate::codec::gzip::{self, InflateError};
-use crate::codec::zstd::{self, Aside};
+use crate::codec::zstd::{self, SkippableFrame};
 use crate::json::layout::compact;
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::{CheckpointId, SessionId};
@@ -172,7 +172,7 @@ impl Content for ComposedContent<'_> {
 
 /// The bytes of a checkpoint as zstd: compact JSON, and the note that a list shows.
 pub(super) fn packed(text: &str, note: &str) -> Vec<u8> {
-  [Aside::Note.frame(note), zstd::whole(text.as_bytes())].concat()
+  [SkippableFrame::Note.frame(note), zstd::whole(text.as_bytes())].concat()
 }
 
 impl Store {

@@ -9,7 +9,7 @@ use crate::backend::{BackendExt, CheckpointEntry, CheckpointPage, Encoding, Item
 use crate::checkpoint::document::{Kind, LABEL};
 use crate::checkpoint::summary::{HEAD_BYTES, Info, TAIL_BYTES};
 use crate::codec::gzip;
-use crate::codec::zstd::Aside;
+use crate::codec::zstd::SkippableFrame;
 use crate::json::edit::{ObjectWriter, quoted};
 use crate::types::error::{Error, Result};
 
@@ -258,7 +258,7 @@ impl Store {
       Encoding::Json => Info::peek(kind, &peek.head, &peek.tail),
       Encoding::Gzip => gzip::note(&peek.head).and_then(|note| Info::from_note(kind, note)),
       Encoding::Zstd | Encoding::Delta => {
-        let note = Aside::Note.find(&peek.head);
+        let note = SkippableFrame::Note.find(&peek.head);
         note.and_then(|note| Info::from_note(kind, note))
       }
     };

@@ -35,7 +35,7 @@ mod task_result;
 mod verify;
 
 pub use agent::{AgentPage, AgentRequest, Order};
-pub use archive::{Archive, Archived};
+pub use archive::{ExportFile, TransferredSession};
 pub use convert::Converted;
 pub use copy::Copied;
 pub use create::{CheckpointList, CreateOptions, Created, Damaged, StoredCheckpoint};

@@ -11,8 +11,8 @@ use waymark::checkpoint::compose::Parts;
 use waymark::checkpoint::reset::Resets;
 use waymark::json::layout::compact;
 use waymark::store::{
-  Archive, CreateOptions, ExpectedRevision, Expiry, ForkRequest, Label, LabelRequest, Loaded, OpenStore, PruneRequest,
-  RecoverOutcome, RecoverRequest, RestoreRequest, Retention, Store, revision,
+  CreateOptions, ExpectedRevision, Expiry, ExportFile, ForkRequest, Label, LabelRequest, Loaded, OpenStore,
+  PruneRequest, RecoverOutcome, RecoverRequest, RestoreRequest, Retention, Store, revision,
 };
 use waymark::types::id::{AgentId, CheckpointId, SessionId, TaskId};
 use waymark::types::progress::Control;
@@ -162,7 +162,7 @@ static ARCHIVE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     store.pin_checkpoint(&s, &made.id, true).unwrap();
   }
   let mut file = Vec::new();
-  let to = Archive {
+  let to = ExportFile {
     file: &mut file,
     name: "archive",
   };
@@ -377,7 +377,7 @@ pub fn run(store: &Store, method: Method, before: &Before) -> Result<Option<Chec
     Method::UnsetRetention => store.set_retention(&s, None)?,
     Method::Prune => prune(store)?,
     Method::ImportSession => {
-      let from = Archive {
+      let from = ExportFile {
         file: Cursor::new(&*ARCHIVE),
         name: "archive",
       };

@@ -7,8 +7,8 @@ use crate::api::convert::engine::{Engine, Value};
 use crate::api::convert::error::to_js;
 use crate::api::runtime::promise::settled;
 use crate::store::{
-  Archived, Candidate, Converted, Copied, Expired, Expiry, Forked, PassedOver, RecoverOutcome, Recoverable, Restored,
-  Summary,
+  Candidate, Converted, Copied, Expired, Expiry, Forked, PassedOver, RecoverOutcome, Recoverable, Restored, Summary,
+  TransferredSession,
 };
 use crate::types::error::{Error, Result};
 use crate::types::id::SessionId;
@@ -162,25 +162,25 @@ pub fn converted(engine: Engine<'_>, converted: Converted) -> Result<Value> {
 }
 
 /// An `ExportResult`.
-pub fn exported(engine: Engine<'_>, file: String, exported: Archived, size: u64) -> Result<Value> {
+pub fn exported(engine: Engine<'_>, file: String, exported: TransferredSession, size: u64) -> Result<Value> {
   let mut result = engine.object()?;
   result.set_named_property("file", file)?;
-  archived(&mut result, exported)?;
+  transferred(&mut result, exported)?;
   result.set_named_property("sizeBytes", number(size))?;
   Ok(result.to_unknown())
 }
 
 /// An `ImportResult`.
-pub fn imported(engine: Engine<'_>, imported: Archived) -> Result<Value> {
+pub fn imported(engine: Engine<'_>, imported: TransferredSession) -> Result<Value> {
   let mut result = engine.object()?;
-  archived(&mut result, imported)?;
+  transferred(&mut result, imported)?;
   Ok(result.to_unknown())
 }
 
-fn archived(result: &mut Object<'static>, archived: Archived) -> Result<()> {
-  result.set_named_property("sessionId", String::from(archived.session))?;
-  result.set_named_property("checkpoints", number(archived.counts.checkpoints))?;
-  result.set_named_property("documents", number(archived.counts.documents))?;
-  result.set_named_property("bytes", number(archived.counts.bytes))?;
+fn transferred(result: &mut Object<'static>, transferred: TransferredSession) -> Result<()> {
+  result.set_named_property("sessionId", String::from(transferred.session))?;
+  result.set_named_property("checkpoints", number(transferred.counts.checkpoints))?;
+  result.set_named_property("documents", number(transferred.counts.documents))?;
+  result.set_named_property("bytes", number(transferred.counts.bytes))?;
   Ok(())
 }
