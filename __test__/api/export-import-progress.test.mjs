@@ -237,15 +237,15 @@ describe('a killed process', () => {
 
   for (const kind of durableBackends) {
     it(`leaves no session when it is killed during an import into ${kind}, and a second import works`, async () => {
-      const place = backends[kind]()
+      const location = backends[kind]()
       await killNode(
-        `const store = new CheckpointStore(${JSON.stringify(place)})
+        `const store = new CheckpointStore(${JSON.stringify(location)})
          await store.initialize()
          const onProgress = ({ phase, done, total }) => phase === 'import' && done < total && console.log(done)
          await store.importSession(${JSON.stringify(large.file)}, { onProgress })`,
         { afterLines: 1 },
       )
-      const store = await openStore(place)
+      const store = await openStore(location)
       assert.deepEqual(await store.listSessions(), [])
       assert.deepEqual(await store.sessionsInfo(), [])
       await store.importSession(large.file)
@@ -267,7 +267,7 @@ describe('memory use', () => {
         }`
       const carry = `
         const [from, file, to] = process.argv.slice(1)
-        const stores = [from, to].map((place) => new CheckpointStore(place, { durability: 'relaxed' }))
+        const stores = [from, to].map((location) => new CheckpointStore(location, { durability: 'relaxed' }))
         for (const store of stores) await store.initialize()
         let peak = 0
         const sampling = setInterval(() => { peak = Math.max(peak, process.memoryUsage.rss()) }, 5)
