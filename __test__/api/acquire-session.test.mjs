@@ -210,17 +210,17 @@ onEveryBackend('acquireNext', (open) => {
 })
 
 for (const name of durableBackends) {
-  const newPlace = backends[name]
+  const newLocation = backends[name]
 
   describe(`two stores on one location (${name})`, () => {
     /** Two stores and a session that the first one owns. */
     async function two(options = LONG) {
-      const place = newPlace()
-      const [first, second] = [await openStore(place), await openStore(place)]
+      const location = newLocation()
+      const [first, second] = [await openStore(location), await openStore(location)]
       const lease = await first.acquireSession('s', options)
       await first.saveSession(makeSession('s'))
       const { checkpointId } = await checkpointOf(first, makeSession('s'))
-      return { place, first, second, lease, checkpointId }
+      return { location, first, second, lease, checkpointId }
     }
 
     it('every method that changes an owned session is rejected to the other store', async () => {
@@ -284,9 +284,9 @@ for (const name of durableBackends) {
     })
 
     it('acquireNext finds the sessions of a killed process', async () => {
-      const place = newPlace()
+      const location = newLocation()
       const program = `
-        const store = new CheckpointStore(${JSON.stringify(place)})
+        const store = new CheckpointStore(${JSON.stringify(location)})
         await store.initialize()
         await store.saveSession({ id: 's', status: 'active', taskTree: {}, checkpointIds: [] })
         const lease = await store.acquireSession('s', { owner: 'killed', ttlMs: 400 })
@@ -294,7 +294,7 @@ for (const name of durableBackends) {
         for (;;) await new Promise((resolve) => setTimeout(resolve, 1000))
       `
       const [number] = await killNode(program, { afterLines: 1 })
-      const store = await openStore(place)
+      const store = await openStore(location)
       const lease = await store.acquireNext({ owner: 'successor', waitMs: 20_000 })
       assert.equal(lease.sessionId, 's')
       assert.ok(lease.number > Number(number))
@@ -310,9 +310,9 @@ for (const name of durableBackends) {
     }
     for (const [who, takeOver] of Object.entries(successors)) {
       it(`a takeover is safe from a process stopped past its ttl: ${who}`, { skip: NO_SIGNALS }, async () => {
-        const place = newPlace()
+        const location = newLocation()
         const stopped = startNode(`
-          const store = new CheckpointStore(${JSON.stringify(place)})
+          const store = new CheckpointStore(${JSON.stringify(location)})
           await store.initialize()
           const session = { id: 's', status: 'active', name: 'stopped', taskTree: {}, checkpointIds: [] }
           const lease = await store.acquireSession('s', { owner: 'stopped', ttlMs: 1500 })
@@ -334,7 +334,7 @@ for (const name of durableBackends) {
           await until(() => stopped.printed().includes('owned'))
           // Right after the acquisition it holds no lock.
           stopped.child.kill('SIGSTOP')
-          const store = await openStore(place)
+          const store = await openStore(location)
           const lease = await takeOver(store)
           await store.saveSession(makeSession('s', { name: 'successor' }))
           await store.saveTaskResult('s', 't', 'successor')
@@ -369,24 +369,24 @@ describe('leases', () => {
   })
 
   it('are not sessions in a directory, and are deleted with their session', async () => {
-    const place = backends.files()
-    const store = await openStore(place)
+    const location = backends.files()
+    const store = await openStore(location)
     const lease = await store.acquireSession('secret', LONG)
     assert.deepEqual([await store.listSessions(), await store.sessionsInfo()], [[], []])
     await store.saveSession(makeSession('secret'))
     await lease.release()
     await store.deleteSession('secret')
     assert.deepEqual(
-      readdirSync(join(place, '.leases')).filter((name) => !name.startsWith('.lock-')),
+      readdirSync(join(location, '.leases')).filter((name) => !name.startsWith('.lock-')),
       [],
     )
   })
 
   it('that cannot be read are reported and block writes', async () => {
-    const place = backends.files()
-    const store = await openStore(place)
+    const location = backends.files()
+    const store = await openStore(location)
     const lease = await store.acquireSession('s', LONG)
-    const record = join(place, '.leases', 's.json')
+    const record = join(location, '.leases', 's.json')
     writeFileSync(record, 'nonsense')
     const { success, code, error } = await store.saveSession(makeSession('s'))
     assert.deepEqual([success, code], [false, 'WAYMARK_CORRUPT'])
@@ -403,15 +403,15 @@ describe('leases', () => {
 
 describe('an expired lease on a full disk', { skip: NO_PRLIMIT }, () => {
   it('lets other stores delete checkpoints and rejects its owner', async () => {
-    const place = backends.files()
-    const owner = await openStore(place)
+    const location = backends.files()
+    const owner = await openStore(location)
     const lease = await owner.acquireSession('s', { ttlMs: 50 })
     await owner.saveSession(makeSession('s'))
     const { checkpointId } = await checkpointOf(owner, makeSession('s'))
     blockEventLoop(120)
     const program = `
       const { CheckpointStore } = require(${JSON.stringify(fileURLToPath(new URL('../../index.js', import.meta.url)))})
-      const store = new CheckpointStore(${JSON.stringify(place)})
+      const store = new CheckpointStore(${JSON.stringify(location)})
       store.initialize()
         .then(() => store.deleteCheckpoint('s', ${JSON.stringify(checkpointId)}))
         .then((deleted) => console.log(JSON.stringify(deleted)))
@@ -426,20 +426,20 @@ describe('an expired lease on a full disk', { skip: NO_PRLIMIT }, () => {
 
 describe('an unreadable lease record', () => {
   it('of one session does not hide that another lease was lost', async () => {
-    const { place, owner, other, lease } = await ownerAndOther()
+    const { location, owner, other, lease } = await ownerAndOther()
     await owner.saveSession(makeSession('t'))
-    writeFileSync(join(place, '.leases', 't.json'), 'nonsense')
+    writeFileSync(join(location, '.leases', 't.json'), 'nonsense')
     await other.acquireSession('s', { force: true, ...LONG })
     await assert.rejects(lease.renew(), isLost)
     assert.deepEqual([lease.isLost, lease.signal.aborted], [true, true])
   })
 
   it('of one session does not block acquireNext for others', async () => {
-    const place = backends.files()
-    const store = await openStore(place)
+    const location = backends.files()
+    const store = await openStore(location)
     for (const id of ['a', 'b', 'c']) await store.saveSession(makeSession(id, { status: 'active' }))
     const lease = await store.acquireSession('c', { owner: 'me', ...LONG })
-    writeFileSync(join(place, '.leases', 'a.json'), 'nonsense')
+    writeFileSync(join(location, '.leases', 'a.json'), 'nonsense')
     assert.deepEqual(
       (await store.sessionsInfo()).map(({ id, lease: of }) => [id, of?.owner]),
       [
@@ -514,8 +514,8 @@ onEveryBackend('a lease', (open) => {
 
 for (const name of durableBackends) {
   it(`a lost lease is not reported as deleted when the session was not deleted (${name})`, async () => {
-    const place = backends[name]()
-    const [first, second] = [await openStore(place), await openStore(place)]
+    const location = backends[name]()
+    const [first, second] = [await openStore(location), await openStore(location)]
     await first.saveSession(makeSession('s'))
     const lease = await first.acquireSession('s', LONG)
     await (await second.acquireSession('s', { force: true })).release()

@@ -307,8 +307,8 @@ for (const [source, newSource] of Object.entries(backends)) {
 }
 
 /** The same location, spelt differently. */
-function respelled(place) {
-  return place.startsWith('postgres:') ? place.replace('postgres:', 'postgresql:') : join(place, 'x', '..')
+function respelled(location) {
+  return location.startsWith('postgres:') ? location.replace('postgres:', 'postgresql:') : join(location, 'x', '..')
 }
 
 for (const [target, newTarget] of Object.entries(backends)) {
@@ -347,8 +347,8 @@ for (const [target, newTarget] of Object.entries(backends)) {
     })
 
     it('must be another location than the source', async () => {
-      const place = newTarget()
-      const store = await openStore(place)
+      const location = newTarget()
+      const store = await openStore(location)
       await store.saveSession(makeSession('s'))
       const itself = {
         code: 'WAYMARK_INVALID_ARGUMENT',
@@ -356,9 +356,9 @@ for (const [target, newTarget] of Object.entries(backends)) {
       }
       await assert.rejects(store.copyTo(store), itself)
       await assert.rejects(store.copyTo(store, { sessionId: 's' }), itself)
-      if (place !== 'memory:') {
-        await assert.rejects(store.copyTo(await openStore(place)), itself)
-        await assert.rejects(store.copyTo(await openStore(respelled(place))), itself)
+      if (location !== 'memory:') {
+        await assert.rejects(store.copyTo(await openStore(location)), itself)
+        await assert.rejects(store.copyTo(await openStore(respelled(location))), itself)
       }
       assert.deepEqual(await store.loadSession('s'), withoutTree(makeSession('s')))
     })

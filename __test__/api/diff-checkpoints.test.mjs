@@ -197,7 +197,7 @@ onEveryBackend('diffCheckpoints', (open) => {
       [{ sessionId: 's', checkpointId: '' }, 'WAYMARK_INVALID_ID', /^Invalid checkpoint id/],
     ]
     for (const [value, code, message] of wrong) {
-      for (const [args, place] of [
+      for (const [args, location] of [
         [[value, name], 'a'],
         [[name, value], 'b'],
       ]) {
@@ -206,7 +206,7 @@ onEveryBackend('diffCheckpoints', (open) => {
         await assert.rejects(call, (error) => {
           assert.equal(error.code, code)
           assert.match(error.message, message)
-          if (/ must be /.test(error.message)) assert.ok(error.message.startsWith(place), error.message)
+          if (/ must be /.test(error.message)) assert.ok(error.message.startsWith(location), error.message)
           return true
         })
       }

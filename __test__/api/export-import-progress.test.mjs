@@ -1,4 +1,4 @@
-// Exports and imports in progress: their progress, cancellation, crashes and memory.
+// Progress, abort, kills and memory use of exports and imports.
 
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync } from 'node:fs'
@@ -10,12 +10,12 @@ import { killNode, runNode } from '../support/processes.mjs'
 import { makeSession } from '../support/sessions.mjs'
 import { backends, durableBackends, onEveryBackend, openStore, scratchDirectory } from '../support/stores.mjs'
 
-/** Enough to interrupt the work in its middle. */
+/** Enough items for several progress reports. */
 const ITEMS = 100
 
-const newFile = () => join(scratchDirectory(), 'session.tar.zst')
+const newFile = () => join(scratchDirectory(), 'session.zst')
 
-/** A session that takes a while to export: in a directory, and exported. */
+/** A session that takes some time to export, in files, and its export file. */
 const large = {}
 before(async () => {
   large.base = scratchDirectory()
@@ -39,8 +39,8 @@ before(async () => {
   assert.equal(code, 0, stderr)
 })
 
-onEveryBackend('onProgress of importSession', (open) => {
-  it('is called in the order of the phases, at most every 50 ms and once at the end', async () => {
+onEveryBackend('importSession onProgress', (open) => {
+  it('reports in order, at intervals, and at the end', async () => {
     const store = await open({ durability: 'relaxed' })
     const told = []
     let isSettled = false
@@ -67,7 +67,7 @@ onEveryBackend('onProgress of importSession', (open) => {
     assert.equal(told.length, count)
   })
 
-  it('stops the import by an exception, with which the promise rejects', async () => {
+  it('ends the import with what it throws', async () => {
     const store = await open({ durability: 'relaxed' })
     for (const phase of ['check', 'import']) {
       const thrown = new RangeError(`enough of ${phase}`)
@@ -88,8 +88,8 @@ onEveryBackend('onProgress of importSession', (open) => {
   })
 })
 
-describe('onProgress of exportSession', () => {
-  it('is called several times and once at the end', async () => {
+describe('exportSession onProgress', () => {
+  it('reports at intervals and at the end', async () => {
     const store = await openStore(large.base)
     const told = []
     const { bytes } = await store.exportSession('s', newFile(), { onProgress: (progress) => told.push(progress) })
@@ -97,7 +97,7 @@ describe('onProgress of exportSession', () => {
     assert.ok(told.length > 2)
   })
 
-  it('stops the export by whatever it throws, and no file is left', async () => {
+  it('ends the export with what it throws, without a file', async () => {
     const store = await openStore(large.base)
     for (const thrown of [new Error('enough'), 'enough', undefined, null]) {
       const file = newFile()
@@ -114,7 +114,7 @@ describe('onProgress of exportSession', () => {
     }
   })
 
-  it('is called even if the package was evaluated twice, as test runners do', async () => {
+  it('works if the package was evaluated twice, as test runners do', async () => {
     const require = createRequire(import.meta.url)
     for (const path of Object.keys(require.cache)) {
       if (/[\\/](index|controlled)\.js$/.test(path)) delete require.cache[path]
@@ -150,7 +150,7 @@ onEveryBackend('the signal of exportSession and importSession', (open) => {
     return true
   }
 
-  it('rejects at once if it was aborted before', async () => {
+  it('that is already aborted keeps everything unchanged', async () => {
     const store = await open()
     await store.saveSession(makeSession('s'))
     const file = newFile()
@@ -162,7 +162,7 @@ onEveryBackend('the signal of exportSession and importSession', (open) => {
     assert.deepEqual(readdirSync(join(file, '..')), [])
   })
 
-  it('stops an import in each phase, nothing is left, and the next import works', async () => {
+  it('aborted during an import leaves nothing, and a second import works', async () => {
     const store = await open()
     for (const phase of ['check', 'import']) {
       const controller = new AbortController()
@@ -180,7 +180,7 @@ onEveryBackend('the signal of exportSession and importSession', (open) => {
     assert.equal((await store.listCheckpointInfo('s')).total, ITEMS)
   })
 
-  it('stops an export, and no file is left', async () => {
+  it('aborted during an export leaves no file', async () => {
     const store = await open({ durability: 'relaxed', maxCheckpointsPerSession: 1000 })
     await store.importSession(large.file)
     const file = newFile()
@@ -192,7 +192,7 @@ onEveryBackend('the signal of exportSession and importSession', (open) => {
     assert.deepEqual(readdirSync(join(file, '..')), [])
   })
 
-  it('has no effect after the end, and no listener is left', async () => {
+  it('aborted after the end has no effect and has no listeners left', async () => {
     const store = await open()
     await store.saveSession(makeSession('s'))
     const controller = new AbortController()
@@ -221,7 +221,7 @@ onEveryBackend('the signal of exportSession and importSession', (open) => {
 })
 
 describe('a killed process', () => {
-  it('leaves no file with the name of its export', async () => {
+  it('leaves no file when it is killed during an export', async () => {
     const file = newFile()
     await killNode(
       `const store = new CheckpointStore(${JSON.stringify(large.base)})
@@ -236,16 +236,16 @@ describe('a killed process', () => {
   })
 
   for (const kind of durableBackends) {
-    it(`leaves nothing visible of its import into ${kind}, and the next import works`, async () => {
-      const place = backends[kind]()
+    it(`leaves no session when it is killed during an import into ${kind}, and a second import works`, async () => {
+      const location = backends[kind]()
       await killNode(
-        `const store = new CheckpointStore(${JSON.stringify(place)})
+        `const store = new CheckpointStore(${JSON.stringify(location)})
          await store.initialize()
          const onProgress = ({ phase, done, total }) => phase === 'import' && done < total && console.log(done)
          await store.importSession(${JSON.stringify(large.file)}, { onProgress })`,
         { afterLines: 1 },
       )
-      const store = await openStore(place)
+      const store = await openStore(location)
       assert.deepEqual(await store.listSessions(), [])
       assert.deepEqual(await store.sessionsInfo(), [])
       await store.importSession(large.file)
@@ -254,9 +254,9 @@ describe('a killed process', () => {
   }
 })
 
-describe('the memory of exportSession and importSession', () => {
+describe('memory use', () => {
   for (const kind of durableBackends) {
-    it(`does not grow with the session, with ${kind}`, async () => {
+    it(`of an export and an import stays below the size of the session, ${kind}`, async () => {
       const fill = `
         const store = new CheckpointStore(process.argv[1], { durability: 'relaxed', maxCheckpointsPerSession: Infinity })
         await store.initialize()
@@ -265,9 +265,9 @@ describe('the memory of exportSession and importSession', () => {
           const text = String(count % 10).repeat(1_500_000)
           await store.createCheckpoint(session, {}, { text }, { trigger: 'auto', includeContext: true })
         }`
-      const transfer = `
+      const carry = `
         const [from, file, to] = process.argv.slice(1)
-        const stores = [from, to].map((place) => new CheckpointStore(place, { durability: 'relaxed' }))
+        const stores = [from, to].map((location) => new CheckpointStore(location, { durability: 'relaxed' }))
         for (const store of stores) await store.initialize()
         let peak = 0
         const sampling = setInterval(() => { peak = Math.max(peak, process.memoryUsage.rss()) }, 5)
@@ -277,7 +277,7 @@ describe('the memory of exportSession and importSession', () => {
         console.log(JSON.stringify({ bytes, imported: imported.bytes, peak }))`
       const [from, to] = [backends[kind](), backends[kind]()]
       assert.equal((await runNode(fill, { args: [from] })).code, 0)
-      const { stdout, stderr } = await runNode(transfer, { args: [from, newFile(), to] })
+      const { stdout, stderr } = await runNode(carry, { args: [from, newFile(), to] })
       assert.equal(stderr, '')
       const { bytes, imported, peak } = JSON.parse(stdout)
       assert.ok(bytes > 300e6 && imported === bytes, `${bytes} bytes`)

@@ -358,9 +358,9 @@ describe('the version option', () => {
       throw new Error('not today')
     },
   }
-  for (const [kind, newPlace] of Object.entries(backends)) {
+  for (const [kind, newLocation] of Object.entries(backends)) {
     it(`must be a number, not a value that converts to one (${kind})`, async () => {
-      const store = await openStore(newPlace(), { keepPrevious: 1 })
+      const store = await openStore(newLocation(), { keepPrevious: 1 })
       for (const name of ['one', 'two']) await store.saveSession(makeSession('s', { name }))
       for (const version of [null, false, [], [-1], new Date(0), 1n, Symbol('s'), throwing, new Number(-1)]) {
         await assert.rejects(store.loadSession('s', { version }), { code: 'WAYMARK_INVALID_ARGUMENT' })

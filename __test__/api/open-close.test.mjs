@@ -46,13 +46,13 @@ describe('initialize', () => {
 
   it('creates no location that must exist', async () => {
     const base = join(scratchDirectory(), 'a')
-    const isMissing = (place) => ({ code: 'WAYMARK_NOT_FOUND', message: `There is no store at ${place}` })
+    const isMissing = (location) => ({ code: 'WAYMARK_NOT_FOUND', message: `There is no store at ${location}` })
     const files = { [base]: base, [`sqlite:${base}.db`]: `${base}.db` }
-    for (const [place, file] of Object.entries(files)) {
-      const store = new CheckpointStore(place, { mustExist: true })
-      await assert.rejects(store.initialize(), isMissing(place))
+    for (const [location, file] of Object.entries(files)) {
+      const store = new CheckpointStore(location, { mustExist: true })
+      await assert.rejects(store.initialize(), isMissing(location))
       assert.equal(existsSync(file), false)
-      await (await openStore(place)).close()
+      await (await openStore(location)).close()
       await store.initialize()
       assert.deepEqual(await store.listSessions(), [])
       await store.close()

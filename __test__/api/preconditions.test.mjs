@@ -149,8 +149,8 @@ onEveryBackend('createCheckpoint with ifParent', (open) => {
 describe('preconditions of two stores on one location', () => {
   for (const name of durableBackends) {
     it(`see changes of the other store (${name})`, async () => {
-      const place = backends[name]()
-      const stores = [await openStore(place), await openStore(place)]
+      const location = backends[name]()
+      const stores = [await openStore(location), await openStore(location)]
       let { revision } = await stores[0].saveSession(makeSession('s'))
       let parent = null
       for (let round = 0; round < 5; round += 1) {
@@ -172,10 +172,10 @@ describe('preconditions of two stores on one location', () => {
 describe('createCheckpoint with ifParent of a foreign name ahead of the clock', () => {
   /** A store whose newest checkpoint has a foreign name and a file time this far ahead. */
   async function withForeign(aheadMs, options) {
-    const place = backends.files()
-    const store = await openStore(place, options)
+    const location = backends.files()
+    const store = await openStore(location, options)
     const { path, checkpointId } = await checkpointOf(store, makeSession('s'))
-    const foreign = join(place, 's', 'checkpoints', 'zz-foreign.json')
+    const foreign = join(location, 's', 'checkpoints', 'zz-foreign.json')
     writeFileSync(foreign, readFileSync(path, 'utf8').replaceAll(checkpointId, 'zz-foreign'))
     const time = new Date(Date.now() + aheadMs)
     utimesSync(foreign, time, time)

@@ -297,7 +297,7 @@ describe('prune (files)', () => {
 })
 
 for (const kind of durableBackends) {
-  const place = backends[kind]
+  const newLocation = backends[kind]
   const program = (location, work) => `
     const store = new CheckpointStore(${JSON.stringify(location)}, { maxCheckpointsPerSession: Infinity })
     await store.initialize()
@@ -306,7 +306,7 @@ for (const kind of durableBackends) {
 
   describe(`prune in several processes (${kind})`, () => {
     it('removes each checkpoint once when two prune the same session', async () => {
-      const location = place()
+      const location = newLocation()
       const store = await openStore(location, { ...EVERYTHING, durability: 'relaxed' })
       const ids = await several(store, 100)
       const source = program(
@@ -326,7 +326,7 @@ for (const kind of durableBackends) {
     })
 
     it('is completed by another process after a kill', async () => {
-      const location = place()
+      const location = newLocation()
       const store = await openStore(location, { ...EVERYTHING, durability: 'relaxed' })
       const ids = await several(store, 600)
       await store.labelCheckpoint('s', ids[3], 'kept')

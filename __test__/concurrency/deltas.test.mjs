@@ -23,9 +23,9 @@ const lacksFlock = spawnSync('flock', ['--version']).error && 'there is no flock
 const support = JSON.stringify(new URL('../support/deltas.mjs', import.meta.url).href)
 
 /** A module with a store on a location, and growing sessions. */
-const withStore = (place, options, source) => `
+const withStore = (location, options, source) => `
   import { DELTA, growingSession, noise } from ${support}
-  const store = new CheckpointStore(${JSON.stringify(place)}, ${JSON.stringify(options)})
+  const store = new CheckpointStore(${JSON.stringify(location)}, ${JSON.stringify(options)})
   await store.initialize()
   const make = async (number, session = growingSession(number)) => {
     const result = await store.createCheckpoint(session, {}, {}, DELTA)
@@ -36,8 +36,8 @@ const withStore = (place, options, source) => `
 `
 
 /** Everything is whole; every delta has its base, and every base a delta. */
-async function assertTidy(place, folder) {
-  const store = await openStore(place)
+async function assertTidy(location, folder) {
+  const store = await openStore(location)
   const listed = await assertWhole(store)
   await store.deleteSessionCheckpoints('s')
   assert.equal((await store.getSessionStorageStats('s')).totalSizeBytes, 0)
@@ -48,10 +48,10 @@ async function assertTidy(place, folder) {
 describe('deltas of one session by several processes', () => {
   for (const kind of durableBackends) {
     it(`are whole after concurrent writes, prunes and deletions (${kind})`, { timeout: 120_000 }, async () => {
-      const place = backends[kind]()
+      const location = backends[kind]()
       const writer = (first) =>
         withStore(
-          place,
+          location,
           { durability: 'relaxed', maxCheckpointsPerSession: 6 },
           `
           const end = Date.now() + 3000
@@ -69,18 +69,18 @@ describe('deltas of one session by several processes', () => {
         )
       const runs = await Promise.all([1, 1_000_000].map((first) => runNode(writer(first))))
       for (const { code, stderr } of runs) assert.deepEqual([code, stderr], [0, ''])
-      await assertTidy(place, kind === 'files' && folderOf(place))
+      await assertTidy(location, kind === 'files' && folderOf(location))
     })
 
     it(
       `are what was acknowledged after repeated kills (${kind})`,
       { skip: lacksSignals, timeout: 120_000 },
       async () => {
-        const place = backends[kind]()
+        const location = backends[kind]()
         const acknowledged = []
         for (let round = 0; round < 12; round += 1) {
           const source = withStore(
-            place,
+            location,
             { maxCheckpointsPerSession: 10_000 },
             `
           for (let number = ${round * 1000}; ; number += 3) {
@@ -92,7 +92,7 @@ describe('deltas of one session by several processes', () => {
           )
           acknowledged.push(...(await killNode(source, { afterLines: 5 + round })))
         }
-        const { checkpoints, damaged } = await (await openStore(place)).listCheckpoints('s', 100_000)
+        const { checkpoints, damaged } = await (await openStore(location)).listCheckpoints('s', 100_000)
         assert.deepEqual(damaged, [])
         const there = new Set(checkpoints.map(({ id }) => id))
         assert.deepEqual(
@@ -100,13 +100,13 @@ describe('deltas of one session by several processes', () => {
           [],
         )
         // The next writer removes what a killed process left.
-        const store = await openStore(place)
+        const store = await openStore(location)
         await createInSequence(store, 1)
         if (kind === 'files') {
-          const left = readdirSync(folderOf(place)).filter((name) => name.endsWith('.tmp'))
+          const left = readdirSync(folderOf(location)).filter((name) => name.endsWith('.tmp'))
           assert.deepEqual(left, [])
         }
-        await assertTidy(place, kind === 'files' && folderOf(place))
+        await assertTidy(location, kind === 'files' && folderOf(location))
       },
     )
   }

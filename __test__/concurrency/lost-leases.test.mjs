@@ -122,7 +122,7 @@ describe('a write rejected for a missing lease', () => {
       await checkpointOf(world.from, makeSession('s'))
       const result = await write(world).catch((error) => error)
       assert.equal(result.code, 'WAYMARK_LEASE_LOST')
-      assert.deepEqual(contents(world.place), {})
+      assert.deepEqual(contents(world.location), {})
     })
   }
 
@@ -135,7 +135,7 @@ describe('a write rejected for a missing lease', () => {
   })
 
   it('does not restore what the next owner deleted', async () => {
-    const { place, owner, other } = await ownerAndOther()
+    const { location, owner, other } = await ownerAndOther()
     await owner.saveSession(makeSession('s'))
     const next = await other.acquireSession('s', { force: true, ...LONG })
     await other.deleteSession('s')
@@ -143,7 +143,7 @@ describe('a write rejected for a missing lease', () => {
     for (const write of [owner.saveSession(makeSession('s')), owner.createCheckpoint(makeSession('s'), OPTIONS)]) {
       assert.equal((await write).code, 'WAYMARK_LEASE_LOST')
     }
-    assert.deepEqual(contents(place), {})
+    assert.deepEqual(contents(location), {})
   })
 
   const changes = {
@@ -159,26 +159,26 @@ describe('a write rejected for a missing lease', () => {
   for (const [name, change] of Object.entries(changes)) {
     it(`leaves the session unchanged: ${name}`, async () => {
       const world = await ownerAndOther({ keepPrevious: 2 })
-      const { place, owner } = world
+      const { location, owner } = world
       for (const version of ['first', 'second']) await owner.saveSession(makeSession('s', { name: version }))
       await checkpointOf(owner, makeSession('s'), { ...OPTIONS, encoding: 'delta' })
       // Left by an interruption: only the owner may remove it.
-      const directory = join(place, 's', 'checkpoints')
+      const directory = join(location, 's', 'checkpoints')
       writeFileSync(join(directory, 'cp-1-000000.key.zst'), 'a base without deltas')
       writeFileSync((await checkpointOf(owner, makeSession('s'))).path, '{"damaged')
       const from = await openStore()
       await checkpointOf(from, makeSession('s'))
       world.archive = join(scratchDirectory(), 's.zst')
       await from.exportSession('s', world.archive)
-      const before = contents(place)
+      const before = contents(location)
       const result = await change(world).catch((error) => error)
       assert.match(result.code, name === 'importSession' ? /LEASE_LOST|EXISTS/ : /LEASE_LOST/)
-      assert.deepEqual(contents(place), before)
+      assert.deepEqual(contents(location), before)
     })
   }
 
   it('adds nothing to the base of a former owner', async () => {
-    const { place, owner, other } = await ownerAndOther()
+    const { location, owner, other } = await ownerAndOther()
     const context = (step) =>
       Object.fromEntries(
         Array.from({ length: 200 }, (_, key) => [`k${key}`, key < 3 * step ? `new ${step}` : `${key}`]),
@@ -187,16 +187,16 @@ describe('a write rejected for a missing lease', () => {
       store.createCheckpoint(makeSession('s'), {}, context(step), { ...OPTIONS, encoding: 'delta' })
     for (let step = 0; step < 3; step += 1) assert.equal((await create(owner, step)).success, true)
     await other.acquireSession('s', { force: true, ...LONG })
-    const before = contents(place)
+    const before = contents(location)
     // One of these would extend the base.
     for (let step = 3; step < 7; step += 1) assert.equal((await create(owner, step)).code, 'WAYMARK_LEASE_LOST')
-    assert.deepEqual(contents(place), before)
+    assert.deepEqual(contents(location), before)
   })
 
   for (const name of durableBackends) {
     it(`fails with WAYMARK_LEASE_LOST before any other reason (${name})`, async () => {
-      const place = backends[name]()
-      const [owner, other] = [await openStore(place), await openStore(place)]
+      const location = backends[name]()
+      const [owner, other] = [await openStore(location), await openStore(location)]
       await owner.saveSession(makeSession('s'))
       await checkpointOf(owner, makeSession('s'))
       await owner.acquireSession('s', LONG)

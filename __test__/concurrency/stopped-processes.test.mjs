@@ -161,7 +161,7 @@ describe('a process stopped inside a critical section', { skip: NO_FLOCK, concur
   async function stopped() {
     const world = await ownerAndOther({ timeoutMs: 300 })
     await world.owner.saveSession(makeSession('s', { status: 'active' }))
-    return { ...world, letGo: await hold(join(world.place, '.leases', LOCK_OF_S)) }
+    return { ...world, letGo: await hold(join(world.location, '.leases', LOCK_OF_S)) }
   }
 
   it('does not hang writers or close', async () => {
@@ -184,9 +184,9 @@ describe('a process stopped inside a critical section', { skip: NO_FLOCK, concur
   })
 
   it('does not keep acquireNext from later sessions', async () => {
-    const { place, owner, other, lease, letGo } = await stopped()
+    const { location, owner, other, lease, letGo } = await stopped()
     await owner.saveSession(makeSession('z', { status: 'active' }))
-    const record = join(place, '.leases', 's.json')
+    const record = join(location, '.leases', 's.json')
     // The record of an expired lease.
     writeFileSync(`${record}.new`, JSON.stringify({ number: lease.number, owner: lease.owner, expiresAt: 1 }))
     renameSync(`${record}.new`, record)
@@ -206,17 +206,17 @@ describe('the first lease of a session', { skip: NO_FLOCK }, () => {
   }
   for (const [name, write] of Object.entries(methods)) {
     it(`${name} waits for the lease lock`, async () => {
-      const place = backends.files()
-      const store = await openStore(place)
+      const location = backends.files()
+      const store = await openStore(location)
       await store.saveSession(makeSession('s'))
       await (await store.acquireSession('other')).release()
       // Another store may become the owner between the ownership check and the atomic step.
-      const letGo = await hold(join(place, '.leases', LOCK_OF_S))
-      const before = contents(place)
+      const letGo = await hold(join(location, '.leases', LOCK_OF_S))
+      const before = contents(location)
       const writing = write(store)
       assert.ok(await isPending(writing), 'it did not wait')
       assert.equal((await store.loadSession('s')).name, makeSession('s').name)
-      assert.deepEqual(Object.keys(contents(place)), Object.keys(before))
+      assert.deepEqual(Object.keys(contents(location)), Object.keys(before))
       await letGo()
       assert.equal((await writing).success, true)
     })

@@ -478,8 +478,8 @@ describe('a damaged delta', () => {
       writeFileSync(made[1].path, Buffer.concat([head, text, original.subarray(8 + length)]))
       const store = await openStore(base)
       await assert.rejects(store.getCheckpoint('s', made[1].checkpointId), { code: 'WAYMARK_CORRUPT' }, what)
-      for (const newPlace of Object.values(backends)) {
-        const copy = await openStore(newPlace())
+      for (const newLocation of Object.values(backends)) {
+        const copy = await openStore(newLocation())
         await store.copyTo(copy)
         await store.copyTo(copy)
         const { checkpoints, damaged } = await copy.listCheckpoints('s')
@@ -540,8 +540,8 @@ describe('copyTo of deltas', () => {
       const sessionOf = (number) => makeSession('s', { name: `${number}`, description: noise(9000, number) })
       await createInSequence(store, 1, { first: 4, sessionOf })
       damage(key)
-      for (const newPlace of Object.values(backends)) {
-        const copy = await openStore(newPlace())
+      for (const newLocation of Object.values(backends)) {
+        const copy = await openStore(newLocation())
         await (await openStore(base)).copyTo(copy)
         const { checkpoints, damaged } = await copy.listCheckpoints('s')
         assert.deepEqual([checkpoints.map(({ session }) => session.name), damaged.length], [['4'], 4])
@@ -550,10 +550,10 @@ describe('copyTo of deltas', () => {
   }
 
   it('by several stores at once has everything that each brought', async () => {
-    for (const newPlace of Object.values(backends)) {
+    for (const newLocation of Object.values(backends)) {
       const store = await openStore(scratchDirectory(), RELAXED)
       await createInSequence(store, 2)
-      const copy = await openStore(newPlace(), RELAXED)
+      const copy = await openStore(newLocation(), RELAXED)
       for (let first = 2; first < 40; first += 2) {
         const copies = [store.copyTo(copy), store.copyTo(copy)]
         await createInSequence(store, 2, { first })

@@ -205,13 +205,13 @@ async function own(location) {
 }
 
 /** The example store on a backend: its `location`, and the `ids` of its checkpoints, oldest first. */
-export async function exampleStore(place = 'files') {
+export async function exampleStore(backend = 'files') {
   const { directory, ids } = await filledDirectory()
-  if (place === 'files') {
+  if (backend === 'files') {
     await own(directory)
     return { location: directory, ids }
   }
-  const location = backends[place]()
+  const location = backends[backend]()
   const from = new CheckpointStore(directory)
   const to = new CheckpointStore(location)
   await Promise.all([from.initialize(), to.initialize()])

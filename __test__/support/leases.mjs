@@ -18,10 +18,10 @@ export const LOCK_OF_S = '.lock-51'
 
 /** Two stores on one directory; the first holds the lease of session `s`. */
 export async function ownerAndOther(options) {
-  const place = backends.files()
-  const [owner, other] = [await openStore(place, options), await openStore(place, options)]
+  const location = backends.files()
+  const [owner, other] = [await openStore(location, options), await openStore(location, options)]
   const lease = await owner.acquireSession('s', LONG)
-  return { place, owner, other, lease }
+  return { location, owner, other, lease }
 }
 
 const HOLD = `console.log('held'); process.stdin.on('end', () => process.exit()).resume()`
@@ -61,7 +61,7 @@ export function blockEventLoop(ms) {
 }
 
 /** What a store on files holds, without its lease records. */
-export function contents(place) {
-  const { '.leases/': _, ...sessions } = snapshotOf(place)
+export function contents(location) {
+  const { '.leases/': _, ...sessions } = snapshotOf(location)
   return sessions
 }

@@ -23,9 +23,9 @@ const concurrency = 6
 
 /** A store behind a proxy, and another on the same location without one. */
 async function storesFor(t, timeoutMs = TIMEOUT_MS) {
-  const place = newSchema()
-  const direct = await openStore(place, KEEP_ALL)
-  const named = new URL(place)
+  const location = newSchema()
+  const direct = await openStore(location, KEEP_ALL)
+  const named = new URL(location)
   named.searchParams.set('application_name', named.searchParams.get('schema'))
   const proxy = await startProxy(named.href)
   const store = await openStore(proxy.url, { ...KEEP_ALL, timeoutMs })

@@ -123,8 +123,8 @@ describe('a server that denies access', ownServer, () => {
       await refused(urlFor(server().url, role, `${password}!`), /password authentication failed/, password)
       await refused(urlFor(server().url, role, ''), /password/, password)
       await refused(urlFor(server().url, 'no such role', password), /no such role/, password)
-      const place = newSchema(urlFor(server().url, role, password))
-      const store = await openStore(place)
+      const location = newSchema(urlFor(server().url, role, password))
+      const store = await openStore(location)
       const { path } = await store.saveSession(makeSession('s'))
       assertHidesPassword(path, password)
       assertHidesPassword(store.getBaseDir(), password)
@@ -155,12 +155,12 @@ describe('a server that denies access', ownServer, () => {
   })
 
   it('the error says that the server is read-only', async () => {
-    const place = newSchema(server().url)
-    const store = await openStore(place)
+    const location = newSchema(server().url)
+    const store = await openStore(location)
     await store.saveSession(makeSession('s'))
     await query(server().url, 'ALTER DATABASE postgres SET default_transaction_read_only = on')
     try {
-      const readOnly = new CheckpointStore(place)
+      const readOnly = new CheckpointStore(location)
       const error = await readOnly.initialize().then(
         async () => (await readOnly.saveSession(makeSession('s'))).error,
         (reason) => reason.message,

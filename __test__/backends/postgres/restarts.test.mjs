@@ -17,8 +17,8 @@ const KINDS = ['a checkpoint', 'a delta', 'a session', 'a task tree', 'a result'
 
 /** Interrupts the server while eight writers run, and checks what each of them stored. */
 async function interrupted(server, interrupt) {
-  const place = newSchema(server.url)
-  const store = await openStore(place, KEEP_ALL)
+  const location = newSchema(server.url)
+  const store = await openStore(location, KEEP_ALL)
   const calls = []
   const acknowledged = Array.from({ length: WRITERS }, () => 0)
   const state = { isOver: false }
@@ -45,7 +45,7 @@ async function interrupted(server, interrupt) {
   await Promise.all(writers)
   await store.close()
 
-  const reader = await openStore(place, KEEP_ALL)
+  const reader = await openStore(location, KEEP_ALL)
   assert.equal((await reader.verifySession('s')).whole, true)
   const found = new Map()
   for (const kind of KINDS) found.set(kind, (await WRITES[kind].names?.(reader)) ?? null)
@@ -76,8 +76,8 @@ describe('eight writers', () => {
 describe('a stopped server', () => {
   it('fails a call in time, and not if it is back within the limit', ownServer, async (t) => {
     const server = await serverFor(t)
-    const place = newSchema(server.url)
-    const [longTimeout, shortTimeout] = [await openStore(place), await openStore(place, { timeoutMs: 500 })]
+    const location = newSchema(server.url)
+    const [longTimeout, shortTimeout] = [await openStore(location), await openStore(location, { timeoutMs: 500 })]
     await server.kill()
     const { ended, error, ms } = await outcomeOf(() => shortTimeout.saveTaskResult('s', 't', 1))
     assert.ok(['WAYMARK_IO', 'WAYMARK_OUTCOME_UNKNOWN'].includes(ended), error)
