@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 
-import { bannedIn } from '../scripts/check-words.mjs'
+import { bannedIn } from '../../scripts/check-words.mjs'
 
 describe('check-words', () => {
   it('reports each banned word with its line and a replacement', () => {
