@@ -262,6 +262,16 @@ onEveryBackend('exportSession', (open) => {
     assert.deepEqual(readdirSync(join(file, '..')), [])
   })
 
+  it('rejects a session that has only labels of deleted checkpoints with WAYMARK_NOT_FOUND', async () => {
+    const store = await open({ maxCheckpointsPerSession: 1 })
+    const labelled = await checkpointOf(store, makeSession('s'))
+    await store.labelCheckpoint('s', labelled.checkpointId, 'blue')
+    // Retention removes the labelled checkpoint; its label stays in the document.
+    const newest = await checkpointOf(store, makeSession('s'))
+    await store.deleteCheckpoint('s', newest.checkpointId)
+    await assert.rejects(store.exportSession('s', newFile()), { code: 'WAYMARK_NOT_FOUND' })
+  })
+
   it('writes a whole session while checkpoints are created and removed', async () => {
     const store = await open({ maxCheckpointsPerSession: 5, durability: 'relaxed' })
     await checkpointOf(store, makeSession('s'))

@@ -6,8 +6,10 @@ use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
 use super::fork::exists;
-use super::{Store, laid_out};
-use crate::backend::{BackendExt, Document, Encoding, ItemName, ItemSource, Maintenance, NewItem, Series, time_in_id};
+use super::{Store, labels, laid_out};
+use crate::backend::{
+  BackendExt, Document, Encoding, Item, ItemName, ItemSource, Maintenance, NewItem, Series, time_in_id,
+};
 use crate::codec::archive::{
   ArchiveError, ArchiveHead, ArchiveReader, ArchiveWriter, Manifest, ManifestEntry, NewMember,
 };
@@ -60,8 +62,11 @@ impl Store {
   ) -> Result<TransferredSession> {
     let fail = |error| Error::io("write", Path::new(to.name), error);
     control.check()?;
-    let (checkpoints, documents): (Vec<_>, Vec<_>) =
+    let (checkpoints, mut documents): (Vec<_>, Vec<_>) =
       self.items_of(session)?.into_iter().partition(Listed::is_checkpoint);
+    if !self.has_labels_of(session, &checkpoints)? {
+      documents.retain(|listed| listed.name != ItemName::Document(Document::Labels));
+    }
     let mut total = (checkpoints.len() + documents.len()) as u64;
     let head = ArchiveHead {
       session_id: session.to_string(),
@@ -112,6 +117,21 @@ impl Store {
       session: session.clone(),
       counts,
     })
+  }
+
+  /// Whether the labels of a session may belong to one of these checkpoints. Labels of deleted checkpoints remain in the document
+  /// until the next change of it: alone, they do not make a session.
+  fn has_labels_of(&self, session: &SessionId, checkpoints: &[Listed]) -> Result<bool> {
+    let Some(bytes) = self.backend.read(session, Item::LABELS, self.options.max_read_bytes)? else {
+      return Ok(false);
+    };
+    let ids = checkpoints.iter().filter_map(|listed| match &listed.name {
+      ItemName::Checkpoint(None, id, _) => Some(id.clone()),
+      _ => None,
+    });
+    let path = self.backend.name_of(session, Item::LABELS);
+    // A damaged document is exported as it is.
+    Ok(labels::parse(bytes, &path).map_or(true, |labels| !labels.only(&ids.collect()).is_empty()))
   }
 
   /// What the file holds for an item; `None` if the item does not exist any more. A checkpoint that was converted since it was
