@@ -80,6 +80,8 @@ function encodingOf(checkpoint) {
   })
 }
 
+const mayBeDelta = ({ encoding, possibleEncodings = [encoding] }) => possibleEncodings.includes('delta')
+
 const newSession = () => ({
   document: null,
   revision: undefined,
@@ -92,6 +94,8 @@ const newSession = () => ({
   retention: null,
   /** How many entries the session's list of labels may have, those of removed checkpoints included. */
   labelEntries: 0,
+  /** How many bases without deltas an aborted conversion may have left. */
+  unusedBases: 0,
 })
 
 export class LocationModel {
@@ -236,10 +240,12 @@ export class StoreModel {
     const known =
       [...values, ...record.results.values()].reduce((sum, value) => sum + prettyBytes(value), 0) +
       checkpoints.reduce((sum, { sizeBytes }) => sum + (sizeBytes ?? 0), 0)
-    const hasUnknown = checkpoints.some(
-      ({ sizeBytes, encoding, possibleEncodings }) =>
-        sizeBytes === undefined || encoding === 'delta' || possibleEncodings,
-    )
+    const hasUnknown =
+      record.unusedBases > 0 ||
+      checkpoints.some(
+        ({ sizeBytes, encoding, possibleEncodings }) =>
+          sizeBytes === undefined || encoding === 'delta' || possibleEncodings,
+      )
     const most = hasUnknown
       ? Infinity
       : known + (record.labelEntries > 0 ? 4 : 0) + record.labelEntries * LABEL_ENTRY_BYTES
@@ -915,6 +921,8 @@ export class StoreModel {
     const before = this.#bytesOf(record)
     const refusals = this.leaseRefusals(sessionId)
     if (refusals.length > 0 && others.length > 0) throw new Refusal(isAborted ? ['ABORT_ERR'] : refusals)
+    // An aborted conversion may leave bases without deltas; the next one deletes them.
+    record.unusedBases = isAborted ? record.unusedBases + all.filter(mayBeDelta).length : 0
     for (const checkpoint of [...others, ...open]) {
       const { possibleEncodings = [checkpoint.encoding] } = checkpoint
       checkpoint.sizeBytes = undefined
@@ -935,14 +943,13 @@ export class StoreModel {
 
   // Export, import and copy
 
-  /** How many documents are in an export or a copy of a session. The list of labels is one; so is each key of deltas. */
+  /** How many documents are in an export or a copy of a session. The list of labels is one; so is each base of deltas. */
   #documentsOf(record, withEarlier) {
     const earlier = withEarlier ? record.earlierDocuments.length + record.earlierTrees.length : 0
     const present = [record.document, record.taskTree, record.retention].filter((value) => value !== null)
     const known = present.length + record.results.size + earlier
-    const mayBeDelta = ({ encoding, possibleEncodings = [encoding] }) => possibleEncodings.includes('delta')
-    const deltas = this.#allCheckpoints(record).filter(mayBeDelta)
-    return { least: known, most: known + (record.labelEntries > 0 ? 1 : 0) + deltas.length }
+    const bases = this.#allCheckpoints(record).filter(mayBeDelta).length + record.unusedBases
+    return { least: known, most: known + (record.labelEntries > 0 ? 1 : 0) + bases }
   }
 
   /** Gives the expected answer, and what the file holds. */
