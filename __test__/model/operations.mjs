@@ -907,6 +907,7 @@ export const OPERATIONS = {
       const answer = await t.call(handle, 'expireSessions', args)
       const at = now === 'clock' ? Date.now() : Number(given)
       t.expect(answer, () => handle.model.expireSessions(at, { action }))
+      t.mayLearnOfLostLeases(handle)
     },
   },
 

@@ -326,6 +326,14 @@ class Trial {
     }
   }
 
+  /** After a call that skips sessions of other owners: the store may have learned that it lost its leases of them. */
+  mayLearnOfLostLeases(handle) {
+    for (const lease of this.leases) {
+      const current = handle.model.location.leases.get(lease.sessionId)
+      if (lease.handle === handle && !lease.isLost && current?.number !== lease.number) lease.isLost = undefined
+    }
+  }
+
   // Leases
 
   /** Keeps the lease of an answer, and gives what can be seen of it. */
