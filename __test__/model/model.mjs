@@ -911,7 +911,7 @@ export class StoreModel {
 
   convert(sessionId, encoding, answer) {
     const record = this.#find(sessionId)
-    if (!record) throw new Refusal(['WAYMARK_NOT_FOUND'])
+    if (!record) throw new Refusal(['WAYMARK_NOT_FOUND', 'ABORT_ERR'])
     const all = this.#allCheckpoints(record)
     const isAborted = answer.code === 'ABORT_ERR'
     // The encoding of an agent's expired checkpoint is in no list: after an aborted conversion it stays unknown.
