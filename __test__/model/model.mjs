@@ -696,7 +696,7 @@ export class StoreModel {
 
   forkSession({ sessionId, checkpointId, newSessionId, ...options }, answer, calledAt) {
     const codes = this.leaseRefusals(newSessionId)
-    if (this.hasContent(newSessionId)) codes.push('WAYMARK_EXISTS')
+    if (this.#holdsAnything(newSessionId, answer)) codes.push('WAYMARK_EXISTS')
     const source = this.#demandCheckpoint(sessionId, checkpointId, codes)
     if (codes.length > 0) throw new Refusal(codes)
     const { tree, warnings } = this.#reset(source.taskTree, options)
@@ -748,6 +748,12 @@ export class StoreModel {
     if (!record) return false
     const { document, taskTree, retention, results } = record
     return Boolean(document || taskTree || retention || results.size || this.#allCheckpoints(record).length)
+  }
+
+  /** The same for a step that creates the session. Labels of removed checkpoints may still be stored, and refuse it. */
+  #holdsAnything(sessionId, answer) {
+    const mayHoldLabels = this.#find(sessionId)?.labelEntries > 0
+    return this.hasContent(sessionId) || (mayHoldLabels && answer.code === 'WAYMARK_EXISTS')
   }
 
   history(sessionId) {
@@ -968,9 +974,9 @@ export class StoreModel {
     return { expected, content: { sessionId, record: structuredClone(record) } }
   }
 
-  importSession({ sessionId, record }, as = sessionId) {
+  importSession({ sessionId, record }, as = sessionId, answer) {
     const codes = this.leaseRefusals(as)
-    if (this.hasContent(as)) codes.push('WAYMARK_EXISTS')
+    if (this.#holdsAnything(as, answer)) codes.push('WAYMARK_EXISTS')
     if (codes.length > 0) throw new Refusal(codes)
     const copy = structuredClone(record)
     if (as !== sessionId) {

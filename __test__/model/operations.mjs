@@ -839,7 +839,7 @@ export const OPERATIONS = {
       const answer = await callWatched(t, handle, 'importSession', [path], as ? { as } : {}, abort)
       const expected = () => {
         if (!content) throw new Refusal(['WAYMARK_IO'])
-        return handle.model.importSession(content, as)
+        return handle.model.importSession(content, as, answer)
       }
       if (answer.code === 'ABORT_ERR') {
         const session = as ?? content?.sessionId
