@@ -25,6 +25,7 @@ pub fn excess_units(text: &str) -> Option<usize> {
 }
 
 /// The UTF-16 code units of the characters that begin in some bytes of a text, which may be cut anywhere.
+#[must_use]
 pub fn units(bytes: &[u8]) -> usize {
   let is_first = |byte: u8| byte & 0xc0 != 0x80;
   // A byte can count a chunk, so that the compiler vectorises the loop.
