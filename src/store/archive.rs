@@ -15,8 +15,8 @@ use crate::codec::delta::Reference;
 use crate::codec::zstd::SkippableFrame;
 use crate::json::edit::{Edit, edit, quoted};
 use crate::json::layout::compact;
-use crate::store::create::packed;
 use crate::store::session_items::Listed;
+use crate::store::write::packed;
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 use crate::types::progress::{Control, Phase, Progress};
@@ -136,7 +136,7 @@ impl Store {
       let bytes = self.backend.read(session, series.item(id, encoding), limit)?;
       Ok(bytes.map(|bytes| (encoding, bytes)))
     };
-    let Some((encoding, bytes)) = self.in_its_encoding(&series, id, &[*listed_as], read)? else {
+    let Some((encoding, bytes)) = self.in_current_encoding(&series, id, &[*listed_as], read)? else {
       return Ok(None);
     };
     let base = (encoding == Encoding::Delta).then(|| Reference::of(&bytes)).flatten();

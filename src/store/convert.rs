@@ -6,7 +6,7 @@ use super::info::kind_of;
 use super::{Damaged, Store, StoredCheckpoint};
 use crate::backend::{BackendExt, CheckpointEntry, Encoding, Maintenance, Precondition, Series, SessionFilter};
 use crate::checkpoint::summary::Info;
-use crate::store::create::SaveOutcome;
+use crate::store::write::WriteOutcome;
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::SessionId;
 use crate::types::progress::{Control, Meter, Phase};
@@ -72,7 +72,7 @@ impl Store {
       }
       self.backend.maintain(Maintenance::DeleteUnusedBases(series))?;
       // What was known of them is no longer true.
-      self.retention_metadata.forget(series);
+      self.retention_metadata.forget(session);
     }
     self.backend.maintain(Maintenance::Vacuum)?;
     converted.bytes_after = bytes()?;
@@ -96,11 +96,11 @@ impl Store {
     let info = Info::of_document(kind_of(series), &stored.document(&text)?);
     let info = info.map_err(|error| Error::corrupt(&stored.path, error).because(error))?;
     let note = info.to_note();
-    let save = |encoding| self.save_as(series, &entry.id, &text, &note, encoding, Precondition::Exists);
+    let save = |encoding| self.write_text(series, &entry.id, &text, &note, encoding, Precondition::Exists);
     let saved = match save(encoding)? {
-      SaveOutcome::Stored(saved, _) => saved,
-      SaveOutcome::NoDelta => return Err(no_delta(&stored.path)),
-      SaveOutcome::Missing | SaveOutcome::Behind(_) => return Ok(None),
+      WriteOutcome::Stored(saved, _) => saved,
+      WriteOutcome::NoDelta => return Err(no_delta(&stored.path)),
+      WriteOutcome::Missing | WriteOutcome::Behind(_) => return Ok(None),
     };
     let back = self.read_checkpoint(series, &entry.id, encoding);
     // Absent: it was deleted, or converted again.

@@ -10,7 +10,8 @@ use crate::backend::{
 };
 use crate::codec::zstd::SkippableFrame;
 use crate::json::scan::validate;
-use crate::store::create::{MAX_ATTEMPTS, SaveOutcome};
+use crate::store::create::MAX_ATTEMPTS;
+use crate::store::write::WriteOutcome;
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::{CheckpointId, SessionId};
 use crate::types::progress::{Control, Meter, Phase};
@@ -163,7 +164,7 @@ impl Store {
         .read(&series.session, series.item(&entry.id, encoding), u64::MAX)?;
       Ok(bytes.map(|bytes| (encoding, bytes)))
     };
-    let Some((encoding, bytes)) = self.in_its_encoding(series, &entry.id, &[entry.encoding], read)? else {
+    let Some((encoding, bytes)) = self.in_current_encoding(series, &entry.id, &[entry.encoding], read)? else {
       return Ok(false);
     };
     let source = self.judged_for_copy(series, &entry.id, encoding, &bytes)?;
@@ -220,7 +221,7 @@ impl Store {
     };
     let mut before = None;
     loop {
-      let Some((encoding, bytes)) = self.in_its_encoding(series, id, &Encoding::ALL, read)? else {
+      let Some((encoding, bytes)) = self.in_current_encoding(series, id, &Encoding::ALL, read)? else {
         return Ok(None);
       };
       let judged = self.judged_for_copy(series, id, encoding, &bytes)?;
@@ -238,9 +239,9 @@ impl Store {
   /// Stores a checkpoint of another store as a delta, or whole where there can be none, and says how many bytes it has.
   fn take_delta(&self, series: &Series, id: &CheckpointId, text: &str, note: &str) -> Result<u64> {
     for encoding in [Encoding::Delta, Encoding::Zstd] {
-      if let SaveOutcome::Stored(saved, _) = self.save_as(series, id, text, note, encoding, Precondition::None)? {
+      if let WriteOutcome::Stored(saved, _) = self.write_text(series, id, text, note, encoding, Precondition::None)? {
         let read = |encoding| self.read_checkpoint(series, id, encoding);
-        let back = self.in_its_encoding(series, id, &[encoding], read)?;
+        let back = self.in_current_encoding(series, id, &[encoding], read)?;
         return match back {
           Some(back) if back.compact_text() != text => Err(not_as_copied(&saved.path)),
           // Absent: it was deleted since.

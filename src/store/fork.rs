@@ -11,7 +11,7 @@ use crate::checkpoint::compose::{NewCheckpoint, Parts};
 use crate::checkpoint::reset::{Resets, reset_tasks};
 use crate::json::edit::{Edit, ObjectWriter, edit, quoted};
 use crate::json::scan::{SyntaxError, find, members, text_of};
-use crate::store::create::CheckpointContent;
+use crate::store::write::CheckpointContent;
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::{CheckpointId, SessionId};
 

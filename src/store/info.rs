@@ -234,7 +234,7 @@ impl Store {
         return Ok(found);
       }
       // It was deleted, or converted, since it was listed.
-      self.in_its_encoding(series, &entry.id, &[], |encoding| {
+      self.in_current_encoding(series, &entry.id, &[], |encoding| {
         let entry = CheckpointEntry {
           encoding,
           ..entry.clone()

@@ -224,7 +224,7 @@ impl Store {
     let mut candidates = Vec::new();
     for entry in self.backend.checkpoints(&series)? {
       let read = |encoding| self.readable(&series, &entry.id, encoding);
-      match self.in_its_encoding(&series, &entry.id, &[entry.encoding], read) {
+      match self.in_current_encoding(&series, &entry.id, &[entry.encoding], read) {
         Ok(None) => {}
         Err(error) => {
           // One that is too large for an engine still says what the session was.

@@ -95,7 +95,7 @@ impl Store {
     if let Some(session) = session {
       let series = Series::from(&session);
       let read = |encoding| self.read_checkpoint(&series, id, encoding);
-      if let Some(stored) = self.in_its_encoding(&series, id, &Encoding::ALL, read)? {
+      if let Some(stored) = self.in_current_encoding(&series, id, &Encoding::ALL, read)? {
         return Ok((session, stored));
       }
     }

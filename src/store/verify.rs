@@ -157,7 +157,7 @@ impl Store {
   /// The same as the first, whatever the encoding is.
   pub fn verified_in_any_encoding(&self, series: &Series, id: &CheckpointId) -> Result<Option<StoredCheckpoint>> {
     let read = |encoding| self.verified(series, id, encoding);
-    self.in_its_encoding(series, id, &Encoding::ALL, read)
+    self.in_current_encoding(series, id, &Encoding::ALL, read)
   }
 
   /// The same as the first, but a large one is left for the caller to verify: that takes about as long as parsing it, and both can be
@@ -177,7 +177,7 @@ impl Store {
 
   /// Verifies one checkpoint; an error if it does not exist.
   pub fn verify_checkpoint(&self, series: &Series, id: &CheckpointId) -> Result<Result<StoredCheckpoint, Damaged>> {
-    self.doubt_keys(series);
+    self.recheck_bases(series);
     let read = |encoding| match self.readable(series, id, encoding) {
       Ok(stored) => Ok(stored.map(Ok)),
       Err(error) => {
@@ -185,7 +185,7 @@ impl Store {
         Ok(Some(Err(self.damaged(series, &entry, error))))
       }
     };
-    let found = self.in_its_encoding(series, id, &Encoding::ALL, read)?;
+    let found = self.in_current_encoding(series, id, &Encoding::ALL, read)?;
     found.ok_or_else(|| not_found(series, id))
   }
 
@@ -211,7 +211,7 @@ impl Store {
   }
 
   fn verify_series(&self, series: &Series, meter: &mut Meter<'_>) -> Result<Vec<Result<StoredCheckpoint, Damaged>>> {
-    self.doubt_keys(series);
+    self.recheck_bases(series);
     let entries = self.backend.checkpoints(series)?;
     meter.expect(entries.len());
     let mut verified = Vec::with_capacity(entries.len());

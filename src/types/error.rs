@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
+use std::iter;
 use std::path::Path;
 
 use crate::types::id::SessionId;
@@ -191,6 +192,34 @@ impl Error {
     self.cause = Some(Box::new(cause));
     self
   }
+  /// Whether the error comes from this process or its connection, and not from the stored data: another process may be able to read
+  /// them, or the same one later.
+  #[must_use]
+  pub fn is_environmental(&self) -> bool {
+    use io::ErrorKind as Kind;
+    // The error of a delta may have that of its base as its cause.
+    let mut causes = iter::successors(self.source(), |&cause| cause.source());
+    let cause = causes.find_map(|cause| cause.downcast_ref::<io::Error>());
+    matches!(self.code, Code::Io | Code::Busy)
+      && cause.is_some_and(|cause| {
+        let kinds = [
+          Kind::PermissionDenied,
+          Kind::OutOfMemory,
+          Kind::TimedOut,
+          Kind::Interrupted,
+          Kind::ResourceBusy,
+          Kind::StaleNetworkFileHandle,
+          Kind::ConnectionRefused,
+          Kind::ConnectionReset,
+          Kind::ConnectionAborted,
+          Kind::NotConnected,
+          Kind::HostUnreachable,
+          Kind::NetworkUnreachable,
+          Kind::BrokenPipe,
+        ];
+        kinds.contains(&cause.kind()) || matches!(system_code(cause), Some("EMFILE" | "ENFILE"))
+      })
+  }
 }
 
 impl fmt::Display for Error {
@@ -272,4 +301,25 @@ pub fn system_code(error: &io::Error) -> Option<&str> {
     },
   };
   Some(name)
+}
+
+#[cfg(test)]
+mod tests {
+  use super::*;
+
+  #[test]
+  fn is_environmental_looks_at_the_system_error_of_a_checkpoint_or_of_its_base() {
+    let system_error = |kind: io::ErrorKind| Error::io("read", Path::new("x.key.zst"), kind.into());
+    let delta_error = |base: Error| Error::new(base.code, "it cannot be read without its base").because(base);
+    for kind in [
+      io::ErrorKind::PermissionDenied,
+      io::ErrorKind::TimedOut,
+      io::ErrorKind::ConnectionReset,
+    ] {
+      assert!(system_error(kind).is_environmental());
+      assert!(delta_error(system_error(kind)).is_environmental());
+    }
+    assert!(!delta_error(system_error(io::ErrorKind::InvalidData)).is_environmental());
+    assert!(!delta_error(Error::corrupt("x.key.zst", "it is missing")).is_environmental());
+  }
 }

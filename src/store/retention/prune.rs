@@ -413,7 +413,7 @@ impl Store {
     just_stored: Option<(&CheckpointEntry, u64)>,
   ) -> RemovalPlan {
     // A limit alone needs no metadata.
-    let metadata = policy.retention.map(|_| self.retention_metadata.of(series));
+    let metadata = policy.retention.map(|_| self.retention_metadata.get_or_default(series));
     let metadata = metadata.unwrap_or_default();
     let mut metadata = metadata.lock();
     let mut view = RetentionView::new(self, series, &mut metadata);
