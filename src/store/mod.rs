@@ -53,8 +53,7 @@ pub use open_close::{Closing, OpenStore, Opening};
 pub use overview::AllRequest;
 pub use recover::{PassedOver, RecoverOutcome, RecoverRequest};
 pub use restore::{RestoreRequest, Restored};
-pub use retention::prune::{PruneFailure, PruneRequest, Pruned, PrunedCheckpoint};
-pub use retention::{DEFAULT_KEEP_LAST, Retention};
+pub use retention::{DEFAULT_KEEP_LAST, PruneFailure, PruneRequest, Pruned, PrunedCheckpoint, Retention};
 pub use session::{ExpectedRevision, SavedSession, revision};
 pub use verify::{FileReport, SessionReport, check_length};
 

@@ -15,9 +15,9 @@ pub struct RecoverRequest {
   pub session: SessionId,
   pub resets: Resets,
   pub include_state: bool,
-  /// Move damaged checkpoints to the quarantine.
+  /// Whether damaged checkpoints are moved to the quarantine.
   pub quarantine: bool,
-  /// Only report what would be done.
+  /// Whether nothing is changed, but only reported.
   pub is_dry_run: bool,
 }
 
@@ -55,6 +55,7 @@ enum Quarantined {
 }
 
 impl Store {
+  /// Restores the newest checkpoint that is whole, or reports which one it would restore.
   pub fn recover(&self, request: &RecoverRequest) -> Result<RecoverOutcome> {
     let series = request.series();
     let mut waiting: VecDeque<_> = self.backend.checkpoints(&series)?.into();
@@ -73,6 +74,7 @@ impl Store {
         }
         // It was deleted after it was listed.
         Ok(None) => continue,
+        // Falling back to an older checkpoint would lose progress that is still stored.
         Err(error) if error.is_environmental() => return Err(error),
         Err(error) => error,
       };

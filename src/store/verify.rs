@@ -137,7 +137,7 @@ impl Store {
     stored.map(StoredCheckpoint::verified).transpose()
   }
 
-  /// The same; an error if the text is longer than a JavaScript string can be.
+  /// A checkpoint, verified; an error if its text is longer than a JavaScript string can be.
   pub(super) fn readable(
     &self,
     series: &Series,
@@ -147,20 +147,20 @@ impl Store {
     let Some(stored) = self.read_checkpoint(series, id, encoding)? else {
       return Ok(None);
     };
-    // Cheaper than the checksums, so first.
+    // Cheaper than the checksums.
     stored.check_length()?;
     let stored = stored.verified()?;
     stored.check_length()?;
     Ok(Some(stored))
   }
 
-  /// The same as the first, whatever the encoding is.
+  /// A checkpoint in any encoding, verified.
   pub fn verified_in_any_encoding(&self, series: &Series, id: &CheckpointId) -> Result<Option<StoredCheckpoint>> {
     let read = |encoding| self.verified(series, id, encoding);
     self.in_current_encoding(series, id, &Encoding::ALL, read)
   }
 
-  /// The same as the first, but a large one is left for the caller to verify: that takes about as long as parsing it, and both can be
+  /// A checkpoint, verified if it is small. The caller verifies a large one: that takes about as long as parsing it, and both can be
   /// done at the same time.
   pub(super) fn verified_if_small(
     &self,
@@ -189,6 +189,7 @@ impl Store {
     found.ok_or_else(|| not_found(series, id))
   }
 
+  /// Verifies all items of a session.
   pub fn verify_session(&self, session: &SessionId, control: &Control) -> Result<SessionReport> {
     let mut meter = Meter::new(control, Phase::Verify);
     let checkpoints = self.verify_series(&session.into(), &mut meter)?;
