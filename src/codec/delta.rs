@@ -4,7 +4,7 @@
 //! A delta names how many bytes of the base it is based on: the last frame in them gives the text that it differs from. Frames
 //! that are added later do not affect it.
 //!
-//! A difference is a compressed patch that makes one text of the other or, if they have too little in common, a frame that is
+//! A difference is a compressed patch that turns one text into the other or, if they have too little in common, a frame that is
 //! compressed with the other text as its dictionary.
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use crate::codec::patch::{self, Pieces};
 use crate::codec::zstd::{self, FrameDecoder, FrameError, SkippableFrame};
 use crate::types::id::CheckpointId;
 
-/// How many bytes the texts of a base may have together if the last has `length` bytes: a reader has to produce them all.
+/// The most bytes that the texts of a base may have together if the last has `length` bytes: a reader has to produce them all.
 #[must_use]
 pub fn max_work(length: u64) -> u64 {
   const ALWAYS: u64 = 16 << 20;
@@ -29,9 +29,9 @@ pub const REFERENCE_BYTES: usize = 512;
 pub struct Reference {
   /// The id of the base.
   pub key: CheckpointId,
-  /// How many bytes of the base; at least one.
+  /// The length of the part of the base that the delta needs; at least one byte.
   pub bytes: u64,
-  /// The checksum at the end of those.
+  /// The checksum at the end of that part.
   #[serde(with = "hexadecimal")]
   pub checksum: u32,
   /// Whether the text of the delta is the text of the base, so that there is no difference.
@@ -93,7 +93,7 @@ pub fn text(delta: &[u8], reference: &Reference, tip: &Tip, limit: u64) -> Resul
   }
 }
 
-/// The frame that makes `text` of `known`.
+/// The frame that turns `known` into `text`.
 #[must_use]
 pub fn difference(text: &[u8], known: &[u8]) -> Vec<u8> {
   let steps = patch::make(text, known).filter(|steps| patch::makes(steps, known, text));

@@ -50,7 +50,7 @@ pub enum RecoverOutcome {
 enum Quarantined {
   /// The checkpoint has this name now.
   Moved(String),
-  /// Other bytes have replaced the damaged ones, or the checkpoint is gone.
+  /// Other bytes have replaced the damaged ones, or the checkpoint was deleted.
   Changed,
 }
 

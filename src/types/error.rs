@@ -148,32 +148,33 @@ impl Error {
     Self::new(Code::NotFound, format!("Session not found: {session}"))
   }
 
-  /// `doing` is a verb phrase without its object, such as `write` or `create directory`.
+  /// The error of a failed system call. `action` is a verb phrase without its object, such as `write` or `create directory`.
   #[must_use]
-  pub fn io(doing: &str, path: &Path, cause: io::Error) -> Self {
+  pub fn io(action: &str, path: &Path, cause: io::Error) -> Self {
     // An error of our own that passed through an `io::Write` is not a system error.
     cause
       .downcast::<Self>()
-      .unwrap_or_else(|cause| Self::failed_io(Code::Io, doing, path, cause))
+      .unwrap_or_else(|cause| Self::failed_io(Code::Io, action, path, cause))
   }
 
   /// Another process or call holds the lock. Nothing was done.
   #[must_use]
-  pub fn busy(doing: &str, path: &Path, cause: io::Error) -> Self {
-    Self::failed_io(Code::Busy, doing, path, cause)
+  pub fn busy(action: &str, path: &Path, cause: io::Error) -> Self {
+    Self::failed_io(Code::Busy, action, path, cause)
   }
 
+  /// It is unknown whether a change is durable.
   #[must_use]
-  pub fn outcome_unknown(doing: &str, path: &Path, cause: io::Error) -> Self {
-    Self::failed_io(Code::OutcomeUnknown, doing, path, cause)
+  pub fn outcome_unknown(action: &str, path: &Path, cause: io::Error) -> Self {
+    Self::failed_io(Code::OutcomeUnknown, action, path, cause)
   }
 
-  fn failed_io(code: Code, doing: &str, path: &Path, cause: io::Error) -> Self {
+  fn failed_io(code: Code, action: &str, path: &Path, cause: io::Error) -> Self {
     let system = match system_code(&cause) {
       Some(name) => format!("{name}: {cause}"),
       None => cause.to_string(),
     };
-    Self::new(code, format!("Could not {doing} {}: {system}", path.display())).because(cause)
+    Self::new(code, format!("Could not {action} {}: {system}", path.display())).because(cause)
   }
 
   /// `name` is not in a format that this store writes; `why` completes the sentence.
@@ -187,6 +188,7 @@ impl Error {
     Self::new(Code::TooLarge, message)
   }
 
+  /// Adds the cause.
   #[must_use]
   pub fn because(mut self, cause: impl StdError + Send + Sync + 'static) -> Self {
     self.cause = Some(Box::new(cause));

@@ -56,7 +56,7 @@ trait MemberWriter {
   fn flush(&mut self) -> io::Result<()>;
 }
 
-/// From this size on, the digests are computed while the backend writes.
+/// From this size on, the backend writes while the digests are computed.
 const LARGE_BYTES: usize = 1 << 18;
 
 impl<'a> NewCheckpoint<'a> {
@@ -135,7 +135,7 @@ impl<'a> NewCheckpoint<'a> {
     Ok((text, info))
   }
 
-  /// The same, however long it is.
+  /// [`NewCheckpoint::compact`] without the limit on the length.
   pub(crate) fn compact_of_any_length(&self) -> io::Result<(String, Info)> {
     let mut out = ObjectWriter::with_capacity(self.size() + 512);
     let counts = self.write(&mut out)?;

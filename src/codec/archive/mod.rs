@@ -11,7 +11,7 @@
 //!   precedes its member in a GNU long name (`L`). Equal contents give equal files.
 //! - The archive ends with two zero blocks, which end the frame, which ends the file.
 //! - The reader accepts regular members and long names only. It holds the name and the hash of each member in memory,
-//!   never a member. What a name means is decided by the caller; no name is used as a path here.
+//!   never a member. The caller interprets the names; no name is used as a path here.
 
 use std::fmt::Write as _;
 use std::io;
@@ -28,10 +28,10 @@ pub use writer::ArchiveWriter;
 /// that size; a reader refuses a larger one.
 const WINDOW_LOG: u32 = 26;
 
-/// What the first member says that the file is.
+/// The kind of the file, as the first member names it.
 const KIND: &str = "session";
 
-/// Changes with every change of the format: a reader that ignored a new member of the manifest would lose what it says.
+/// Changes with every change of the format: a reader that ignored a new member of the manifest would lose data.
 const VERSION: u64 = 1;
 
 const HEAD: &str = "waymark.json";
@@ -39,15 +39,15 @@ const MANIFEST: &str = "manifest.json";
 
 const BLOCK: usize = 512;
 
-/// The first member, as far as the caller knows it.
+/// The part of the first member that the caller supplies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveHead {
   pub session_id: String,
-  /// How many items the writer expected when it began.
+  /// The number of items that the writer expected when it began.
   pub items: u64,
 }
 
-/// What the header of a member says.
+/// The header of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberHeader {
   pub name: String,
@@ -78,13 +78,13 @@ pub struct ManifestEntry {
   pub made_at: Option<u64>,
 }
 
-/// The last member: what all others are, `waymark.json` first.
+/// The last member: a list of all others, `waymark.json` first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-  /// Without `waymark.json`.
+  /// The number of items; `waymark.json` is not one.
   pub items: u64,
-  /// Of the items.
+  /// The sum of their sizes.
   pub bytes: u64,
   members: Vec<ManifestEntry>,
 }
@@ -104,7 +104,7 @@ impl Manifest {
     self.members.push(entry);
   }
 
-  /// What this manifest says otherwise than the members that were read, as the end of a sentence.
+  /// How this manifest differs from the members that were read, as the end of a sentence.
   fn objection(&self, read: &Self) -> Option<String> {
     let lists_others = || Some("its manifest lists other members than it holds".to_owned());
     if self.members.len() != read.members.len() {

@@ -23,10 +23,10 @@ const MANIFEST_ENTRY_BYTES: u64 = 512;
 /// ignores what is in the padding, and does not tell the end of the archive from the end of the input.
 pub struct ArchiveReader<'a, R: BufRead> {
   input: BufReader<zstd::Decoder<'a, R>>,
-  /// What the members read so far are.
+  /// The members that were read so far.
   read: Manifest,
   current: Option<CurrentMember>,
-  /// The manifest of the file, once it is read and everything agrees with it.
+  /// The manifest of the file, after it was read and compared with the members.
   manifest: Option<Manifest>,
 }
 
@@ -65,8 +65,8 @@ impl<R: Read> ArchiveReader<'_, BufReader<R>> {
     }
   }
 
-  /// The header of the next item, whose content must be read to its end before the call after this one. `None` after the
-  /// last item: the manifest agrees with all that was read, and nothing follows it.
+  /// The header of the next item, whose content must be read to its end before the next call. `None` after the last item: the
+  /// manifest matches all members, and nothing follows it.
   pub fn next_member(&mut self) -> Result<Option<MemberHeader>, ArchiveError> {
     if self.current.is_some() {
       return Err(ArchiveError::Io(io::Error::other("a member was not read to its end")));
@@ -84,7 +84,7 @@ impl<R: Read> ArchiveReader<'_, BufReader<R>> {
     Ok(Some(header))
   }
 
-  /// Reads the content of the current member, as much of it as fits; 0 at its end, which must be reached.
+  /// Reads the content of the current member into `buffer`. Returns 0 at its end, which must be reached.
   pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, ArchiveError> {
     match self.current.take() {
       None => Ok(0),
@@ -118,7 +118,7 @@ impl<R: Read> ArchiveReader<'_, BufReader<R>> {
     &self.read
   }
 
-  /// The manifest, after [`Self::next_member`] has answered `None`.
+  /// The manifest, after [`Self::next_member`] has returned `None`.
   #[must_use]
   pub fn into_manifest(self) -> Option<Manifest> {
     self.manifest
@@ -219,7 +219,7 @@ impl<R: Read> ArchiveReader<'_, BufReader<R>> {
     Ok(block)
   }
 
-  /// Reads what fills up the last block of a content.
+  /// Reads the padding after a content of `size` bytes.
   fn padding(&mut self, size: u64) -> Result<(), ArchiveError> {
     let rest = usize::try_from(size % BLOCK as u64).unwrap_or_default();
     let mut block = [0; BLOCK];
@@ -238,7 +238,7 @@ impl<R: BufRead> fmt::Debug for ArchiveReader<'_, R> {
   }
 }
 
-/// Verifies the checksum of a header. The answer is the size of its content.
+/// Verifies the checksum of a header. Returns the size of its content.
 fn size_of(header: &Header) -> Result<u64, ArchiveError> {
   let is_known = header.as_gnu().is_some() || header.as_ustar().is_some();
   let mut with_checksum = header.clone();

@@ -50,7 +50,7 @@ impl<W: Write> ArchiveWriter<'_, W> {
     Ok(writer)
   }
 
-  /// Writes a member whose content is exactly as long as `member` says.
+  /// Writes a member. Its content must have exactly the size in `member`.
   pub fn append(&mut self, member: &NewMember, content: impl Read) -> io::Result<()> {
     let mut content = HashingReader {
       inner: content,
@@ -85,7 +85,7 @@ impl<W: Write> ArchiveWriter<'_, W> {
     self.tar.append_data(&mut header, &member.name, content)
   }
 
-  /// Writes the manifest and the end.
+  /// Writes the manifest and the end of the file.
   pub fn finish(mut self) -> io::Result<W> {
     let json = serde_json::to_vec_pretty(&self.manifest)?;
     self.append_unlisted(&own_member(MANIFEST, &json), &*json)?;

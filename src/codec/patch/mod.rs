@@ -1,4 +1,4 @@
-//! Patches: which parts of an old text to copy, and what to insert between them, to make a new text.
+//! Patches: the parts of an old text to copy, and the bytes to insert between them, that make up a new text.
 //!
 //! Consecutive checkpoints are equal for most of their length, and comparing is the fastest operation of a processor. A match is
 //! searched for only where they differ, and near that position.
@@ -15,7 +15,7 @@ const MIN_MATCH: usize = 64;
 /// For fewer bytes at the end of a text, only the nearest part of the other text is searched.
 const MIN_SEARCH: usize = 1 << 10;
 
-/// How many bytes are hashed to find a match.
+/// The number of bytes that are hashed to find a match.
 const SEED: usize = 8;
 
 /// How far around a difference a match is searched for: backward and forward in the old text, and forward in the new one. Usually
@@ -27,7 +27,7 @@ const REACHES: [(usize, usize, usize); 4] = [
   (1 << 18, 1 << 18, 1 << 18),
 ];
 
-/// The patch that makes `new` of `old`; `None` if they have too little in common.
+/// The patch that turns `old` into `new`; `None` if they have too little in common.
 #[must_use]
 pub fn make(new: &[u8], old: &[u8]) -> Option<Vec<u8>> {
   let mut steps = Steps::new(new.len());
@@ -52,7 +52,7 @@ pub fn make(new: &[u8], old: &[u8]) -> Option<Vec<u8>> {
   }
 }
 
-/// Whether the patch makes `new` of `old`.
+/// Whether the patch turns `old` into `new`.
 #[must_use]
 pub fn makes(steps: &[u8], old: &[u8], new: &[u8]) -> bool {
   let mut rest = new;
@@ -212,7 +212,7 @@ struct Search<'a> {
   old: &'a [u8],
   /// Positions of seeds in the old text, by hash, plus 1; 0 is none.
   table: Vec<u32>,
-  /// How many more bytes may be searched.
+  /// The number of bytes that may still be searched.
   budget: usize,
 }
 

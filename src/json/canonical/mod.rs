@@ -1,4 +1,4 @@
-//! Canonical JSON: the text that `JSON.stringify(JSON.parse(text))` gives.
+//! Canonical JSON: the text that `JSON.stringify(JSON.parse(text))` returns.
 //!
 //! Values are collected in one list in which containers refer to their parts by index: nothing recurses, so that no depth
 //! exhausts the stack. A container that is canonical already is kept as a slice of the text.
@@ -65,7 +65,7 @@ type Member<'a> = (Cow<'a, str>, usize);
 /// A container whose end has not been reached.
 struct Open<'a> {
   start: usize,
-  /// How many values there were before its first part.
+  /// The number of values before its first part.
   first_value: usize,
   is_canonical: bool,
   parts: Parts<'a>,
@@ -75,7 +75,7 @@ enum Parts<'a> {
   Items(Vec<usize>),
   Members {
     members: Vec<Member<'a>>,
-    /// Of the member whose value comes next.
+    /// The key of the member whose value comes next.
     key: Cow<'a, str>,
   },
 }
@@ -296,7 +296,7 @@ impl<'a> Reader<'a> {
   }
 }
 
-/// What comes before the part at `at` of a container, or after its last one.
+/// The character before the part at `at` of a container, or after its last one.
 fn separator(at: usize, parts: usize, [opener, closer]: [char; 2]) -> char {
   match at {
     0 => opener,
@@ -344,12 +344,12 @@ fn ordered(members: Vec<Member<'_>>) -> Vec<Member<'_>> {
 }
 
 fn canonical_number(literal: &str) -> Cow<'_, str> {
-  // Every integer of so many digits is a double.
+  // Every integer with at most this many digits is a double.
   const SAFE_DIGITS: usize = 15;
   if literal.len() <= SAFE_DIGITS && literal != "-0" && literal.bytes().skip(1).all(|byte| byte.is_ascii_digit()) {
     return Cow::Borrowed(literal);
   }
-  // What the scanner takes for a number is one in Rust too.
+  // Every number of the scanner is a number in Rust too.
   let number = literal.parse().unwrap_or(f64::NAN);
   if !number.is_finite() {
     return Cow::Borrowed("null");
@@ -363,7 +363,7 @@ fn canonical_number(literal: &str) -> Cow<'_, str> {
   }
 }
 
-/// Writes the canonical form of an escape whose backslash comes before `rest`, and gives what follows it.
+/// Writes the canonical form of an escape whose backslash comes before `rest`, and returns the text after it.
 fn push_escape<'a>(out: &mut String, rest: &'a str) -> &'a str {
   let mut chars = rest.chars();
   let escaped = chars.next();
@@ -386,7 +386,7 @@ fn push_escape<'a>(out: &mut String, rest: &'a str) -> &'a str {
     0x5c => out.push_str("\\\\"),
     0x20..0xd800 | 0xe000.. => out.extend(char::from_u32(unit.into())),
     0xd800..0xdc00 => {
-      // A pair may be completed by an escape alone: no text holds half of one.
+      // Only an escape can complete a pair: a text cannot contain half of one.
       if let Some((low @ 0xdc00..0xe000, rest)) = rest.strip_prefix("\\u").map(self::unit) {
         out.extend(char::decode_utf16([unit, low]).filter_map(Result::ok));
         return rest;
@@ -398,7 +398,7 @@ fn push_escape<'a>(out: &mut String, rest: &'a str) -> &'a str {
   rest
 }
 
-/// The UTF-16 code unit whose four hexadecimal digits `text` begins with, and what follows them.
+/// The UTF-16 code unit whose four hexadecimal digits `text` begins with, and the text after them.
 fn unit(text: &str) -> (u16, &str) {
   let (digits, rest) = text.split_at_checked(4).unwrap_or((text, ""));
   (u16::from_str_radix(digits, 16).unwrap_or(0xfffd), rest)

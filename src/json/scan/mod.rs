@@ -21,7 +21,7 @@ impl fmt::Display for SyntaxError {
 
 impl std::error::Error for SyntaxError {}
 
-/// One member of an object, as the text has it.
+/// A member of an object in a text.
 #[derive(Debug, Clone, Copy)]
 pub struct Member<'a> {
   /// The key without its quotes, escapes untouched.

@@ -14,7 +14,7 @@ fn series(number: usize) -> Series {
   SessionId::parse(&format!("s{number}")).unwrap().into()
 }
 
-/// A tip of a text of that length, whose base has so many bytes and whose first text so many.
+/// A tip whose text has `length` bytes, of a base of `frame` bytes and a first text of `text` bytes.
 fn tip(length: usize, (frame, text): (u64, u64)) -> Tip {
   Tip {
     text: vec![b'x'; length],

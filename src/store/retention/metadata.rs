@@ -61,7 +61,7 @@ pub struct CheckpointMetadata {
 /// The labels of a session exist and could not be read.
 struct LabelsUnreadable;
 
-/// Reads the metadata of one series as far as the rules ask for it.
+/// Reads the metadata of one series that the rules request.
 pub struct RetentionView<'a> {
   store: &'a Store,
   series: &'a Series,
