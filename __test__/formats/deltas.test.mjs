@@ -341,7 +341,7 @@ describe('a damaged base', () => {
       const isTold = (error) => {
         assert.equal(error.code, 'WAYMARK_CORRUPT')
         assert.ok(
-          error.message.startsWith(`${path} cannot be read without its key: ${key} is damaged: `),
+          error.message.startsWith(`${path} cannot be read without its base: ${key} is damaged: `),
           error.message,
         )
         assert.match(error.message, why)

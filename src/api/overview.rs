@@ -121,7 +121,7 @@ impl CheckpointStore {
       |arguments| {
         let instance = ClassInstance::<Self>::from_unknown(other);
         let other = instance.map_err(|_| arguments.wrong("other", "a CheckpointStore", other))?;
-        if self.inner.is_same_place(&other.inner) {
+        if self.inner.is_same_location(&other.inner) {
           return Err(Error::invalid_argument(
             "other must be another place than this store's own",
           ));

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use crate::types::id::{AgentId, CheckpointId, SessionId, TaskId};
+use crate::types::session_cache::SessionKey;
 
 /// How the bytes of a checkpoint spell its JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -81,6 +82,12 @@ impl Series {
   #[must_use]
   pub fn folders(&self) -> Vec<&str> {
     folders(self.agent.as_ref())
+  }
+}
+
+impl SessionKey for Series {
+  fn is_of(&self, session: &SessionId) -> bool {
+    self.session == *session
   }
 }
 

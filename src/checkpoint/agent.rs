@@ -130,7 +130,7 @@ pub fn split_context(compact: &str) -> Result<(Cow<'_, str>, Option<Vec<u8>>), S
     .and_then(|value| value.strip_prefix('"')?.strip_suffix('"'));
   match literal.map(|literal| BASE64.decode(literal)) {
     Some(Ok(bytes)) => Ok((edit(compact, &[Edit::Remove(CONTEXT)])?.into(), Some(bytes))),
-    // Another program's member: it stays.
+    // It is a member of another program.
     Some(Err(_)) | None => Ok((compact.into(), None)),
   }
 }

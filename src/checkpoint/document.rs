@@ -69,7 +69,7 @@ pub const EXPIRES_AT: &str = "expiresAt";
 /// their values. So each byte is hashed once.
 pub const INTEGRITY: &str = "integrity";
 
-/// The members whose values `integrity` leaves to `checksum`.
+/// The members whose values `checksum` covers instead of `integrity`.
 pub const LEFT_TO_CHECKSUM: [&str; 2] = ["taskTree", "agentStates"];
 
 /// The differences between session checkpoints and agent checkpoints.
@@ -182,8 +182,8 @@ impl<'a> Document<'a> {
     }
   }
 
-  /// Whether the checksums match the text. They cover canonical JSON: where they do not match another form, its canonical one may.
-  /// Files of the original have the first checksum only.
+  /// Whether the checksums match the text. They cover canonical JSON: if they do not match a text in another form, they may match its
+  /// canonical form. Files of the original have the first checksum only.
   #[must_use]
   pub fn checksums_match(&self) -> bool {
     let covered = CHECKSUM_MEMBERS

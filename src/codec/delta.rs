@@ -4,7 +4,7 @@
 //! A delta names how many bytes of the base it is based on: the last frame in them gives the text that it differs from. Frames
 //! that are added later do not affect it.
 //!
-//! A difference is a compressed patch that makes one text of the other or, if they have too little in common, a frame that is
+//! A difference is a compressed patch that turns one text into the other or, if they have too little in common, a frame that is
 //! compressed with the other text as its dictionary.
 
 use serde::{Deserialize, Serialize};
@@ -13,9 +13,9 @@ use crate::codec::patch::{self, Pieces};
 use crate::codec::zstd::{self, FrameDecoder, FrameError, SkippableFrame};
 use crate::types::id::CheckpointId;
 
-/// How many bytes the texts of a base may have together if the last has `length` bytes: a reader has to produce them all.
+/// The most bytes that the texts of a base may have together if the last has `length` bytes: a reader has to produce them all.
 #[must_use]
-pub fn most_work(length: u64) -> u64 {
+pub fn max_work(length: u64) -> u64 {
   const ALWAYS: u64 = 16 << 20;
   const IN_TEXTS: u64 = 12;
   length.saturating_mul(IN_TEXTS).max(ALWAYS)
@@ -29,9 +29,9 @@ pub const REFERENCE_BYTES: usize = 512;
 pub struct Reference {
   /// The id of the base.
   pub key: CheckpointId,
-  /// How many bytes of the base; at least one.
+  /// The length of the part of the base that the delta needs; at least one byte.
   pub bytes: u64,
-  /// The checksum at the end of those.
+  /// The checksum at the end of that part.
   #[serde(with = "hexadecimal")]
   pub checksum: u32,
   /// Whether the text of the delta is the text of the base, so that there is no difference.
@@ -87,16 +87,16 @@ pub fn text(delta: &[u8], reference: &Reference, tip: &Tip, limit: u64) -> Resul
     (true, true) => Err(FrameError::Damaged("it has a difference although it is the same text")),
     (false, _) => {
       let mut pieces = Pieces::whole(&tip.text[..]);
-      follow(&mut pieces, &mut FrameDecoder::new(limit), delta, limit)?;
+      apply_difference(&mut pieces, &mut FrameDecoder::new(limit), delta, limit)?;
       pieces.text()
     }
   }
 }
 
-/// The frame that makes `text` of `known`.
+/// The frame that turns `known` into `text`.
 #[must_use]
 pub fn difference(text: &[u8], known: &[u8]) -> Vec<u8> {
-  let steps = patch::make(text, known).filter(|steps| patch::leads_to(steps, known, text));
+  let steps = patch::make(text, known).filter(|steps| patch::makes(steps, known, text));
   steps.map_or_else(
     || zstd::difference(text, known),
     |steps| {
@@ -113,21 +113,26 @@ pub fn difference(text: &[u8], known: &[u8]) -> Vec<u8> {
 const CONTEXT: usize = 1 << 15;
 
 /// Applies the first difference in `bytes` and returns the number of bytes that it occupies.
-fn follow(pieces: &mut Pieces<'_>, unpacker: &mut FrameDecoder, bytes: &[u8], limit: u64) -> Result<usize, FrameError> {
+fn apply_difference(
+  pieces: &mut Pieces<'_>,
+  decoder: &mut FrameDecoder,
+  bytes: &[u8],
+  limit: u64,
+) -> Result<usize, FrameError> {
   let mut out = Vec::new();
   if SkippableFrame::Steps.find(bytes).is_some() {
-    let size = unpacker.decode(bytes, &pieces.end(CONTEXT), &mut out)?;
-    pieces.follow(out, limit)?;
+    let size = decoder.decode(bytes, &pieces.tail(CONTEXT), &mut out)?;
+    pieces.apply(out, limit)?;
     return Ok(size);
   }
-  let size = unpacker.decode(bytes, &pieces.text()?, &mut out)?;
+  let size = decoder.decode(bytes, &pieces.text()?, &mut out)?;
   *pieces = Pieces::whole(out);
   Ok(size)
 }
 
 /// The beginning of a base up to one of its texts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Way {
+pub struct BasePrefix {
   /// The length of that beginning.
   pub bytes: u64,
   /// The last four of those bytes.
@@ -140,9 +145,9 @@ pub struct Way {
   pub first: (u64, u64),
 }
 
-impl Way {
+impl BasePrefix {
   /// With one more frame, `packed`, of a text of `length` bytes.
-  fn further(self, packed: &[u8], length: usize) -> Self {
+  fn extended_by(self, packed: &[u8], length: usize) -> Self {
     let (size, length) = (packed.len() as u64, length as u64);
     Self {
       bytes: self.bytes + size,
@@ -158,7 +163,7 @@ impl Way {
 #[derive(Debug)]
 pub struct Tip {
   pub text: Vec<u8>,
-  pub way: Way,
+  pub prefix: BasePrefix,
 }
 
 impl Tip {
@@ -166,15 +171,15 @@ impl Tip {
   #[must_use]
   pub fn first(text: Vec<u8>) -> (Self, Vec<u8>) {
     let frame = zstd::whole(&text);
-    let way = Way::default().further(&frame, text.len());
-    (Self { text, way }, frame)
+    let prefix = BasePrefix::default().extended_by(&frame, text.len());
+    (Self { text, prefix }, frame)
   }
 
   /// The tip after the frame `packed` of `text` was added to the base.
   #[must_use]
   pub fn next(&self, text: Vec<u8>, packed: &[u8]) -> Self {
-    let way = self.way.further(packed, text.len());
-    Self { text, way }
+    let prefix = self.prefix.extended_by(packed, text.len());
+    Self { text, prefix }
   }
 
   /// Reads the first `bytes` bytes of a base.
@@ -184,30 +189,30 @@ impl Tip {
       .ok()
       .and_then(|bytes| base.get(..bytes))
       .ok_or(too_short)?;
-    let mut unpacker = FrameDecoder::new(limit);
+    let mut decoder = FrameDecoder::new(limit);
     let mut text = Vec::new();
-    let size = unpacker.decode(rest, b"", &mut text)?;
-    let mut way = Way::default().further(&rest[..size], text.len());
+    let size = decoder.decode(rest, b"", &mut text)?;
+    let mut prefix = BasePrefix::default().extended_by(&rest[..size], text.len());
     let mut pieces = Pieces::whole(text);
     rest = &rest[size..];
     while !rest.is_empty() {
-      let size = follow(&mut pieces, &mut unpacker, rest, limit)?;
-      way = way.further(&rest[..size], pieces.length());
-      if way.work > most_work(limit) {
-        return Err(FrameError::TooLarge(way.work));
+      let size = apply_difference(&mut pieces, &mut decoder, rest, limit)?;
+      prefix = prefix.extended_by(&rest[..size], pieces.length());
+      if prefix.work > max_work(limit) {
+        return Err(FrameError::TooLarge(prefix.work));
       }
       rest = &rest[size..];
     }
     Ok(Self {
       text: pieces.text()?,
-      way,
+      prefix,
     })
   }
 
   /// The estimated compressed size of a whole text of `length` bytes.
   #[must_use]
   pub fn whole_size(&self, length: usize) -> u64 {
-    let (size, of) = self.way.first;
+    let (size, of) = self.prefix.first;
     let whole = u128::from(size) * length as u128 / u128::from(of.max(1));
     u64::try_from(whole).unwrap_or(u64::MAX)
   }
@@ -216,16 +221,16 @@ impl Tip {
   pub fn reference(&self, base: &CheckpointId, is_same: bool) -> Reference {
     Reference {
       key: base.clone(),
-      bytes: self.way.bytes,
-      checksum: self.way.checksum,
+      bytes: self.prefix.bytes,
+      checksum: self.prefix.checksum,
       is_same,
     }
   }
 
   /// Whether the delta with that reference is based on this text.
   #[must_use]
-  pub fn is_under(&self, reference: &Reference) -> bool {
-    (self.way.bytes, self.way.checksum) == (reference.bytes, reference.checksum)
+  pub fn is_base_of(&self, reference: &Reference) -> bool {
+    (self.prefix.bytes, self.prefix.checksum) == (reference.bytes, reference.checksum)
   }
 }
 
@@ -249,19 +254,19 @@ mod tests {
   fn a_base_contains_every_text_that_was_its_tip() {
     let texts = texts();
     let (mut tip, mut bytes) = Tip::first(texts[0].clone());
-    let mut lengths = vec![tip.way.bytes];
+    let mut lengths = vec![tip.prefix.bytes];
     for text in &texts[1..] {
       let frame = difference(text, &tip.text);
       tip = tip.next(text.clone(), &frame);
       bytes.extend(frame);
-      lengths.push(tip.way.bytes);
+      lengths.push(tip.prefix.bytes);
     }
     for (text, length) in texts.iter().zip(&lengths) {
       let read = Tip::read(&bytes, *length, u64::MAX).unwrap();
-      assert_eq!((&read.text, read.way.bytes), (text, *length));
+      assert_eq!((&read.text, read.prefix.bytes), (text, *length));
     }
     let read = Tip::read(&bytes, lengths[3], u64::MAX).unwrap();
-    assert_eq!((read.way, read.way.texts), (tip.way, 4));
+    assert_eq!((read.prefix, read.prefix.texts), (tip.prefix, 4));
     for wrong in [0, 1, lengths[0] - 1, lengths[1] + 1, lengths[3] + 1] {
       assert!(Tip::read(&bytes, wrong, u64::MAX).is_err(), "{wrong}");
     }
@@ -281,8 +286,8 @@ mod tests {
     }
     let read = Tip::read(&bytes, bytes.len() as u64, 1 << 20);
     assert!(matches!(read, Err(FrameError::TooLarge(work)) if work <= 18 << 20));
-    assert_eq!((most_work(1000), most_work(4 << 20)), (16 << 20, 48 << 20));
-    assert_eq!(most_work(u64::MAX), u64::MAX);
+    assert_eq!((max_work(1000), max_work(4 << 20)), (16 << 20, 48 << 20));
+    assert_eq!(max_work(u64::MAX), u64::MAX);
   }
 
   #[test]
@@ -297,7 +302,7 @@ mod tests {
       Some(
         format!(
           r#"{{"key":"cp-1-000001","bytes":{},"checksum":"{checksum}"}}"#,
-          tip.way.bytes
+          tip.prefix.bytes
         )
         .as_str()
       )

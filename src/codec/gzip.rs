@@ -50,7 +50,7 @@ pub fn compress(bytes: &[u8], note: &str) -> Vec<u8> {
   out
 }
 
-/// The note in the header, from the beginning of a file; `None` if there is none, or `head` ends within it.
+/// The note in the header of a file that begins with `head`; `None` if there is none, or if it is cut off.
 #[must_use]
 pub fn note(head: &[u8]) -> Option<&str> {
   let (header, rest) = head.split_at_checked(HEADER_BYTES)?;

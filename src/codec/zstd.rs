@@ -44,7 +44,7 @@ impl SkippableFrame {
     )
   }
 
-  /// The text of the first frame of this kind, from the beginning of a file; `None` if there is none, or not all of it.
+  /// The text of the first frame of this kind in a file that begins with `head`; `None` if there is none, or if it is cut off.
   #[must_use]
   pub fn find(self, mut head: &[u8]) -> Option<&str> {
     loop {
@@ -95,20 +95,20 @@ pub fn whole(text: &[u8]) -> Vec<u8> {
   frame(text, None, WHOLE_LEVEL)
 }
 
-/// The same at a faster level, for a text that is not kept in this form.
+/// Compresses a text faster, for a form that is not kept.
 #[must_use]
 pub fn quick(text: &[u8]) -> Vec<u8> {
   frame(text, None, DIFFERENCE_LEVEL)
 }
 
-/// Compresses a text for readers who have `context`, a short text with common words.
+/// Compresses a text for readers that have `context`, a short text with common words.
 #[must_use]
 pub fn in_context(text: &[u8], context: &[u8]) -> Vec<u8> {
   frame(text, Some(context), WHOLE_LEVEL)
 }
 
-/// Compresses a text for readers who have `known`, a nearly equal text. The two must not share memory: the library would take
-/// them for one overwritten window.
+/// Compresses a text for readers that have `known`, a nearly equal text. The two must not share memory: the library would treat
+/// them as one overwritten window.
 #[must_use]
 pub fn difference(text: &[u8], known: &[u8]) -> Vec<u8> {
   frame(text, Some(known), DIFFERENCE_LEVEL)
@@ -166,7 +166,7 @@ impl FrameDecoder {
     }
   }
 
-  /// Decodes the first frame that is not skippable into `text`. The answer is the offset in `bytes` at which the frame ends.
+  /// Decodes the first frame that is not skippable into `text`. Returns the offset in `bytes` at which the frame ends.
   /// `known` is the dictionary text of a difference.
   pub fn decode(&mut self, bytes: &[u8], known: &[u8], text: &mut Vec<u8>) -> Result<usize, FrameError> {
     let start = end_of_skippable_frames(bytes);
@@ -186,7 +186,7 @@ impl FrameDecoder {
   }
 }
 
-/// How many bytes the skippable frames at the beginning have.
+/// The offset after the skippable frames at the beginning.
 fn end_of_skippable_frames(bytes: &[u8]) -> usize {
   let mut end = 0;
   while let Some((magic, length)) = bytes[end..].first_chunk::<8>().map(|head| head.split_at(4))

@@ -2,7 +2,7 @@
 
 use crate::json::scan::{Member, SyntaxError, members};
 
-/// What happens to one member of an object.
+/// A change of one member of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edit<'a> {
   /// Replaces the value of the member, or adds the member at the end.
@@ -56,7 +56,7 @@ pub fn quoted(id: &str) -> String {
   format!("\"{}\"", escaped(id))
 }
 
-/// The inside of the literal of an id, which has no characters to escape but quotes.
+/// The inside of the string literal of an id, in which only quotes need escapes.
 #[must_use]
 pub fn escaped(id: &str) -> String {
   id.replace('"', "\\\"")
@@ -83,6 +83,7 @@ pub fn edit(text: &str, edits: &[Edit<'_>]) -> Result<String, SyntaxError> {
   Ok(edit_members(&members(text)?, edits))
 }
 
+/// The object with these members after `edits`.
 #[must_use]
 pub fn edit_members(members: &[Member<'_>], edits: &[Edit<'_>]) -> String {
   let size: usize = members

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use crate::json::canonical::canonical_string;
 use crate::json::layout::string_end;
 
-/// Whether a parser would make equal values of two valid JSON texts. Keys have no order, and the last of several with one name
+/// Whether a parser returns equal values for two valid JSON texts. Keys have no order, and of several with one name the last
 /// counts.
 #[must_use]
 pub fn equal_values(a: &str, b: &str) -> bool {
@@ -39,7 +39,7 @@ enum Open<'a> {
   Array(Vec<usize>),
   Object {
     members: Vec<(Cow<'a, str>, usize)>,
-    /// Of the member whose value comes next.
+    /// The key of the member whose value comes next.
     key: Option<Cow<'a, str>>,
   },
 }
@@ -119,7 +119,7 @@ impl<'a> Open<'a> {
     match self {
       Self::Array(items) => Value::Array(items),
       Self::Object { mut members, .. } => {
-        // The sort keeps the order of equal keys: the last one comes first, and stays.
+        // The sort keeps the order of equal keys: the last one comes first and is kept.
         members.reverse();
         members.sort_by(|(one, _), (other, _)| one.cmp(other));
         members.dedup_by(|(later, _), (first, _)| later == first);

@@ -1,4 +1,4 @@
-//! Layout: compact JSON to that of `JSON.stringify(value, null, 2)`, and back. And how long a text may be.
+//! Layout: compact JSON to that of `JSON.stringify(value, null, 2)`, and back; and the limit on the length of a text.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ pub const MAX_TEXT_UNITS: usize = (1 << 29) - 24;
 #[cfg(test)]
 pub const MAX_TEXT_UNITS: usize = 1 << 22;
 
-/// How many UTF-16 code units a text has, if they exceed the limit.
+/// The number of UTF-16 code units of a text, if it exceeds the limit.
 #[must_use]
 pub fn excess_units(text: &str) -> Option<usize> {
   // No text has more units than bytes.
@@ -24,7 +24,8 @@ pub fn excess_units(text: &str) -> Option<usize> {
   Some(units(text.as_bytes())).filter(|units| *units > MAX_TEXT_UNITS)
 }
 
-/// The UTF-16 code units of the characters that begin in some bytes of a text, which may be cut anywhere.
+/// The number of UTF-16 code units of the characters that begin in a part of a text, which may be cut anywhere.
+#[must_use]
 pub fn units(bytes: &[u8]) -> usize {
   let is_first = |byte: u8| byte & 0xc0 != 0x80;
   // A byte can count a chunk, so that the compiler vectorises the loop.
@@ -37,7 +38,7 @@ pub fn units(bytes: &[u8]) -> usize {
   bytes.chunks(127).map(|chunk| usize::from(in_chunk(chunk))).sum()
 }
 
-/// The error for a text of so many UTF-16 code units, which is not stored.
+/// The error for a text of `units` UTF-16 code units, which exceeds the limit and is not stored.
 #[must_use]
 pub fn too_long(what: &str, units: usize) -> Error {
   let message = format!(
@@ -48,7 +49,7 @@ pub fn too_long(what: &str, units: usize) -> Error {
   Error::new(Code::TooLarge, message)
 }
 
-/// How many bytes are buffered before they are written: few enough for the processor's cache, and many enough for a system call.
+/// The bytes that are buffered before a write: few enough for the processor's cache, and many enough for a system call.
 const BUFFER_BYTES: usize = 1 << 18;
 
 /// Most pieces of JSON are shorter than this. Always copying this many bytes, and advancing by the real length, is several times
@@ -59,15 +60,15 @@ const STEP: usize = 32;
 #[expect(missing_debug_implementations, reason = "a dyn Write has no Debug")]
 pub struct Layout<'a> {
   out: &'a mut dyn Write,
-  /// Of fixed length.
+  /// Its length is fixed.
   buffer: Vec<u8>,
   filled: usize,
-  /// How many UTF-16 code units were written to `out`.
+  /// The number of UTF-16 code units that were written to `out`.
   written_units: usize,
 }
 
 impl<'a> Layout<'a> {
-  /// `expected` is about how many bytes will be laid out.
+  /// `expected` is an estimate of the bytes to lay out.
   pub fn new(out: &'a mut dyn Write, expected: usize) -> Self {
     Self {
       out,
@@ -196,7 +197,7 @@ impl<'a> Layout<'a> {
 fn count_units(written: usize, bytes: &[u8]) -> io::Result<usize> {
   let total = written + units(bytes);
   if total > MAX_TEXT_UNITS {
-    return Err(io::Error::other(too_long("What is to be stored", total)));
+    return Err(io::Error::other(too_long("The document", total)));
   }
   Ok(total)
 }

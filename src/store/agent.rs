@@ -15,27 +15,27 @@ use crate::types::time::now_ms;
 pub enum Order {
   #[default]
   Newest,
-  /// By the number of the iteration, the first one first.
+  /// By iteration, ascending.
   Iteration,
 }
 
-/// What a list of an agent's checkpoints is asked for.
+/// A request for a page of an agent's checkpoints.
 #[derive(Debug, Clone)]
 pub struct AgentRequest {
   pub series: Series,
   pub order: Order,
   /// 0 means all.
   pub limit: usize,
-  /// Where the last page ended.
+  /// The end of the previous page.
   pub cursor: Option<String>,
 }
 
-/// A page of what is there and has not expired.
+/// A page of the checkpoints that have not expired.
 #[derive(Debug)]
 pub struct AgentPage {
   pub(super) rows: Vec<Row>,
   pub cursor: Option<String>,
-  /// How many there are without paging, readable or not.
+  /// The number of checkpoints on all pages, readable or not.
   pub total: usize,
   pub damaged: Vec<Damaged>,
 }
@@ -63,7 +63,7 @@ impl Store {
     Ok(with_checkpoints)
   }
 
-  /// The rows of all agents of a session.
+  /// The series of all agents of a session.
   pub(super) fn agent_series(&self, session: &SessionId) -> Result<Vec<Series>> {
     let agents = self.backend.agents(session)?.into_iter();
     let series = agents.map(|agent| Series {
@@ -81,7 +81,10 @@ impl Store {
   ) -> Result<Created> {
     let series = ticket.series();
     let Some(agent) = &series.agent else {
-      return Err(Error::new(Code::Internal, "a state of an agent needs an agent"));
+      return Err(Error::new(
+        Code::Internal,
+        "the series of an agent state names no agent",
+      ));
     };
     let query = self.retention_query(series);
     let compose = |id: &CheckpointId| NewCheckpoint::of_agent(&series.session, agent, id, ticket.timestamp, state);
@@ -89,7 +92,7 @@ impl Store {
     Ok(self.created(series, id, saved, answer.map(|answer| (query, answer))))
   }
 
-  /// A walk over what has not expired, newest first.
+  /// An iteration over the checkpoints that have not expired, newest first.
   pub fn walk_agent(&self, series: &Series) -> Result<Iteration> {
     let filter = Filter {
       alive_at: Some(now_ms()),
@@ -98,6 +101,7 @@ impl Store {
     self.iterate(series, filter)
   }
 
+  /// A page of the checkpoints that have not expired.
   pub fn agent_page(&self, request: &AgentRequest) -> Result<AgentPage> {
     let AgentRequest {
       series, order, limit, ..
@@ -129,7 +133,7 @@ impl Store {
     })
   }
 
-  /// The same, as whole checkpoints.
+  /// The same page, to be read checkpoint by checkpoint.
   pub fn list_agent(&self, request: &AgentRequest) -> Result<CheckpointList> {
     let page = self.agent_page(request)?;
     Ok(CheckpointList {
@@ -141,37 +145,37 @@ impl Store {
     })
   }
 
-  /// Whether there is one that has not expired, readable or not.
+  /// Whether the agent has a checkpoint that has not expired, readable or not.
   pub fn has_agent_checkpoint(&self, series: &Series) -> Result<bool> {
     let (rows, damaged) = self.alive(series)?;
     Ok(!rows.is_empty() || !damaged.is_empty())
   }
 
-  /// Removes what has expired, and of the rest all that is older than the newest `keep`; the answer is how many went. One
-  /// that cannot be read is not one of those that are kept: it goes when its turn comes.
+  /// Deletes the expired checkpoints, and of the others all but the newest `keep`. Returns how many were deleted. An unreadable
+  /// checkpoint does not count as kept: it is deleted once `keep` newer ones are readable.
   pub fn prune_agent(&self, series: &Series, keep: usize) -> Result<usize> {
     let now = now_ms();
     let entries = self.backend.checkpoints(series)?;
-    let (mut kept, mut gone) = (0, 0);
-    // Only what was listed is removed: what is saved meanwhile is newer than all of it.
+    let (mut kept, mut deleted) = (0, 0);
+    // Only listed checkpoints are deleted: those that are saved meanwhile are newer.
     for (entry, found) in entries.iter().zip(self.infos(series, &entries)?) {
       let is_expired = matches!(&found, Ok(Some((info, _))) if info.is_expired(now));
       if kept < keep && !is_expired {
         kept += usize::from(matches!(found, Ok(Some(_))));
       } else {
-        gone += usize::from(self.backend.remove(&series.session, series.item_of(entry))?);
+        deleted += usize::from(self.backend.remove(&series.session, series.item_of(entry))?);
       }
     }
-    Ok(gone)
+    Ok(deleted)
   }
 
-  /// What has not expired, newest first, and what cannot be read.
+  /// The checkpoints that have not expired, newest first, and those that cannot be read.
   fn alive(&self, series: &Series) -> Result<(Vec<Row>, Vec<Damaged>)> {
     let now = now_ms();
     loop {
       let entries = self.backend.checkpoints(series)?;
       let (mut rows, mut damaged) = (Vec::new(), Vec::new());
-      let mut vanished = 0;
+      let mut deleted = 0;
       for (entry, found) in entries.iter().zip(self.infos(series, &entries)?) {
         match found {
           Ok(Some((info, _))) if info.is_expired(now) => {}
@@ -180,19 +184,19 @@ impl Store {
             info,
             size,
           }),
-          Ok(None) => vanished += 1,
+          Ok(None) => deleted += 1,
           Err(error) => damaged.push(self.damaged(series, entry, error)),
         }
       }
-      // Retention took all that was listed, which it does only when there is something newer.
-      if vanished == 0 || vanished < entries.len() {
+      // If retention has deleted all of the list, there are newer ones: list again.
+      if deleted == 0 || deleted < entries.len() {
         return Ok((rows, damaged));
       }
     }
   }
 }
 
-/// Where a checkpoint stands in a list.
+/// The position of a checkpoint in a list.
 struct PageCursor {
   iteration: f64,
   entry: CheckpointEntry,
@@ -227,7 +231,7 @@ impl PageCursor {
 }
 
 fn parse_cursor(order: Order, text: &str) -> Result<PageCursor> {
-  let place = text.split_once('/').and_then(|(iteration, rest)| {
+  let cursor = text.split_once('/').and_then(|(iteration, rest)| {
     let (time, name) = rest.split_once('/')?;
     let made_at = time.parse().ok()?;
     let iteration = match order {
@@ -241,9 +245,9 @@ fn parse_cursor(order: Order, text: &str) -> Result<PageCursor> {
       entry: CheckpointEntry { made_at, ..entry },
     })
   });
-  place.ok_or_else(|| {
+  cursor.ok_or_else(|| {
     Error::invalid_argument(format!(
-      "options.cursor must be what an earlier page in the same order gave as its cursor; got {text:?}"
+      "options.cursor must be the cursor of an earlier page in the same order; got {text:?}"
     ))
   })
 }

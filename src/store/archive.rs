@@ -1,5 +1,5 @@
-//! Export and import: which items a session consists of, in which order, and which of them an import accepts. The format of
-//! the file is in [`crate::codec::archive`].
+//! Export and import of sessions: the order of the items, and which of them an import accepts. [`crate::codec::archive`] has the
+//! format of the file.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read, Seek, Write};
@@ -17,19 +17,19 @@ use crate::codec::delta::Reference;
 use crate::codec::zstd::SkippableFrame;
 use crate::json::edit::{Edit, edit, quoted};
 use crate::json::layout::compact;
-use crate::store::create::packed;
 use crate::store::session_items::Listed;
+use crate::store::write::packed;
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 use crate::types::progress::{Control, Phase, Progress};
 
-/// What to do about a session that exists already.
+/// What to do if the session exists already.
 const HINT: &str = "Give the import another id with `as`, or delete it first";
 
-/// Bytes that an import reads before it checks whether it is to stop.
+/// The bytes that an import reads between two checks for cancellation.
 const CHUNK: usize = 1 << 18;
 
-/// What was exported or imported.
+/// A session that was exported or imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransferredSession {
   pub session: SessionId,
@@ -41,11 +41,11 @@ pub struct TransferCounts {
   pub checkpoints: u64,
   /// All other items.
   pub documents: u64,
-  /// As they are stored, not as the file compresses them.
+  /// Uncompressed by the file.
   pub bytes: u64,
 }
 
-/// A file that a session is exported to or imported from; `name` is what errors call it.
+/// A file that a session is exported to or imported from; errors use the `name`.
 #[derive(Debug)]
 pub struct ExportFile<'a, F> {
   pub file: F,
@@ -74,23 +74,23 @@ impl Store {
     };
     let mut writer = ArchiveWriter::new(to.file, &head).map_err(fail)?;
     let mut counts = TransferCounts::default();
-    let mut are_versions_gone = false;
+    let mut is_version_missing = false;
     let mut bases = HashMap::new();
-    // Documents and bases first: a checkpoint that they name was stored before them, and is read after them.
+    // Documents and bases first: a checkpoint that they name was stored before them and is read after them.
     for listed in documents.iter().chain(&checkpoints) {
       control.check()?;
-      // Versions are numbered without gaps.
-      let follows_none = are_versions_gone && matches!(listed.name, ItemName::Previous(_, back) if back > 1);
+      // Versions are numbered without gaps: skip those behind a missing one.
+      let is_behind_gap = is_version_missing && matches!(listed.name, ItemName::Previous(_, back) if back > 1);
       let (name, bytes) = match self.item_for_export(session, listed, &bases)? {
-        Some(read) if !follows_none => read,
-        // Deleted since it was listed, or a document that the session does not have.
+        Some(read) if !is_behind_gap => read,
+        // It was deleted since it was listed, or is a document that the session does not have.
         _ => {
-          are_versions_gone = matches!(listed.name, ItemName::Previous(..));
+          is_version_missing = matches!(listed.name, ItemName::Previous(..));
           total -= 1;
           continue;
         }
       };
-      are_versions_gone = false;
+      is_version_missing = false;
       if let ItemName::Base(agent, base) = &name {
         bases.insert((agent.clone(), base.clone()), bytes.len() as u64);
       }
@@ -101,12 +101,12 @@ impl Store {
         is_pinned: listed.is_pinned(),
         made_at: listed.made_at(),
       };
-      let content = StoppableReader { bytes: &bytes, control };
+      let content = CancellableReader { bytes: &bytes, control };
       writer.append(&member, content).map_err(fail)?;
       counts.add(&listed.name, member.size);
       control.report(counts.export_progress(total));
     }
-    // A session that was deleted during the export would look like one with fewer items.
+    // If the session was deleted during the export, items are missing from the file.
     if counts.items() == 0 || (counts.items() < head.items && self.is_gone(session)?) {
       return Err(Error::no_session(session));
     }
@@ -134,8 +134,8 @@ impl Store {
     Ok(labels::parse(bytes, &path).map_or(true, |labels| !labels.only(&ids.collect()).is_empty()))
   }
 
-  /// What the file holds for an item; `None` if the item does not exist any more. A checkpoint that was converted since it was
-  /// listed has its new encoding, and a delta whose base is not in the file is stored whole.
+  /// The name and the bytes of an item in the file; `None` if the item does not exist any more. A checkpoint that was converted since it
+  /// was listed has its new encoding, and a delta whose base is not in the file is exported whole.
   fn item_for_export(
     &self,
     session: &SessionId,
@@ -156,7 +156,7 @@ impl Store {
       let bytes = self.backend.read(session, series.item(id, encoding), limit)?;
       Ok(bytes.map(|bytes| (encoding, bytes)))
     };
-    let Some((encoding, bytes)) = self.in_its_encoding(&series, id, &[*listed_as], read)? else {
+    let Some((encoding, bytes)) = self.in_current_encoding(&series, id, &[*listed_as], read)? else {
       return Ok(None);
     };
     let base = (encoding == Encoding::Delta).then(|| Reference::of(&bytes)).flatten();
@@ -171,9 +171,9 @@ impl Store {
     Ok(Some((name(encoding), bytes)))
   }
 
-  /// Imports what [`Store::export_session`] wrote, as one step, under its own id or another. The whole file is verified
-  /// before anything is written, and again while it is written: it may change in between. The items themselves are not
-  /// verified: one that was damaged when it was exported is imported as it was.
+  /// Imports a file of [`Store::export_session`] in one atomic step, under its own id or another one. The whole file is verified
+  /// before anything is written, and again while it is imported, because it may change in between. The items are not verified: a
+  /// damaged item is imported as it is.
   pub fn import_session(
     &self,
     mut from: ExportFile<'_, impl Read + Seek>,
@@ -195,7 +195,7 @@ impl Store {
       None => SessionId::parse(&own_id)
         .map_err(|error| Error::corrupt(from.name, format!("its session has no valid id: {error}")).because(error))?,
     };
-    // `create_session` decides. This saves the second pass in the usual case.
+    // `create_session` makes the decision. This check usually saves the second pass.
     if !self.is_gone(&session)? {
       return Err(exists(&session, HINT));
     }
@@ -221,7 +221,7 @@ impl Store {
       return Err(exists(&session, HINT));
     }
     self.forget(&session);
-    // The import is complete without the link to the newest checkpoint, so a failure here is none of the import.
+    // The import is complete without the latest link, so a failure to update it is ignored.
     let link = Maintenance::RefreshLatestLink(&Series::from(&session));
     let _ = self.backend.maintain(link);
     Ok(TransferredSession { session, counts })
@@ -232,8 +232,8 @@ impl Store {
     Ok(self.backend.usage_of(session)?.total_bytes == 0)
   }
 
-  /// Reads an export file from its beginning to its end. The first pass verifies it; the second one expects the same manifest
-  /// and hands over the items. The answer is the session's own id and the manifest.
+  /// Reads an export file from beginning to end. The first pass verifies it; the second one expects the same manifest and visits
+  /// the items. Returns the session id in the file, and the manifest.
   fn read_export(
     &self,
     from: &mut ExportFile<'_, impl Read + Seek>,
@@ -312,7 +312,7 @@ impl Store {
 
 const CHANGED: &str = "it was changed while it was read";
 
-/// Gets each item of an export file: its name, its metadata and its bytes.
+/// Called with the name, the metadata and the bytes of each item of an export file.
 type ItemVisitor<'a> = dyn FnMut(&ItemName, &ManifestEntry, &[u8]) -> Result<()> + 'a;
 
 /// The name of an item in the file, and its bytes.
@@ -321,13 +321,13 @@ type ExportedItem = (ItemName, Vec<u8>);
 /// The bases in the file, and how many bytes each has.
 type ExportedBases = HashMap<(Option<AgentId>, CheckpointId), u64>;
 
-/// Hands over the bytes of an item until the export is to stop.
-struct StoppableReader<'a> {
+/// Reads the bytes of an item. Fails when the export is cancelled.
+struct CancellableReader<'a> {
   bytes: &'a [u8],
   control: &'a Control,
 }
 
-impl Read for StoppableReader<'_> {
+impl Read for CancellableReader<'_> {
   fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
     self.control.check().map_err(io::Error::other)?;
     self.bytes.read(buffer)

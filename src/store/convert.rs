@@ -1,4 +1,4 @@
-//! The same checkpoints in another encoding.
+//! Converting checkpoints to another encoding.
 
 use std::io;
 
@@ -6,20 +6,20 @@ use super::info::kind_of;
 use super::{Damaged, Store, StoredCheckpoint};
 use crate::backend::{BackendExt, CheckpointEntry, Encoding, Maintenance, Precondition, Series, SessionFilter};
 use crate::checkpoint::summary::Info;
-use crate::store::create::SaveOutcome;
+use crate::store::write::WriteOutcome;
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::SessionId;
 use crate::types::progress::{Control, Meter, Phase};
 
-/// What became of the checkpoints of a session.
+/// The result of a conversion.
 #[derive(Debug)]
 pub struct Converted {
   pub session: SessionId,
   pub encoding: Encoding,
   pub converted: usize,
-  /// Those that were in that encoding already.
+  /// Checkpoints that were in that encoding already.
   pub unchanged: usize,
-  /// Those that were left as they are, and why.
+  /// Checkpoints that were not converted, and why.
   pub skipped: Vec<Damaged>,
   pub bytes_before: u64,
   pub bytes_after: u64,
@@ -27,7 +27,7 @@ pub struct Converted {
 
 impl Store {
   /// Stores every checkpoint of a session and of its agents in that encoding, one by one. Each exists at every instant, in the old
-  /// encoding or in the new one, so it can be interrupted, and called again.
+  /// encoding or in the new one, so an interrupted conversion can be repeated.
   pub fn convert(&self, session: &SessionId, encoding: Encoding, control: &Control) -> Result<Converted> {
     let mut meter = Meter::new(control, Phase::Convert);
     if !self.backend.sessions(SessionFilter::All)?.contains(session) {
@@ -43,10 +43,10 @@ impl Store {
       bytes_before: bytes()?,
       bytes_after: 0,
     };
-    let mut rows = self.agent_series(session)?;
-    rows.push(session.into());
-    for series in &rows {
-      // The oldest first, as they were made: each differs little from the one before.
+    let mut all_series = self.agent_series(session)?;
+    all_series.push(session.into());
+    for series in &all_series {
+      // Oldest first, as they were created: each differs little from the one before.
       let entries = self.backend.checkpoints(series)?;
       meter.expect(entries.len());
       for entry in entries.iter().rev() {
@@ -61,9 +61,9 @@ impl Store {
             converted.converted += 1;
             meter.done(bytes);
           }
-          // It went away meanwhile.
+          // It was deleted concurrently.
           Ok(None) => meter.done(0),
-          Err(error) if is_about_one(&error) => {
+          Err(error) if is_about_one_checkpoint(&error) => {
             converted.skipped.push(self.damaged(series, entry, error));
             meter.done(0);
           }
@@ -71,17 +71,16 @@ impl Store {
         }
       }
       self.backend.maintain(Maintenance::DeleteUnusedBases(series))?;
-      // What was known of them is no longer true.
-      self.retention_metadata.forget(series);
+      // The metadata is that of the old encoding.
+      self.retention_metadata.forget(session);
     }
     self.backend.maintain(Maintenance::Vacuum)?;
     converted.bytes_after = bytes()?;
     Ok(converted)
   }
 
-  /// Replaces a checkpoint by the same in another encoding, and says how many bytes it has now; `None` if it does not exist any
-  /// more. The step replaces what exists at that instant: a checkpoint that is deleted meanwhile stays deleted, and of two
-  /// conversions the later one decides.
+  /// Stores one checkpoint in another encoding, and returns its size in bytes; `None` if it does not exist any more. The write
+  /// requires that it exists: a checkpoint that is deleted concurrently stays deleted, and of two conversions the last one wins.
   fn convert_one(&self, series: &Series, entry: &CheckpointEntry, encoding: Encoding) -> Result<Option<u64>> {
     let Some(stored) = self.read_checkpoint(series, &entry.id, entry.encoding)? else {
       return Ok(None);
@@ -90,27 +89,30 @@ impl Store {
     if !matches {
       return Err(Error::new(
         Code::ChecksumMismatch,
-        format!("The checksums of {} do not match it as it is stored", stored.path),
+        format!(
+          "The checksums of {} do not match its stored form, so it was not converted",
+          stored.path
+        ),
       ));
     }
     let info = Info::of_document(kind_of(series), &stored.document(&text)?);
     let info = info.map_err(|error| Error::corrupt(&stored.path, error).because(error))?;
     let note = info.to_note();
-    let save = |encoding| self.save_as(series, &entry.id, &text, &note, encoding, Precondition::Exists);
+    let save = |encoding| self.write_text(series, &entry.id, &text, &note, encoding, Precondition::Exists);
     let saved = match save(encoding)? {
-      SaveOutcome::Stored(saved, _) => saved,
-      SaveOutcome::NoDelta => return Err(no_delta(&stored.path)),
-      SaveOutcome::Missing | SaveOutcome::Behind(_) => return Ok(None),
+      WriteOutcome::Stored(saved, _) => saved,
+      WriteOutcome::NoDelta => return Err(no_delta(&stored.path)),
+      WriteOutcome::Missing | WriteOutcome::Behind(_) => return Ok(None),
     };
     let back = self.read_checkpoint(series, &entry.id, encoding);
-    // Absent: it was deleted, or converted again.
+    // `None`: it was deleted, or converted again.
     if matches!(&back, Ok(None)) || back.as_ref().is_ok_and(|back| is_text(back.as_ref(), &text)) {
       return Ok(Some(saved.size_bytes));
     }
-    // The text is still in memory: put it back as it was.
+    // The text is still in memory: store it in the old encoding again.
     save(entry.encoding)?;
     let message = format!(
-      "{} is not what was just written there; it was restored as it was",
+      "{} does not hold what was just written to it. The checkpoint was stored in its old encoding again",
       saved.path
     );
     let error = Error::new(Code::Io, message);
@@ -126,12 +128,12 @@ fn is_text(stored: Option<&StoredCheckpoint>, text: &str) -> bool {
 }
 
 fn no_delta(path: &str) -> Error {
-  let message = format!("{path} cannot become a delta: the lock of its key cannot be had. Convert the session again");
+  let message = format!("{path} cannot become a delta: its base is locked. Convert the session again");
   Error::new(Code::Busy, message).because(io::Error::from(io::ErrorKind::ResourceBusy))
 }
 
-/// Whether an error says something about one checkpoint, and nothing about the next.
-fn is_about_one(error: &Error) -> bool {
+/// Whether an error is about one checkpoint, so that the next one may be converted.
+fn is_about_one_checkpoint(error: &Error) -> bool {
   matches!(
     error.code,
     Code::Corrupt | Code::ChecksumMismatch | Code::NewerVersion | Code::TooLarge

@@ -1,5 +1,5 @@
-//! Copies of whole sessions in another place, byte for byte. What is there already, and the same, is left alone, so that a
-//! copy that was interrupted goes on where it stopped.
+//! Copying whole sessions to another store, byte for byte. Items that the other store has already are not written again, so an
+//! interrupted copy continues where it stopped.
 
 use std::collections::HashSet;
 
@@ -10,22 +10,23 @@ use crate::backend::{
 };
 use crate::codec::zstd::SkippableFrame;
 use crate::json::scan::validate;
-use crate::store::create::{MAX_ATTEMPTS, SaveOutcome};
+use crate::store::create::MAX_ATTEMPTS;
+use crate::store::write::WriteOutcome;
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::{CheckpointId, SessionId};
 use crate::types::progress::{Control, Meter, Phase};
 
-/// What became of the items of a session.
+/// The items of a session that were copied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Copied {
   pub checkpoints: u64,
   pub documents: u64,
-  /// Those that were there already.
+  /// Items that the other store had already.
   pub unchanged: u64,
   pub bytes: u64,
 }
 
-/// How many items a session has, as far as that is known without listing them.
+/// An estimate of the items of a session, without listing them.
 fn items_about(usage: &Result<Usage>) -> usize {
   let count = usage
     .as_ref()
@@ -33,24 +34,24 @@ fn items_about(usage: &Result<Usage>) -> usize {
   usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// A checkpoint of one of two stores.
-struct Judged {
+/// A readable checkpoint in one of the two stores.
+struct Assessed {
   /// Without white space.
   text: String,
   /// Whether its checksums match the text as it is stored.
   matches: bool,
 }
 
-/// A checkpoint that a copy finds in the other store.
+/// A checkpoint that the other store has already.
 struct Present {
   encoding: Encoding,
   bytes: Vec<u8>,
   /// `None` if it cannot be read.
-  judged: Option<Judged>,
+  assessed: Option<Assessed>,
 }
 
-/// Whether a checkpoint stays that a copy finds: it is the same, or it is whole and what would replace it may not be.
-fn stays(source: Option<&Judged>, present: Option<&Judged>) -> bool {
+/// Whether the present checkpoint is kept: it is equal to the source, or it is whole and the source may not be.
+fn is_kept(source: Option<&Assessed>, present: Option<&Assessed>) -> bool {
   match (source, present) {
     (None, _) => true,
     (Some(_), None) => false,
@@ -59,24 +60,24 @@ fn stays(source: Option<&Judged>, present: Option<&Judged>) -> bool {
 }
 
 impl Store {
-  /// Whether both stores have the same things in them: a memory is shared by nobody.
+  /// Whether both stores have the same content. Memory stores never share theirs.
   #[must_use]
-  pub fn is_same_place(&self, other: &Self) -> bool {
+  pub fn is_same_location(&self, other: &Self) -> bool {
     std::ptr::eq(self, other) || (self.location() == other.location() && self.location() != "memory:")
   }
 
-  /// Copies one session, or all of them. The answer is those that are in both places now.
+  /// Copies one session, or all of them. Returns the sessions that are now in both stores.
   pub fn copy(&self, session: Option<SessionId>, to: &Self, control: &Control) -> Result<Vec<(SessionId, Copied)>> {
     let mut meter = Meter::new(control, Phase::Copy);
     let Some(session) = session else {
       let sessions = self.backend.sessions(SessionFilter::All)?;
-      // Whoever watches wants to know how much is left: about so much, until each is looked into.
-      let about: Vec<_> = self.backend.usage(&sessions)?.iter().map(items_about).collect();
-      meter.expect(about.iter().sum());
+      // The progress needs a total: an estimate, until each session is listed.
+      let estimates: Vec<_> = self.backend.usage(&sessions)?.iter().map(items_about).collect();
+      meter.expect(estimates.iter().sum());
       let mut all = Vec::new();
-      for (session, about) in sessions.into_iter().zip(about) {
-        let copied = self.copy_session(&session, to, &mut meter, about)?;
-        // A directory that holds nothing of ours, or a session that was deleted meanwhile.
+      for (session, estimate) in sessions.into_iter().zip(estimates) {
+        let copied = self.copy_session(&session, to, &mut meter, estimate)?;
+        // Skip directories that are no sessions, and sessions that were deleted concurrently.
         if copied != Copied::default() {
           all.push((session, copied));
         }
@@ -90,14 +91,14 @@ impl Store {
     Ok(vec![(session, copied)])
   }
 
-  /// Copies everything of a session, and reads it back. The session's document comes last: until then, whoever lists
-  /// the sessions of the other place does not find it, unless it was there before. `about` so many items are expected.
-  fn copy_session(&self, session: &SessionId, to: &Self, meter: &mut Meter<'_>, about: usize) -> Result<Copied> {
+  /// Copies every item of a session and reads it back. The session document comes last, so a new session is not listed before
+  /// it is complete. `estimate` is the number of items that the progress expects.
+  fn copy_session(&self, session: &SessionId, to: &Self, meter: &mut Meter<'_>, estimate: usize) -> Result<Copied> {
     let mut copied = Copied::default();
-    // The oldest checkpoints come first: what retention or a crash leaves of a copy is a beginning, not a middle.
+    // Oldest checkpoints first: after a crash the copy lacks the newest ones, and none between others.
     let items = self.items_of(session)?;
-    meter.expect_instead(about, items.len());
-    // A checkpoint that retention removed there comes back without the label that it had.
+    meter.expect_instead(estimate, items.len());
+    // A checkpoint that retention deleted in the other store is copied again, without its former label there.
     let own = items.iter().filter_map(|listed| match &listed.name {
       ItemName::Checkpoint(None, id, _) => Some(id.clone()),
       _ => None,
@@ -106,7 +107,7 @@ impl Store {
     for listed in items {
       meter.check()?;
       let before = copied.bytes;
-      // Earlier versions come about by saving, and the other store makes keys of its own.
+      // Saving creates the earlier versions, and the other store makes its own bases.
       if let ItemName::Previous(..) | ItemName::Base(..) = listed.name {
         meter.done(0);
         continue;
@@ -132,13 +133,13 @@ impl Store {
       meter.done(copied.bytes - before);
     }
     to.forget(session);
-    // Where the other place has a link to the newest, it follows.
+    // Update the latest link, if the other backend has one.
     to.backend
       .maintain(Maintenance::RefreshLatestLink(&Series::from(session)))?;
     Ok(copied)
   }
 
-  /// Pins a checkpoint that was copied. Retention may have removed it there before: then it is copied again.
+  /// Pins a checkpoint that was copied, and copies it again if retention has deleted it before.
   fn copy_pin(&self, series: &Series, entry: &CheckpointEntry, to: &Self) -> Result<()> {
     for _ in 0..MAX_ATTEMPTS {
       let is_pinned = to.backend.set_attribute(series, &entry.id, Attribute::Pinned(true))?;
@@ -148,14 +149,14 @@ impl Store {
       self.copy_checkpoint(series, entry, to, &mut Copied::default())?;
     }
     let message = format!(
-      "The checkpoint {} of {series} could not be pinned in the other store: it keeps being removed there. Copy it again",
+      "The checkpoint {} of {series} could not be pinned in the other store: it is deleted there after each copy. Copy it again",
       entry.id
     );
     Err(Error::new(Code::Busy, message))
   }
 
-  /// Whether it was there and had to be copied. A delta becomes one on a key of the other store: what other checkpoints there are
-  /// based on is not touched.
+  /// Copies a checkpoint, and returns whether it existed and had to be copied. A delta gets a base of the other store, whose existing
+  /// bases are not changed.
   fn copy_checkpoint(&self, series: &Series, entry: &CheckpointEntry, to: &Self, copied: &mut Copied) -> Result<bool> {
     let read = |encoding| {
       let bytes = self
@@ -163,13 +164,13 @@ impl Store {
         .read(&series.session, series.item(&entry.id, encoding), u64::MAX)?;
       Ok(bytes.map(|bytes| (encoding, bytes)))
     };
-    let Some((encoding, bytes)) = self.in_its_encoding(series, &entry.id, &[entry.encoding], read)? else {
+    let Some((encoding, bytes)) = self.in_current_encoding(series, &entry.id, &[entry.encoding], read)? else {
       return Ok(false);
     };
-    let source = self.judged_for_copy(series, &entry.id, encoding, &bytes)?;
+    let source = self.assess_for_copy(series, &entry.id, encoding, &bytes)?;
     if let Some(present) = to.present_for_copy(series, &entry.id)? {
       let is_same = encoding == present.encoding && encoding != Encoding::Delta && present.bytes == bytes;
-      if is_same || stays(source.as_ref(), present.judged.as_ref()) {
+      if is_same || is_kept(source.as_ref(), present.assessed.as_ref()) {
         copied.unchanged += 1;
         return Ok(false);
       }
@@ -188,29 +189,30 @@ impl Store {
     Ok(true)
   }
 
-  /// What a copy has to know of a checkpoint; `None` if it is damaged.
-  fn judged_for_copy(
+  /// Reads a checkpoint for a copy; `None` if it is damaged.
+  fn assess_for_copy(
     &self,
     series: &Series,
     id: &CheckpointId,
     encoding: Encoding,
     bytes: &[u8],
-  ) -> Result<Option<Judged>> {
+  ) -> Result<Option<Assessed>> {
     let stored = match self.decoded(series, id, encoding, bytes.to_vec(), None) {
       Ok(stored) => stored,
-      Err(error) if is_unknown(&error) => return Err(error),
+      Err(error) if is_inconclusive(&error) => return Err(error),
       Err(_) => None,
     };
     Ok(stored.map(|stored| {
       let checked = stored.check_as_stored();
-      Judged {
+      Assessed {
         matches: checked.as_ref().is_ok_and(|(matches, _)| *matches),
         text: checked.map_or_else(|_| stored.compact_text().into_owned(), |(_, text)| text),
       }
     }))
   }
 
-  /// A checkpoint that a copy finds. One that cannot be read is read until it is the same twice: it may have been converted meanwhile.
+  /// The checkpoint that this store has already. An unreadable one is read until two reads are equal: it may have been converted
+  /// between two reads.
   fn present_for_copy(&self, series: &Series, id: &CheckpointId) -> Result<Option<Present>> {
     let read = |encoding| {
       let bytes = self
@@ -220,50 +222,53 @@ impl Store {
     };
     let mut before = None;
     loop {
-      let Some((encoding, bytes)) = self.in_its_encoding(series, id, &Encoding::ALL, read)? else {
+      let Some((encoding, bytes)) = self.in_current_encoding(series, id, &Encoding::ALL, read)? else {
         return Ok(None);
       };
-      let judged = self.judged_for_copy(series, id, encoding, &bytes)?;
-      if judged.is_some() || before.as_ref() == Some(&bytes) {
+      let assessed = self.assess_for_copy(series, id, encoding, &bytes)?;
+      if assessed.is_some() || before.as_ref() == Some(&bytes) {
         return Ok(Some(Present {
           encoding,
           bytes,
-          judged,
+          assessed,
         }));
       }
       before = Some(bytes);
     }
   }
 
-  /// Stores a checkpoint of another store as a delta, or whole where there can be none, and says how many bytes it has.
+  /// Stores a checkpoint of another store as a delta, or whole if no delta is possible. Returns its size in bytes.
   fn take_delta(&self, series: &Series, id: &CheckpointId, text: &str, note: &str) -> Result<u64> {
     for encoding in [Encoding::Delta, Encoding::Zstd] {
-      if let SaveOutcome::Stored(saved, _) = self.save_as(series, id, text, note, encoding, Precondition::None)? {
+      if let WriteOutcome::Stored(saved, _) = self.write_text(series, id, text, note, encoding, Precondition::None)? {
         let read = |encoding| self.read_checkpoint(series, id, encoding);
-        let back = self.in_its_encoding(series, id, &[encoding], read)?;
+        let back = self.in_current_encoding(series, id, &[encoding], read)?;
         return match back {
           Some(back) if back.compact_text() != text => Err(not_as_copied(&saved.path)),
-          // Absent: it was deleted since.
+          // `None`: it was deleted since.
           _ => Ok(saved.size_bytes),
         };
       }
     }
-    Err(Error::new(Code::Internal, "a whole checkpoint needs no key"))
+    Err(Error::new(
+      Code::Internal,
+      "a whole checkpoint was refused for lack of a base",
+    ))
   }
 
-  /// Stores the bytes of a checkpoint of another store, and says how many they are.
+  /// Stores the bytes of a checkpoint of another store. Returns their number.
   fn take_bytes(&self, series: &Series, id: &CheckpointId, encoding: Encoding, bytes: &[u8]) -> Result<u64> {
     let options = PutOptions::new(encoding);
     self.backend.put_checkpoint(series, id, &bytes, &options)?;
     let item = series.item(id, encoding);
     match self.backend.read(&series.session, item, u64::MAX)? {
       Some(back) if back != bytes => Err(not_as_copied(&self.backend.name_of(&series.session, item))),
-      // Absent: it was converted, or deleted, since.
+      // `None`: it was converted or deleted since.
       _ => Ok(bytes.len() as u64),
     }
   }
 
-  /// Labels are merged: those of checkpoints that only the other store has stay.
+  /// Copies the labels, and returns whether that changed any. Labels of checkpoints that only the other store has are kept.
   fn copy_labels(&self, session: &SessionId, to: &Self, copied: &mut Copied) -> Result<bool> {
     let series = Series::from(session);
     if self.backend.read(session, Item::LABELS, u64::MAX)?.is_none() {
@@ -271,8 +276,8 @@ impl Store {
     }
     let labels = match self.read_labels(&series) {
       Ok(labels) => labels,
-      Err(error) if is_unknown(&error) => return Err(error),
-      // They are damaged. What the other store has is better, even if it is none.
+      Err(error) if is_inconclusive(&error) => return Err(error),
+      // Damaged labels replace none.
       Err(_) => return Ok(false),
     };
     let existing: HashSet<_> = self
@@ -282,7 +287,7 @@ impl Store {
       .map(|entry| entry.id)
       .collect();
     let labels = labels.only(&existing);
-    // Only labels of deleted checkpoints: there is nothing to copy, and nothing that both stores have.
+    // All labels are those of deleted checkpoints.
     if labels.is_empty() {
       return Ok(false);
     }
@@ -295,15 +300,15 @@ impl Store {
     Ok(true)
   }
 
-  /// Whether it was there and had to be copied.
+  /// Copies an item, and returns whether it existed and had to be copied.
   fn copy_item(&self, session: &SessionId, item: Item<'_>, to: &Self, copied: &mut Copied) -> Result<bool> {
     let Some(bytes) = self.backend.read(session, item, u64::MAX)? else {
       return Ok(false);
     };
-    let there = to.backend.read(session, item, u64::MAX)?;
-    // What is damaged does not replace what is whole.
-    let stays = |there: &Vec<u8>| *there == bytes || (!is_json(&bytes) && is_json(there));
-    if there.as_ref().is_some_and(stays) {
+    let present = to.backend.read(session, item, u64::MAX)?;
+    // A damaged item does not replace a whole one.
+    let is_kept = |present: &Vec<u8>| *present == bytes || (!is_json(&bytes) && is_json(present));
+    if present.as_ref().is_some_and(is_kept) {
       copied.unchanged += 1;
       return Ok(false);
     }
@@ -313,7 +318,7 @@ impl Store {
     Ok(true)
   }
 
-  /// Reads back what was copied here.
+  /// An error if an item does not hold the bytes that were just written.
   fn check_copy(&self, session: &SessionId, item: Item<'_>, bytes: &[u8]) -> Result<()> {
     if self.backend.read(session, item, u64::MAX)?.as_deref() == Some(bytes) {
       return Ok(());
@@ -322,8 +327,8 @@ impl Store {
   }
 }
 
-/// Whether an error leaves it open what is stored.
-fn is_unknown(error: &Error) -> bool {
+/// Whether the stored state is unknown after this error.
+fn is_inconclusive(error: &Error) -> bool {
   matches!(error.code, Code::Io | Code::Busy | Code::OutcomeUnknown)
 }
 
@@ -332,5 +337,5 @@ fn is_json(bytes: &[u8]) -> bool {
 }
 
 fn not_as_copied(path: &str) -> Error {
-  Error::corrupt(path, "it is not what was just copied there")
+  Error::corrupt(path, "it does not hold the bytes that were just copied to it")
 }

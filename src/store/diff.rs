@@ -1,4 +1,4 @@
-//! What changed between two checkpoints, whatever their sessions and encodings.
+//! Comparing two checkpoints of any sessions and encodings.
 
 use super::Store;
 use crate::checkpoint::diff::{Side, diff};
@@ -6,7 +6,7 @@ use crate::types::error::Result;
 use crate::types::id::{CheckpointId, SessionId};
 
 impl Store {
-  /// A JSON object: the `CheckpointDiff` of the declarations.
+  /// The differences of two checkpoints: a `CheckpointDiff`, as JSON.
   pub fn diff(&self, a: &(SessionId, CheckpointId), b: &(SessionId, CheckpointId)) -> Result<String> {
     let read = |(session, id): &(SessionId, CheckpointId)| {
       let verified = self.verify_checkpoint(&session.into(), id)?;

@@ -1,4 +1,4 @@
-//! Forks: new sessions from checkpoints of others, and the history that they form.
+//! Forks, which are new sessions from checkpoints of others, and the history of a session.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use crate::checkpoint::compose::{NewCheckpoint, Parts};
 use crate::checkpoint::reset::{Resets, reset_tasks};
 use crate::json::edit::{Edit, ObjectWriter, edit, quoted};
 use crate::json::scan::{SyntaxError, find, members, text_of};
-use crate::store::create::CheckpointContent;
+use crate::store::write::CheckpointContent;
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::{CheckpointId, SessionId};
 
@@ -39,6 +39,7 @@ pub struct Forked {
 }
 
 impl Store {
+  /// Creates a session with the state of a checkpoint of another one, in one atomic step.
   pub fn fork(&self, request: &ForkRequest, stamp: Stamp) -> Result<Forked> {
     let source = Series::from(&request.session);
     let Some(stored) = self.verified_in_any_encoding(&source, &request.checkpoint)? else {
@@ -78,15 +79,15 @@ impl Store {
       Encoding::Delta => Encoding::Zstd,
       other => other,
     };
-    let encoded = CheckpointContent {
+    let content = CheckpointContent {
       checkpoint: NewCheckpoint::compose(&id, stamp.timestamp, &parts)?,
       encoding,
     };
     let item = series.item(&id, encoding);
-    let session = LaidOut(encoded.checkpoint.session());
+    let session = LaidOut(content.checkpoint.session());
     let tree_text = LaidOut(&tree.text);
     let items: [(Item<'_>, &dyn Content); 3] = [
-      (item, &encoded),
+      (item, &content),
       (Item::TASK_TREE, &tree_text),
       (Item::SESSION, &session),
     ];
@@ -112,7 +113,7 @@ impl Store {
     })
   }
 
-  /// The tree of a session's checkpoints and forks, as JSON. It is a flat list in which every checkpoint names its children: a chain
+  /// The tree of a session's checkpoints and forks, as JSON: a flat list in which every checkpoint names its children, because a chain
   /// of thousands would be nested too deeply.
   pub fn history(&self, session: &SessionId) -> Result<String> {
     let series = Series::from(session);
@@ -135,7 +136,7 @@ impl Store {
     Ok(out.finish())
   }
 
-  /// The sessions that were forked from this one, by the checkpoint.
+  /// The sessions that were forked from this one, by checkpoint.
   fn forks_of(&self, session: &SessionId) -> Result<HashMap<CheckpointId, Vec<SessionId>>> {
     let mut forks: HashMap<_, Vec<_>> = HashMap::new();
     for other in self.backend.sessions(SessionFilter::Saved)? {
@@ -161,7 +162,7 @@ impl Store {
   }
 }
 
-/// `hint` tells the user what to do.
+/// The error if a session exists already. `hint` says what to do.
 pub(super) fn exists(session: &SessionId, hint: &str) -> Error {
   Error::new(Code::Exists, format!("Session {session} exists already. {hint}"))
 }
@@ -173,7 +174,7 @@ fn origin(session: &SessionId, checkpoint: &CheckpointId) -> String {
   out.finish()
 }
 
-/// The origin of the session of that document.
+/// The origin that a session document names.
 fn origin_in(document: &str) -> Option<(SessionId, CheckpointId)> {
   let origin = members(find(&members(document).ok()?, FORKED_FROM)?.value).ok()?;
   let session = text_of(find(&origin, "sessionId")?.value)?;

@@ -1,12 +1,13 @@
 //! New checkpoint ids. They order the checkpoints of a series, so no file times are needed.
 //!
-//! A call takes its id on the caller's thread, so that concurrent calls of one store keep the order in which they were made.
-//! Whether that id really is the newest is decided where the checkpoint is stored: another store may have a clock that is
-//! ahead of ours. If it is not, [`Ticket::move_beyond`] gives new ids to all calls of the series that are under way, in order.
+//! A call takes its id on the caller's thread, so that concurrent calls of one store keep their order. The step that stores the
+//! checkpoint decides whether the id is the newest: the clock of another store may be ahead. If it is not, [`Ticket::move_beyond`]
+//! gives new ids to all active calls of the series, in their order.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::backend::{CheckpointEntry, Series, time_in_id};
@@ -14,10 +15,10 @@ use crate::types::error::Result;
 use crate::types::id::CheckpointId;
 use crate::types::time::now_ms;
 
-/// How many different tails of six base-36 digits there are.
+/// The number of tails of six base-36 digits.
 const TAILS: u64 = 36u64.pow(6);
 
-/// The two numbers of an id: milliseconds, then the tail. Ids are ordered as these are.
+/// The two numbers of an id, which order it: milliseconds, then the tail.
 type Order = (u64, u64);
 
 /// The id and the time of a checkpoint that starts a new series.
@@ -33,14 +34,14 @@ impl Stamp {
   }
 }
 
-/// The id and the time of a checkpoint that is being created in a series, for as long as the call is under way.
+/// The id and the time of a checkpoint that is being created in a series, held until the call ends.
 #[derive(Debug)]
 pub struct Ticket {
   ids: Arc<IdSource>,
   series: Series,
-  /// Counts the calls of a store: the order in which they were made.
+  /// The position of the call among those of the store.
   serial: u64,
-  /// The caller's clock, whatever the id says.
+  /// The time of the caller's clock. That of the id may be later.
   pub timestamp: u64,
 }
 
@@ -51,12 +52,12 @@ impl Ticket {
   }
 
   pub fn id(&self) -> Result<CheckpointId> {
-    id_of(self.ids.lock().order_of(self))
+    id_of(self.ids.state.lock().order_of(self))
   }
 
   /// The ids that this store gave to later calls of the series: checkpoints that may be newer than this one.
   pub fn later_ids(&self) -> Result<Vec<CheckpointId>> {
-    let state = self.ids.lock();
+    let state = self.ids.state.lock();
     let own = state.order_of(self);
     let issued = state.series.get(&self.series).map(|calls| &calls.issued);
     issued
@@ -66,30 +67,30 @@ impl Ticket {
       .collect()
   }
 
-  /// `newest` is in the way of this call. If another store has made it, all calls of the series that are under way and would
-  /// be older move beyond it, in the order in which they were made. A call that loses this race repeatedly (`attempt`
-  /// counts) leaves a gap that other writers need some time to close.
+  /// Gives this call an id after `newest`, the checkpoint that prevented its write. If another store made that one, all active calls
+  /// of the series with older ids move beyond it, in their order. A call that loses this race repeatedly leaves a gap, so that
+  /// other writers need some time to reach it; `attempt` counts.
   pub fn move_beyond(&self, newest: &CheckpointEntry, attempt: u32) {
     const ATTEMPTS_WITHOUT_GAP: u32 = 3;
-    // A name of another form is ordered by its time alone: a tail of ours may be smaller than it.
+    // An id in another form is ordered by its time alone, so no tail of the same time is certainly newer.
     let newest = order_of(&newest.id).unwrap_or((newest.made_at, TAILS - 1));
     let gap_ms = match attempt.checked_sub(ATTEMPTS_WITHOUT_GAP) {
       None => 0,
       Some(more) => 1 << more.min(10),
     };
-    let mut state = self.ids.lock();
+    let mut state = self.ids.state.lock();
     let Some(calls) = state.series.get_mut(&self.series) else {
       return;
     };
-    // Another store has chosen the same id, and was first.
-    let is_own = calls.under_way.get(&self.serial) == Some(&newest);
-    // It belongs to a call of this store that was made after `later_ids` was asked for: that one may be newer.
-    if !is_own && calls.issued.contains(&newest) {
+    // Another store chose the same id and was faster.
+    let is_same_id = calls.active.get(&self.serial) == Some(&newest);
+    // It belongs to a later call of this store, made after the call of `later_ids`: such a checkpoint may be newer.
+    if !is_same_id && calls.issued.contains(&newest) {
       return;
     }
     calls.issued.remove(&newest);
     let mut last = far_successor((newest.0.saturating_add(gap_ms), newest.1));
-    for order in calls.under_way.values_mut().filter(|order| **order <= newest) {
+    for order in calls.active.values_mut().filter(|order| **order <= newest) {
       *order = last;
       calls.issued.insert(last);
       last = successor(last);
@@ -100,11 +101,11 @@ impl Ticket {
 
 impl Drop for Ticket {
   fn drop(&mut self) {
-    let mut state = self.ids.lock();
+    let mut state = self.ids.state.lock();
     let clock = state.last;
     if let Some(calls) = state.series.get_mut(&self.series) {
-      calls.under_way.remove(&self.serial);
-      let oldest = calls.under_way.values().min().copied();
+      calls.active.remove(&self.serial);
+      let oldest = calls.active.values().min().copied();
       match oldest {
         Some(oldest) => calls.issued = calls.issued.split_off(&oldest),
         None if calls.ahead <= clock => drop(state.series.remove(&self.series)),
@@ -114,20 +115,21 @@ impl Drop for Ticket {
   }
 }
 
-/// What a store knows of one series.
+/// The ids of a store in one series. Losing an entry could repeat an id, so these are not cached but held while a call is active,
+/// or while the ids are ahead of the clock.
 #[derive(Debug, Default)]
 struct Calls {
-  /// Every id is greater than this one.
+  /// The next id must be greater than this one.
   ahead: Order,
-  /// The calls under way by their serial numbers.
-  under_way: BTreeMap<u64, Order>,
-  /// The ids given to calls since the oldest one that is under way.
+  /// The calls that have not ended, by their serial numbers.
+  active: BTreeMap<u64, Order>,
+  /// The ids of all calls since the oldest active one.
   issued: BTreeSet<Order>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-  /// The last id that follows the clock, of whichever series.
+  /// The last id that follows the clock, in any series.
   last: Order,
   serial: u64,
   series: HashMap<Series, Calls>,
@@ -137,7 +139,7 @@ impl State {
   fn order_of(&self, ticket: &Ticket) -> Order {
     let calls = self.series.get(&ticket.series);
     calls
-      .and_then(|calls| calls.under_way.get(&ticket.serial))
+      .and_then(|calls| calls.active.get(&ticket.serial))
       .copied()
       .unwrap_or_default()
   }
@@ -145,7 +147,7 @@ impl State {
   /// An id that no other call of this store has.
   fn next(&mut self, now: u64) -> Order {
     self.last = if now > self.last.0 {
-      // Half of the range is left for others of the same millisecond.
+      // The other half of the range remains for more ids of the same millisecond.
       (now, random() % (TAILS / 2))
     } else {
       successor(self.last)
@@ -160,19 +162,19 @@ pub struct IdSource {
 }
 
 impl IdSource {
-  /// For the first checkpoint of a new session.
+  /// The id and the time of the first checkpoint of a new session.
   pub fn stamp(&self) -> Stamp {
     let timestamp = now_ms();
     Stamp {
-      order: self.lock().next(timestamp),
+      order: self.state.lock().next(timestamp),
       timestamp,
     }
   }
 
-  /// For a checkpoint that is added to a series.
+  /// The id and the time of a checkpoint that is added to a series.
   pub fn ticket(self: &Arc<Self>, series: Series) -> Ticket {
     let timestamp = now_ms();
-    let mut state = self.lock();
+    let mut state = self.state.lock();
     let mut order = state.next(timestamp);
     state.serial += 1;
     let serial = state.serial;
@@ -181,7 +183,7 @@ impl IdSource {
       order = successor(calls.ahead);
     }
     calls.ahead = order;
-    calls.under_way.insert(serial, order);
+    calls.active.insert(serial, order);
     calls.issued.insert(order);
     drop(state);
     Ticket {
@@ -191,19 +193,14 @@ impl IdSource {
       timestamp,
     }
   }
-
-  fn lock(&self) -> MutexGuard<'_, State> {
-    // Every change is a single step: there is nothing half done to find.
-    self.state.lock().unwrap_or_else(PoisonError::into_inner)
-  }
 }
 
-/// An id a little greater. The random step keeps the ids of two processes in one millisecond apart.
+/// A slightly greater id. The random step keeps the ids of two processes in one millisecond apart.
 fn successor(order: Order) -> Order {
   step(order, 1000)
 }
 
-/// The same for processes that all begin at one id: their steps are so long that two of them hardly ever meet.
+/// A greater id, for processes that all start from the same one: their steps are so long that two rarely collide.
 fn far_successor(order: Order) -> Order {
   step(order, TAILS / 1000)
 }
@@ -224,7 +221,7 @@ fn id_of((time, tail): Order) -> Result<CheckpointId> {
   CheckpointId::parse(&format!("cp-{}-{:0>6}", base36(time), base36(tail)))
 }
 
-/// Milliseconds and tail of an id in the form of ours, or of the original's.
+/// The milliseconds and the tail of an id in the form of this store or of the original one.
 fn order_of(id: &CheckpointId) -> Option<Order> {
   let time = time_in_id(id.as_str())?;
   let tail = id.as_str().rsplit('-').next();
@@ -265,7 +262,7 @@ mod tests {
   const FUTURE: &str = "cp-zzzzzzzz-zzzzzz";
 
   #[test]
-  fn ids_have_the_form_of_the_contract_and_increase() {
+  fn ids_increase() {
     let ids = IdSource::default();
     let made: Vec<_> = (0..20_000)
       .map(|_| order_of(&ids.stamp().id().unwrap()).unwrap())
@@ -274,22 +271,22 @@ mod tests {
   }
 
   #[test]
-  fn calls_under_way_move_beyond_a_newer_checkpoint_in_the_order_in_which_they_were_made() {
+  fn active_calls_move_beyond_a_newer_checkpoint_in_their_order() {
     let ids = Arc::new(IdSource::default());
-    let under_way: Vec<_> = (0..5).map(|_| ids.ticket(series())).collect();
+    let active: Vec<_> = (0..5).map(|_| ids.ticket(series())).collect();
     let newest = entry(FUTURE, 0);
-    under_way[3].move_beyond(&newest, 0);
+    active[3].move_beyond(&newest, 0);
     let later = ids.ticket(series());
-    let all: Vec<_> = under_way.iter().chain([&later]).map(order).collect();
+    let all: Vec<_> = active.iter().chain([&later]).map(order).collect();
     assert!(all.is_sorted_by(|one, next| one < next), "{all:?}");
     let newest = order_of(&newest.id).unwrap();
     assert!(all[0] > newest);
     assert!(all[5].0 - newest.0 <= 2, "the ids stay close to the newest: {all:?}");
-    assert!(later.timestamp < newest.0, "the time that it tells is the clock's");
+    assert!(later.timestamp < newest.0, "the timestamp is that of the clock");
   }
 
   #[test]
-  fn other_series_keep_following_the_clock() {
+  fn ids_of_other_series_keep_following_the_clock() {
     let ids = Arc::new(IdSource::default());
     let ticket = ids.ticket(series());
     ticket.move_beyond(&entry(FUTURE, 0), 0);
@@ -300,7 +297,7 @@ mod tests {
   }
 
   #[test]
-  fn names_of_another_form_are_passed_by_their_time() {
+  fn ids_in_another_form_are_ordered_by_their_time() {
     let ids = Arc::new(IdSource::default());
     let ticket = ids.ticket(series());
     let now = order(&ticket).0;
@@ -324,7 +321,7 @@ mod tests {
   }
 
   #[test]
-  fn later_ids_are_those_of_later_calls_for_as_long_as_an_earlier_one_is_under_way() {
+  fn later_ids_are_those_of_later_calls_while_an_earlier_one_is_active() {
     let ids = Arc::new(IdSource::default());
     let first = ids.ticket(series());
     let second = ids.ticket(series());
@@ -332,24 +329,24 @@ mod tests {
     assert_eq!(first.later_ids().unwrap(), std::slice::from_ref(&second_id));
     assert!(second.later_ids().unwrap().is_empty());
     drop(second);
-    assert_eq!(first.later_ids().unwrap(), [second_id], "it may be stored by now");
+    assert_eq!(first.later_ids().unwrap(), [second_id], "it may be stored already");
     drop(first);
     assert!(ids.ticket(series()).later_ids().unwrap().is_empty());
   }
 
   #[test]
-  fn a_later_call_of_the_same_store_moves_no_earlier_one() {
+  fn a_later_call_of_the_same_store_does_not_move_an_earlier_one() {
     let ids = Arc::new(IdSource::default());
     let first = ids.ticket(series());
     let before = order(&first);
     let second = ids.ticket(series()).id().unwrap();
     first.move_beyond(&entry(second.as_str(), 0), 0);
     assert_eq!(order(&first), before);
-    assert_eq!(first.later_ids().unwrap(), [second], "the next attempt knows it");
+    assert_eq!(first.later_ids().unwrap(), [second], "the next attempt accepts it");
   }
 
   #[test]
-  fn a_call_moves_on_if_another_store_has_its_id() {
+  fn a_call_gets_a_new_id_if_another_store_has_taken_its_own() {
     let ids = Arc::new(IdSource::default());
     let (first, second) = (ids.ticket(series()), ids.ticket(series()));
     let (taken, later) = (second.id().unwrap(), order(&second));
@@ -358,21 +355,21 @@ mod tests {
     assert_eq!(
       first.later_ids().unwrap(),
       [second.id().unwrap()],
-      "the other one is foreign"
+      "the taken id belongs to another store"
     );
   }
 
   #[test]
-  fn nothing_is_kept_of_series_without_calls() {
+  fn no_state_remains_of_a_series_without_active_calls() {
     let ids = Arc::new(IdSource::default());
     for number in 0..100 {
       drop(ids.ticket(SessionId::parse(&format!("s{number}")).unwrap().into()));
     }
-    assert!(ids.lock().series.is_empty());
+    assert!(ids.state.lock().series.is_empty());
   }
 
   #[test]
-  fn numbers_are_spelt_as_in_javascript() {
+  fn base36_equals_to_string_36_of_javascript() {
     assert_eq!(
       (base36(0), base36(35), base36(36)),
       ("0".into(), "z".into(), "10".into())

@@ -1,4 +1,4 @@
-//! Lists that read no payloads, and walks that read one at a time.
+//! Lists without payloads, and iterations that read one checkpoint at a time.
 
 use std::collections::VecDeque;
 use std::slice;
@@ -13,17 +13,17 @@ use crate::codec::zstd::SkippableFrame;
 use crate::json::edit::{ObjectWriter, quoted};
 use crate::types::error::{Error, Result};
 
-/// How many checkpoints are looked at together.
+/// The number of checkpoints that are peeked at in one call of the backend.
 pub(super) const BATCH: usize = 64;
 
-/// Which checkpoints are wanted; what is absent does not matter. Times are milliseconds since 1970, both included.
+/// The conditions that a checkpoint must meet; an absent one is always met. Times are milliseconds since 1970, both included.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
   pub trigger: Option<String>,
   pub label: Option<String>,
   pub since: Option<f64>,
   pub until: Option<f64>,
-  /// Those that have expired by then are left out.
+  /// Excludes those that have expired by then.
   pub alive_at: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ pub struct InfoRequest {
   pub series: Series,
   /// 0 means all.
   pub limit: usize,
-  /// Where the last page ended.
+  /// The end of the previous page.
   pub cursor: Option<String>,
   pub filter: Filter,
 }
@@ -59,14 +59,14 @@ pub struct InfoRequest {
 pub struct InfoPage {
   /// A JSON array of objects, newest first.
   pub infos: String,
-  /// Where this page ends, unless it is the last.
+  /// The end of this page, unless it is the last.
   pub cursor: Option<String>,
-  /// How many there are without filter and paging, readable or not.
+  /// The number of checkpoints without filter and paging, readable or not.
   pub total: usize,
   pub damaged: Vec<Damaged>,
 }
 
-/// One line of a list.
+/// One row of a list.
 #[derive(Debug)]
 pub(super) struct Row {
   pub entry: CheckpointEntry,
@@ -89,40 +89,41 @@ impl Row {
   }
 }
 
-/// A JSON array of such lines.
+/// The rows as a JSON array.
 pub(super) fn to_json(rows: &[Row]) -> String {
-  let lines: Vec<_> = rows.iter().map(Row::to_json).collect();
-  format!("[{}]", lines.join(","))
+  let rows: Vec<_> = rows.iter().map(Row::to_json).collect();
+  format!("[{}]", rows.join(","))
 }
 
-/// A walk over the checkpoints of a series, newest first, as they were when it began.
+/// An iteration over the checkpoints that a series had when it began, newest first.
 #[derive(Debug)]
 pub struct Iteration {
   series: Series,
   labels: Labels,
   filter: Filter,
   waiting: VecDeque<CheckpointEntry>,
-  /// Whether any of them was still there when its turn came.
-  has_met_one: bool,
+  /// Whether any of the listed checkpoints still existed when it was reached.
+  found_any: bool,
 }
 
-/// What a walk finds where a checkpoint was listed.
-enum Met {
-  RetentionScope(Box<Result<StoredCheckpoint, Damaged>>),
-  Unwanted,
-  /// It is gone.
-  Nobody,
+/// A listed checkpoint when an iteration reaches it.
+enum Reached {
+  Selected(Box<Result<StoredCheckpoint, Damaged>>),
+  /// The filter does not admit it.
+  Excluded,
+  Deleted,
 }
 
-/// What a list shows of a checkpoint, and the bytes that it takes up; `None` if it is not there.
+/// The info of a checkpoint and its size in bytes; `None` if it does not exist.
 pub(super) type InfoResult = Result<Option<(Info, u64)>>;
 
 impl Store {
+  /// A page of the infos of a series.
   pub fn list_info(&self, request: &InfoRequest) -> Result<InfoPage> {
     let mut after = request.cursor.as_deref().map(parse_cursor).transpose()?;
     let limit = if request.limit == 0 { usize::MAX } else { request.limit };
-    // One more than fits says whether there is another page. How many have to be looked at for a filter, nobody knows.
-    let mut enough = if request.filter.admits_all() {
+    // One more than the limit shows whether there is another page. With a filter, all may be needed.
+    let mut requested = if request.filter.admits_all() {
       limit.saturating_add(1)
     } else {
       usize::MAX
@@ -131,12 +132,12 @@ impl Store {
     loop {
       let selection = Selection::Page {
         after: after.as_ref(),
-        limit: enough,
+        limit: requested,
       };
       let CheckpointPage { entries, total, .. } = self.backend.list_one(&request.series, selection)?;
       let mut waiting = &entries[..];
       while rows.len() < limit && !waiting.is_empty() {
-        // Never more than the page still has room for.
+        // Never read more than the page can take.
         let (batch, rest) = waiting.split_at(waiting.len().min(limit - rows.len()).min(BATCH));
         waiting = rest;
         let (found, unreadable) = self.rows(&request.series, batch)?;
@@ -144,7 +145,7 @@ impl Store {
         damaged.extend(unreadable);
         after = batch.last().cloned();
       }
-      let is_all = entries.len() < enough;
+      let is_all = entries.len() < requested;
       if is_all || !waiting.is_empty() {
         return Ok(InfoPage {
           infos: to_json(&rows),
@@ -153,8 +154,8 @@ impl Store {
           damaged,
         });
       }
-      // What is damaged, or gone, fills no page.
-      enough = enough.saturating_mul(2);
+      // Damaged and deleted checkpoints do not fill the page: request more.
+      requested = requested.saturating_mul(2);
     }
   }
 
@@ -164,51 +165,51 @@ impl Store {
       labels: self.labels_of(series)?,
       filter,
       waiting: self.backend.checkpoints(series)?.into(),
-      has_met_one: false,
+      found_any: false,
     })
   }
 
-  /// The next checkpoint of a walk that is still there and wanted, checked as far as its bytes allow.
+  /// The next checkpoint that exists and that the filter admits, verified.
   pub fn next_of(&self, iteration: &mut Iteration) -> Option<Result<StoredCheckpoint, Damaged>> {
     while let Some(entry) = iteration.waiting.pop_front() {
-      match self.meet(iteration, &entry) {
-        Met::RetentionScope(read) => {
-          iteration.has_met_one = true;
+      match self.reach(iteration, &entry) {
+        Reached::Selected(read) => {
+          iteration.found_any = true;
           return Some(*read);
         }
-        Met::Unwanted => iteration.has_met_one = true,
-        Met::Nobody => {}
+        Reached::Excluded => iteration.found_any = true,
+        Reached::Deleted => {}
       }
-      if iteration.waiting.is_empty() && !iteration.has_met_one {
-        // Retention took all that was listed, which it does only when there is something newer.
+      if iteration.waiting.is_empty() && !iteration.found_any {
+        // If retention has deleted all of the list, there are newer ones: list again.
         iteration.waiting = self.backend.checkpoints(&iteration.series).unwrap_or_default().into();
       }
     }
     None
   }
 
-  /// An entry whose turn has come.
-  fn meet(&self, iteration: &Iteration, entry: &CheckpointEntry) -> Met {
+  /// Reads the next entry of an iteration, if it exists and the filter admits it.
+  fn reach(&self, iteration: &Iteration, entry: &CheckpointEntry) -> Reached {
     if !iteration.filter.admits_all() {
       let info = self.infos(&iteration.series, slice::from_ref(entry));
       match info.and_then(|mut infos| infos.pop().unwrap_or(Ok(None))) {
         Ok(Some((mut info, _))) => {
           iteration.labels.apply(&entry.id, &mut info);
           if !iteration.filter.admits(&info) {
-            return Met::Unwanted;
+            return Reached::Excluded;
           }
         }
-        Ok(None) => return Met::Nobody,
-        Err(error) => return Met::RetentionScope(Box::new(Err(self.damaged(&iteration.series, entry, error)))),
+        Ok(None) => return Reached::Deleted,
+        Err(error) => return Reached::Selected(Box::new(Err(self.damaged(&iteration.series, entry, error)))),
       }
     }
     match self.read_entry(&iteration.series, entry) {
-      Some(read) => Met::RetentionScope(Box::new(read)),
-      None => Met::Nobody,
+      Some(read) => Reached::Selected(Box::new(read)),
+      None => Reached::Deleted,
     }
   }
 
-  /// What a list shows of each checkpoint that is there, with the label that it has now; and those that cannot be read.
+  /// The rows of the checkpoints that exist, with their current labels, and those that cannot be read.
   pub(super) fn rows(&self, series: &Series, entries: &[CheckpointEntry]) -> Result<(Vec<Row>, Vec<Damaged>)> {
     let labels = self.labels_of(series)?;
     let (mut rows, mut damaged) = (Vec::new(), Vec::new());
@@ -226,6 +227,7 @@ impl Store {
     Ok((rows, damaged))
   }
 
+  /// The infos of several checkpoints, with the labels of their creation.
   pub(super) fn infos(&self, series: &Series, entries: &[CheckpointEntry]) -> Result<Vec<InfoResult>> {
     let peeked = self.backend.peek_in(series, entries, HEAD_BYTES, TAIL_BYTES)?;
     let found = entries.iter().zip(peeked).map(|(entry, peeked)| {
@@ -233,8 +235,8 @@ impl Store {
       if found.is_some() {
         return Ok(found);
       }
-      // It was deleted, or converted, since it was listed.
-      self.in_its_encoding(series, &entry.id, &[], |encoding| {
+      // It was deleted or converted since it was listed.
+      self.in_current_encoding(series, &entry.id, &[], |encoding| {
         let entry = CheckpointEntry {
           encoding,
           ..entry.clone()
@@ -249,6 +251,7 @@ impl Store {
     Ok(found.collect())
   }
 
+  /// The info of a checkpoint from its head and tail, or if these do not suffice, from all of it.
   pub(super) fn info(&self, series: &Series, entry: &CheckpointEntry, peeked: PeekResult) -> InfoResult {
     let Some(peek) = peeked? else {
       return Ok(None);
@@ -265,7 +268,7 @@ impl Store {
     if let Some(info) = info.filter(|info| info.is_of(entry.id.as_str())) {
       return Ok(Some((info, peek.size)));
     }
-    // Not in our layout, or under another name: somebody else wrote it, or its description is long.
+    // Read it whole: another program wrote or renamed it, or its description is long.
     let Some(stored) = self.read_checkpoint(series, &entry.id, entry.encoding)? else {
       return Ok(None);
     };
@@ -283,7 +286,7 @@ pub(super) fn kind_of(series: &Series) -> &'static Kind {
   }
 }
 
-/// The place of an entry in the order of a list. It stays right when the entry is gone, and when others come.
+/// The position of an entry in a list. It stays valid when the entry is deleted or others are added.
 fn cursor(entry: &CheckpointEntry) -> String {
   format!(
     "{}/{}",
@@ -306,7 +309,7 @@ fn parse_cursor(text: &str) -> Result<CheckpointEntry> {
   });
   entry.ok_or_else(|| {
     Error::invalid_argument(format!(
-      "options.cursor must be what an earlier page gave as its cursor; got {text:?}"
+      "options.cursor must be the cursor of an earlier page; got {text:?}"
     ))
   })
 }

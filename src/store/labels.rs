@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::info::Row;
-use super::recover::is_environment_error;
 use super::{Store, StoredCheckpoint, into_text, laid_out};
 use crate::backend::{Attribute, BackendExt, CheckpointEntry, Document, DocumentUpdate, Item, ReadResult, Series};
 use crate::checkpoint::document::LABEL;
@@ -102,7 +101,7 @@ impl Store {
   /// so that the checkpoints stay readable; a verification reports it. Errors of this process or its connection are returned.
   pub(super) fn labels_of(&self, series: &Series) -> Result<Labels> {
     match self.read_labels(series) {
-      Err(error) if is_environment_error(&error) && !is_denied(&error) => Err(error),
+      Err(error) if error.is_environmental() && !is_denied(&error) => Err(error),
       labels => Ok(labels.unwrap_or_default()),
     }
   }
@@ -249,7 +248,7 @@ impl Store {
     let series = Series::from(session);
     for row in self.rows_with_label(&series, label)? {
       let read = |encoding| self.verified(&series, &row.entry.id, encoding);
-      if let Some(found) = self.in_its_encoding(&series, &row.entry.id, &[row.entry.encoding], read)? {
+      if let Some(found) = self.in_current_encoding(&series, &row.entry.id, &[row.entry.encoding], read)? {
         return Ok(Some(found));
       }
     }

@@ -21,6 +21,7 @@ pub struct LeaseRefusal {
 const BATCH: usize = 256;
 
 impl Store {
+  /// Acquires the lease of a session, unless another owner holds it.
   pub fn acquire(&self, session: &SessionId, claim: Claim<'_>) -> Result<Acquired> {
     let acquired = self.backend.acquire(session, claim)?;
     if let Acquired::Taken(lease) = &acquired {

@@ -1,4 +1,4 @@
-//! Sessions that are past their time, and sessions that a dead process left behind.
+//! Expired sessions, and sessions that a dead process left running.
 
 use std::borrow::Cow;
 use std::slice;
@@ -13,15 +13,15 @@ use crate::types::error::{Code, Error, Result};
 use crate::types::fault_injection;
 use crate::types::id::SessionId;
 
-/// The parts of a session's life in which an orchestrator works on it.
+/// The statuses of a session that an orchestrator works on.
 const RUNNING: [&str; 4] = ["initializing", "active", "resuming", "completing"];
 
 const ARCHIVED: &str = "archived";
 
-/// How many session documents are read together.
+/// The number of session documents that are read in one call of the backend.
 const BATCH: usize = 256;
 
-/// What becomes of a session that is past its time.
+/// What happens to an expired session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expiry {
   Archive,
@@ -32,25 +32,25 @@ pub enum Expiry {
 #[derive(Debug)]
 pub struct Recoverable {
   pub session: SessionId,
-  /// What its document says, if it can be read: that it was running.
+  /// From its document, if that can be read; its status is a running one.
   pub summary: Option<Summary>,
-  /// From the newest down, to the first that is whole.
+  /// The newest checkpoints, up to the first whole one.
   pub candidates: Vec<Candidate>,
 }
 
 #[derive(Debug)]
 pub enum Candidate {
-  /// What it says of the session is known if it is whole, but too large for an engine.
+  /// With the summary of the session, if it is whole, but too long for a JavaScript string.
   Damaged(Damaged, Option<Summary>),
   Whole {
-    /// A JSON object: what a list shows of it.
+    /// A row of a list, as a JSON object.
     info: String,
-    /// What it says of the session.
+    /// The session in it.
     summary: Option<Summary>,
   },
 }
 
-/// A session in two words.
+/// The name and the status of a session.
 #[derive(Debug, Clone)]
 pub struct Summary {
   pub name: Option<String>,
@@ -67,22 +67,22 @@ impl Summary {
     })
   }
 
-  /// Whether somebody worked on it.
+  /// Whether an orchestrator worked on it.
   #[must_use]
   pub fn is_running(&self) -> bool {
     RUNNING.contains(&self.status.as_str())
   }
 }
 
-/// What a session's document says of its life.
-struct Life {
+/// The status and the expiry of a session.
+struct Lifetime {
   status: Option<String>,
-  /// As the document spells it.
+  /// In the JSON of the document.
   status_literal: String,
   expires_at: Option<f64>,
 }
 
-impl Life {
+impl Lifetime {
   fn of(document: &str) -> Option<Self> {
     let found = members(document).ok()?;
     let status = find(&found, "status").map_or("null", |member| member.value);
@@ -95,19 +95,19 @@ impl Life {
     })
   }
 
-  /// What a document says, if its session is to be archived or deleted by `now`.
-  fn to_end(document: &[u8], now: f64, expiry: Expiry) -> Option<Self> {
-    let life = Self::of(str::from_utf8(document).ok()?)?;
-    let is_archived = life.status.as_deref() == Some(ARCHIVED);
-    (life.is_over(now) && !(is_archived && expiry == Expiry::Archive)).then_some(life)
+  /// That of a document whose session has to be archived or deleted at `now`.
+  fn if_expired(document: &[u8], now: f64, expiry: Expiry) -> Option<Self> {
+    let lifetime = Self::of(str::from_utf8(document).ok()?)?;
+    let is_archived = lifetime.status.as_deref() == Some(ARCHIVED);
+    (lifetime.is_expired(now) && !(is_archived && expiry == Expiry::Archive)).then_some(lifetime)
   }
 
   fn is_running(&self) -> bool {
     self.status.as_deref().is_some_and(|status| RUNNING.contains(&status))
   }
 
-  /// Whether it is past its time, and nobody works on it.
-  fn is_over(&self, now: f64) -> bool {
+  /// Whether it has expired and is not running.
+  fn is_expired(&self, now: f64) -> bool {
     self.expires_at.is_some_and(|time| time <= now) && !self.is_running()
   }
 }
@@ -117,31 +117,34 @@ impl Life {
 pub struct Expired {
   /// A JSON object for each session that was archived or deleted.
   pub lines: Vec<String>,
-  /// Sessions that are over, and could not be archived or deleted.
+  /// Expired sessions that could not be archived or deleted.
   pub failed: Vec<(SessionId, Error)>,
 }
 
 impl Store {
-  /// Archives or deletes the sessions whose time was over by `now`. A session whose document cannot be read is skipped: a
-  /// verification reports it. So is one that another store owns. A session that fails holds up no other.
+  /// Archives or deletes the sessions that had expired at `now`. Skips sessions whose document cannot be read, which a verification
+  /// reports, and sessions of other owners. A failure of one session does not affect the others.
   pub fn expire_sessions(&self, now: f64, expiry: Expiry) -> Result<Expired> {
     let mut expired = Expired::default();
-    for some in self.backend.sessions(SessionFilter::Saved)?.chunks(BATCH) {
-      // Most are not over: those are not locked.
+    for batch in self.backend.sessions(SessionFilter::Saved)?.chunks(BATCH) {
+      // Most have not expired; these are not locked.
       let documents = self
         .backend
-        .read_documents(some, Document::Session, self.options.max_read_bytes)?;
-      for (session, document) in some.iter().zip(documents) {
+        .read_documents(batch, Document::Session, self.options.max_read_bytes)?;
+      for (session, document) in batch.iter().zip(documents) {
         let ended = match document {
-          Ok(document) => match document.as_deref().and_then(|bytes| Life::to_end(bytes, now, expiry)) {
-            Some(_) => self.end(session, now, expiry),
+          Ok(document) => match document
+            .as_deref()
+            .and_then(|bytes| Lifetime::if_expired(bytes, now, expiry))
+          {
+            Some(_) => self.expire(session, now, expiry),
             None => Ok(None),
           },
           Err(error) => Err(error),
         };
         match ended {
           Ok(None) => {}
-          Ok(Some(life)) => expired.lines.push(line(session, &life, expiry)),
+          Ok(Some(lifetime)) => expired.lines.push(row(session, &lifetime, expiry)),
           Err(error) if matches!(error.code, Code::Corrupt | Code::TooLarge | Code::LeaseLost) => {}
           Err(error) => expired.failed.push((session.clone(), error)),
         }
@@ -150,14 +153,14 @@ impl Store {
     Ok(expired)
   }
 
-  /// Archives or deletes a session if its time is over. The decision is one step with the change: a session that becomes
-  /// active again stays. The answer is what its document said; `None` if the session stays as it is.
-  fn end(&self, session: &SessionId, now: f64, expiry: Expiry) -> Result<Option<Life>> {
+  /// Archives or deletes a session if it has expired. Decision and change are one atomic step: a session that becomes active again is
+  /// kept. Returns its lifetime; `None` if the session was not changed.
+  fn expire(&self, session: &SessionId, now: f64, expiry: Expiry) -> Result<Option<Lifetime>> {
     let mut ended = None;
     let limit = self.options.max_read_bytes;
     if expiry == Expiry::Delete {
       let accepts = &mut |document: Option<&[u8]>| {
-        ended = document.and_then(|bytes| Life::to_end(bytes, now, expiry));
+        ended = document.and_then(|bytes| Lifetime::if_expired(bytes, now, expiry));
         Ok(ended.is_some() || fault_injection::is_enabled("expiry-once"))
       };
       let condition = DeleteCondition { limit, accepts };
@@ -170,7 +173,9 @@ impl Store {
     self
       .backend
       .update_document(session, Document::Session, limit, &mut |old, _| {
-        ended = old.as_deref().and_then(|bytes| Life::to_end(bytes, now, expiry));
+        ended = old
+          .as_deref()
+          .and_then(|bytes| Lifetime::if_expired(bytes, now, expiry));
         let (Some(_), Some(text)) = (&ended, old.and_then(|bytes| String::from_utf8(bytes).ok())) else {
           return Ok(None);
         };
@@ -181,30 +186,30 @@ impl Store {
     Ok(ended)
   }
 
-  /// Removes all checkpoints of a series, pinned ones too; the answer is how many. What cannot be removed keeps no other, and
-  /// is the answer when all others are gone.
+  /// Deletes all checkpoints of a series, pinned ones too, and returns how many. If one cannot be deleted, the others are, and its error
+  /// is returned.
   pub fn delete_checkpoints(&self, series: &Series) -> Result<usize> {
-    let (mut gone, mut refused) = (0, None);
+    let (mut deleted, mut first_error) = (0, None);
     let entries = self.backend.checkpoints(series)?;
-    // The oldest first: should it be interrupted, the newest are what is left.
+    // Oldest first: an interruption leaves the newest.
     for entry in entries.iter().rev() {
       match self.backend.remove(&series.session, series.item_of(entry)) {
-        Ok(removed) => gone += usize::from(removed),
-        // The time limit is that of the call, not of each checkpoint.
+        Ok(is_deleted) => deleted += usize::from(is_deleted),
+        // The timeout is that of the call, not of each checkpoint.
         Err(error) if error.code == Code::Busy => return Err(error),
-        Err(error) => refused = refused.or(Some(error)),
+        Err(error) => first_error = first_error.or(Some(error)),
       }
     }
     let ids: Vec<_> = entries.into_iter().map(|entry| entry.id).collect();
     if let Err(error) = self.forget_labels(series, &ids) {
-      refused = refused.or(Some(error));
+      first_error = first_error.or(Some(error));
     }
-    // Those that lost their deltas in another way. One that stays costs room, and nothing else.
+    // Delete bases that lost their deltas in another way. One that remains only takes up space.
     let _ = self.backend.maintain(Maintenance::DeleteUnusedBases(series));
-    refused.map_or(Ok(gone), Err)
+    first_error.map_or(Ok(deleted), Err)
   }
 
-  /// The sessions whose last state may say that somebody worked on them.
+  /// The sessions whose last known status may be a running one.
   pub fn recoverable(&self) -> Result<Vec<Recoverable>> {
     let mut found = Vec::new();
     for session in self.backend.sessions(SessionFilter::All)? {
@@ -215,7 +220,7 @@ impl Store {
 
   fn recoverable_session(&self, session: SessionId) -> Result<Option<Recoverable>> {
     let series = Series::from(&session);
-    // A session that was never saved, or whose document is damaged, is judged by its newest whole checkpoint.
+    // Without a readable document, the newest whole checkpoint decides.
     let document = self.session_document(&session).ok().flatten();
     let summary = document.as_deref().and_then(Summary::of);
     if summary.as_ref().is_some_and(|summary| !summary.is_running()) {
@@ -224,10 +229,10 @@ impl Store {
     let mut candidates = Vec::new();
     for entry in self.backend.checkpoints(&series)? {
       let read = |encoding| self.readable(&series, &entry.id, encoding);
-      match self.in_its_encoding(&series, &entry.id, &[entry.encoding], read) {
+      match self.in_current_encoding(&series, &entry.id, &[entry.encoding], read) {
         Ok(None) => {}
         Err(error) => {
-          // One that is too large for an engine still says what the session was.
+          // A checkpoint that is too long for a JavaScript string still has a summary.
           let is_too_large = error.code == Code::TooLarge;
           let stored = is_too_large.then(|| self.read_checkpoint(&series, &entry.id, entry.encoding));
           let stored = stored.and_then(|read| read.ok().flatten());
@@ -250,22 +255,20 @@ impl Store {
       candidates,
     }))
   }
-}
 
-impl Store {
-  /// What a list shows of one checkpoint, as JSON.
+  /// The row of one checkpoint, as JSON.
   fn info_of(&self, series: &Series, entry: &CheckpointEntry) -> Result<Option<String>> {
     let (rows, _) = self.rows(series, slice::from_ref(entry))?;
     Ok(rows.first().map(Row::to_json))
   }
 }
 
-/// What became of a session that was past its time.
-fn line(session: &SessionId, life: &Life, expiry: Expiry) -> String {
+/// The report of an expired session, as JSON.
+fn row(session: &SessionId, lifetime: &Lifetime, expiry: Expiry) -> String {
   let mut out = ObjectWriter::with_capacity(128);
   out.push("sessionId", &quoted(session.as_str()));
-  out.push("status", &life.status_literal);
-  out.push("expiresAt", &life.expires_at.unwrap_or_default().to_string());
+  out.push("status", &lifetime.status_literal);
+  out.push("expiresAt", &lifetime.expires_at.unwrap_or_default().to_string());
   let action = match expiry {
     Expiry::Archive => "\"archived\"",
     Expiry::Delete => "\"deleted\"",
@@ -274,6 +277,7 @@ fn line(session: &SessionId, life: &Life, expiry: Expiry) -> String {
   out.finish()
 }
 
+/// The session in a checkpoint, as JSON.
 fn session_of(stored: &StoredCheckpoint) -> Option<String> {
   let text = stored.compact_text();
   let found = members(&text).ok()?;

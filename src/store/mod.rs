@@ -1,4 +1,5 @@
-//! What a checkpoint store does, in order. No JavaScript, no file system.
+//! What a checkpoint store does, operation by operation, one file per subject. Belongs here: the order of the steps, and what a
+//! failure of one of them means. Does not belong here: JavaScript, system calls, the text of a document.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use crate::types::id::SessionId;
 
 mod agent;
 mod archive;
+mod checkpoints;
 mod convert;
 mod copy;
 mod create;
@@ -33,12 +35,14 @@ mod session;
 mod session_items;
 mod task_result;
 mod verify;
+mod write;
 
 pub use agent::{AgentPage, AgentRequest, Order};
 pub use archive::{ExportFile, TransferredSession};
+pub use checkpoints::{CheckpointList, Damaged, StoredCheckpoint};
 pub use convert::Converted;
 pub use copy::Copied;
-pub use create::{CheckpointList, CreateOptions, Created, Damaged, StoredCheckpoint};
+pub use create::{CreateOptions, Created};
 pub use fork::{ForkRequest, Forked};
 pub use ids::{Stamp, Ticket};
 pub use info::{Filter, InfoPage, InfoRequest, Iteration};
@@ -49,17 +53,16 @@ pub use open_close::{Closing, OpenStore, Opening};
 pub use overview::AllRequest;
 pub use recover::{PassedOver, RecoverOutcome, RecoverRequest};
 pub use restore::{RestoreRequest, Restored};
-pub use retention::prune::{PruneFailure, PruneRequest, Pruned, PrunedCheckpoint};
-pub use retention::{DEFAULT_KEEP_LAST, Retention};
+pub use retention::{DEFAULT_KEEP_LAST, PruneFailure, PruneRequest, Pruned, PrunedCheckpoint, Retention};
 pub use session::{ExpectedRevision, SavedSession, revision};
 pub use verify::{FileReport, SessionReport, check_length};
 
-use delta::Deltas;
+use delta::DeltaCache;
 use ids::IdSource;
 use open_close::Gate;
-use retention::metadata::MetadataCache;
+use retention::metadata::{CACHED_SERIES, MetadataCache};
 
-/// What a store may be told when it is made.
+/// The options of a store.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
   /// How many checkpoints of a session are kept; at least one. [`DEFAULT_KEEP_LAST`] if neither this nor a retention is set.
@@ -69,11 +72,11 @@ pub struct Options {
   /// How many checkpoints of each agent are kept; at least one.
   pub max_checkpoints_per_agent: usize,
   pub settings: Settings,
-  /// The most bytes that something stored may have, inflated.
+  /// The most bytes that an item may have once it is decompressed.
   pub max_read_bytes: u64,
-  /// How checkpoints are stored whose caller does not say.
+  /// The encoding of checkpoints whose caller names none.
   pub encoding: Encoding,
-  /// How many bytes of text are kept at hand, for checkpoints that are stored as differences.
+  /// The most bytes of base texts that are kept in memory for deltas.
   pub delta_cache_bytes: u64,
 }
 
@@ -91,7 +94,7 @@ impl Default for Options {
   }
 }
 
-/// What a finished write tells its caller.
+/// An item that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
   pub path: String,
@@ -112,10 +115,10 @@ pub struct Store {
   options: Options,
   ids: Arc<IdSource>,
   retention_metadata: MetadataCache,
-  deltas: Deltas,
+  deltas: DeltaCache,
   gate: Gate,
   id: u64,
-  /// Leases of other stores that calls of this one found to be lost.
+  /// Lost leases of other stores, found by calls of this store.
   lost_elsewhere: Mutex<Vec<LeaseRefusal>>,
 }
 
@@ -127,15 +130,15 @@ impl Store {
       id: STORES.fetch_add(1, Ordering::Relaxed),
       lost_elsewhere: Mutex::default(),
       backend,
-      deltas: Deltas::new(options.delta_cache_bytes),
+      deltas: DeltaCache::new(options.delta_cache_bytes),
       options,
       ids: Arc::default(),
-      retention_metadata: MetadataCache::default(),
+      retention_metadata: MetadataCache::new(CACHED_SERIES),
       gate: Gate::default(),
     }
   }
 
-  /// The name of the place, whether the store is open or not.
+  /// The name of the location, whether the store is open or not.
   #[must_use]
   pub fn location(&self) -> String {
     self.backend.location()
@@ -147,6 +150,12 @@ impl Store {
       path: self.backend.name_of(session, item),
       size_bytes,
     })
+  }
+
+  /// Drops what is cached of a session that was deleted, or that another writer may have changed.
+  fn forget(&self, session: &SessionId) {
+    self.retention_metadata.forget(session);
+    self.deltas.forget(session);
   }
 
   fn load(&self, session: &SessionId, item: Item<'_>) -> Result<Option<Loaded>> {
@@ -170,7 +179,7 @@ impl Content for LaidOut<'_> {
   }
 }
 
-/// The same, at hand.
+/// Compact JSON in the two-space layout.
 fn laid_out(compact: &str) -> Result<Vec<u8>> {
   let mut bytes = Vec::new();
   let written = LaidOut(compact).write_to(&mut bytes);
@@ -178,7 +187,7 @@ fn laid_out(compact: &str) -> Result<Vec<u8>> {
   Ok(bytes)
 }
 
-/// Why a text could not be composed.
+/// The error if a text could not be composed.
 fn not_composed(error: io::Error) -> Error {
   error
     .downcast::<Error>()

@@ -1,8 +1,11 @@
-//! Open, closed, and who is still inside.
+//! Opening and closing a store, and the operations that are active.
 
 use std::fmt;
+use std::mem;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::Store;
 use crate::types::error::{Code, Error, Result};
@@ -10,23 +13,24 @@ use crate::types::error::{Code, Error, Result};
 #[derive(Debug, Default)]
 pub struct Gate {
   state: Mutex<State>,
-  /// Held while the backend is opened or closed, so that neither happens in the middle of the other. Taken before `state`.
+  /// Held while the backend is opened or closed, so that neither interrupts the other. Locked before `state`.
   transition: Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
   phase: Phase,
-  /// How often it was closed.
+  /// The number of calls of `close`.
   closings: u64,
-  inside: usize,
-  /// Told when the last operation leaves.
+  /// The number of active operations.
+  active: usize,
+  /// Called when the last operation ends.
   waiting: Vec<Box<dyn FnOnce() + Send>>,
 }
 
 impl fmt::Debug for State {
   fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(formatter, "{:?}, {} inside", self.phase, self.inside)
+    write!(formatter, "{:?}, {} active", self.phase, self.active)
   }
 }
 
@@ -39,47 +43,38 @@ enum Phase {
 }
 
 impl Gate {
-  fn lock(&self) -> MutexGuard<'_, State> {
-    // A phase and a counter: there is no half-made change to fear.
-    self.state.lock().unwrap_or_else(PoisonError::into_inner)
-  }
-
-  fn lock_transition(&self) -> MutexGuard<'_, ()> {
-    self.transition.lock().unwrap_or_else(PoisonError::into_inner)
-  }
-
   fn leave(&self) {
-    let mut state = self.lock();
-    state.inside -= 1;
-    if state.inside == 0 {
-      let waiting = std::mem::take(&mut state.waiting);
+    let mut state = self.state.lock();
+    state.active -= 1;
+    if state.active == 0 {
+      let waiting = mem::take(&mut state.waiting);
       drop(state);
-      for tell in waiting {
-        tell();
+      for ended in waiting {
+        ended();
       }
     }
   }
 }
 
 impl Store {
-  /// Begins to open the store; again, if it was closed. A `close` that comes before it is finished has the last word.
+  /// Begins to open the store, or to reopen it. If `close` is called before [`Opening::finish`], the store ends up closed.
   pub fn begin_open(self: &Arc<Self>) -> Opening {
-    let mut state = self.gate.lock();
-    state.inside += 1;
+    let mut state = self.gate.state.lock();
+    state.active += 1;
     Opening {
       closings: state.closings,
-      inside: OpenStore {
+      store: OpenStore {
         store: Arc::clone(self),
       },
     }
   }
 
-  /// Begins an operation. The answer keeps `close` waiting until it is dropped.
+  /// Begins an operation. `close` waits until the result is dropped.
   pub fn enter(self: &Arc<Self>) -> Result<OpenStore> {
-    let mut state = self.gate.lock();
+    let mut state = self.gate.state.lock();
     match state.phase {
       Phase::Open => {
-        state.inside += 1;
+        state.active += 1;
         Ok(OpenStore {
           store: Arc::clone(self),
         })
@@ -92,15 +87,15 @@ impl Store {
     }
   }
 
-  /// Lets no new operation in from now on, and calls `ended` when those inside have ended: on this thread, or on that of the
-  /// last operation. Neither may block, so [`Closing::finish`] is to be called elsewhere.
+  /// Rejects new operations from now on, and calls `ended` when the active ones have ended: on this thread, or on that of the last
+  /// operation. `ended` must not block; it lets another thread call [`Closing::finish`].
   pub fn close(self: &Arc<Self>, ended: impl FnOnce(Closing) + Send + 'static) {
     let store = Arc::clone(self);
     let closed = move || ended(Closing { store });
-    let mut state = self.gate.lock();
+    let mut state = self.gate.state.lock();
     state.phase = Phase::Closed;
     state.closings += 1;
-    if state.inside > 0 {
+    if state.active > 0 {
       state.waiting.push(Box::new(closed));
     } else {
       drop(state);
@@ -116,19 +111,19 @@ fn closed() -> Error {
   )
 }
 
-/// An opening under way.
+/// An opening that is not finished.
 #[derive(Debug)]
 pub struct Opening {
-  /// How often the store had been closed when it began.
+  /// The number of calls of `close` before it began.
   closings: u64,
-  inside: OpenStore,
+  store: OpenStore,
 }
 
 impl Opening {
   pub fn finish(self) -> Result<()> {
-    let _transition = self.inside.gate.lock_transition();
-    self.inside.backend.open()?;
-    let mut state = self.inside.gate.lock();
+    let _transition = self.store.gate.transition.lock();
+    self.store.backend.open()?;
+    let mut state = self.store.gate.state.lock();
     if state.closings != self.closings {
       drop(state);
       return Err(closed());
@@ -138,22 +133,22 @@ impl Opening {
   }
 }
 
-/// A closing under way: no operation that was admitted before it is left.
+/// A closing that is not finished. All operations that began before it have ended.
 #[derive(Debug)]
 pub struct Closing {
   store: Arc<Store>,
 }
 
 impl Closing {
-  /// Closes the backend, unless the store has been opened again meanwhile. It is closed even if the answer is an error.
+  /// Closes the backend, unless the store has been reopened. The backend is closed even if this fails.
   pub fn finish(self) -> Result<()> {
     let gate = &self.store.gate;
-    let _transition = gate.lock_transition();
+    let _transition = gate.transition.lock();
     let is_closed = {
-      let state = gate.lock();
-      state.phase == Phase::Closed && state.inside == 0
+      let state = gate.state.lock();
+      state.phase == Phase::Closed && state.active == 0
     };
-    // An opening that is under way uses what is open. A later `close` that waits for operations closes it afterwards.
+    // An unfinished opening uses the open backend. A later `close`, which waits for it, closes the backend then.
     if is_closed { self.store.backend.close() } else { Ok(()) }
   }
 }

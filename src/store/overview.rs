@@ -1,4 +1,4 @@
-//! What there is across all sessions, without reading a payload.
+//! Rows and lists across all sessions, without payloads.
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZero;
@@ -17,7 +17,7 @@ use crate::types::error::{Error, Result};
 use crate::types::id::SessionId;
 use crate::types::time::now_ms;
 
-/// The counters of a session that its line shows, and what they are called there.
+/// The metrics of a session that its row shows, and their names there.
 const TASK_COUNTS: [(&str, &str); 5] = [
   ("totalTasks", "total"),
   ("completedTasks", "completed"),
@@ -26,59 +26,59 @@ const TASK_COUNTS: [(&str, &str); 5] = [
   ("inProgressTasks", "inProgress"),
 ];
 
-/// How many sessions a backend is asked about at once.
-const SESSIONS_AT_ONCE: usize = 256;
+/// The number of sessions that are listed in one call of the backend.
+const SESSIONS_BATCH: usize = 256;
 
-/// What a list across sessions is asked for.
+/// A request for a page of the checkpoints of all sessions.
 #[derive(Debug, Clone, Default)]
 pub struct AllRequest {
   /// 0 means all.
   pub limit: usize,
-  /// Where the last page ended.
+  /// The end of the previous page.
   pub cursor: Option<String>,
   pub filter: Filter,
 }
 
 impl Store {
-  /// A JSON array with a line for each session that has a document or checkpoints, in the order of their ids.
+  /// A JSON array with a row for each session that has a document or checkpoints, ordered by id.
   pub fn sessions_info(&self) -> Result<String> {
     let sessions = self.backend.sessions(SessionFilter::All)?;
-    let leases = self.lease_lines()?;
-    let lines = in_parallel(&sessions, |share| self.session_lines(share, &leases))?;
-    Ok(format!("[{}]", lines.join(",")))
+    let leases = self.leases_json()?;
+    let rows = in_parallel(&sessions, |share| self.session_rows(share, &leases))?;
+    Ok(format!("[{}]", rows.join(",")))
   }
 
-  /// The line of one session; `None` if it has neither a document nor checkpoints.
+  /// The row of one session; `None` if it has neither a document nor checkpoints.
   pub fn session_info(&self, session: &SessionId) -> Result<Option<String>> {
-    let leases = self.lease_lines()?;
-    Ok(self.session_lines(slice::from_ref(session), &leases)?.pop())
+    let leases = self.leases_json()?;
+    Ok(self.session_rows(slice::from_ref(session), &leases)?.pop())
   }
 
-  fn lease_lines(&self) -> Result<HashMap<SessionId, String>> {
-    let asked_at = now_ms();
+  /// The leases as JSON.
+  fn leases_json(&self) -> Result<HashMap<SessionId, String>> {
+    let now = now_ms();
     let leases = self.backend.leases()?.into_iter();
     Ok(
       leases
-        .map(|(session, lease)| (session, lease_line(&lease, asked_at)))
+        .map(|(session, lease)| (session, lease_json(&lease, now)))
         .collect(),
     )
   }
 
-  fn session_lines(&self, sessions: &[SessionId], leases: &HashMap<SessionId, String>) -> Result<Vec<String>> {
+  fn session_rows(&self, sessions: &[SessionId], leases: &HashMap<SessionId, String>) -> Result<Vec<String>> {
     let documents = self
       .backend
       .read_documents(sessions, Document::Session, self.options.max_read_bytes)?;
-    let mut glances = Vec::with_capacity(sessions.len());
+    let mut snapshots = Vec::with_capacity(sessions.len());
     let usages = self.backend.usage(sessions)?;
     for ((session, document), usage) in sessions.iter().zip(documents).zip(usages) {
-      // A tree that cannot be measured withholds nothing else.
+      // A usage that cannot be measured hides nothing else, nor does one that cannot be counted.
       let (usage, unmeasured) = match usage {
         Ok(usage) => (usage, None),
-        // Nor does one that cannot be looked into.
         Err(error) => (self.counted(session).unwrap_or_default(), Some(error)),
       };
       if unmeasured.is_some() || !matches!(document, Ok(None)) || usage.checkpoints + usage.agent_checkpoints > 0 {
-        glances.push(SessionSnapshot {
+        snapshots.push(SessionSnapshot {
           session,
           document,
           usage,
@@ -86,43 +86,43 @@ impl Store {
         });
       }
     }
-    let newest = glances
+    let newest = snapshots
       .iter()
-      .filter_map(|glance| Some((Series::from(glance.session), glance.usage.newest.clone()?)));
+      .filter_map(|snapshot| Some((Series::from(snapshot.session), snapshot.usage.newest.clone()?)));
     let newest: Vec<_> = newest.collect();
     let newest: Vec<_> = newest.iter().map(|(series, entry)| (series, entry)).collect();
     let mut peeked = self.backend.peek(&newest, HEAD_BYTES, TAIL_BYTES)?.into_iter();
-    let lines = glances.into_iter().map(|glance| {
-      let peeked = glance.usage.newest.as_ref().and_then(|_| peeked.next());
-      let lease = leases.get(glance.session);
-      self.session_line(glance, peeked.unwrap_or(Ok(None)), lease)
+    let rows = snapshots.into_iter().map(|snapshot| {
+      let peeked = snapshot.usage.newest.as_ref().and_then(|_| peeked.next());
+      let lease = leases.get(snapshot.session);
+      self.session_row(snapshot, peeked.unwrap_or(Ok(None)), lease)
     });
-    Ok(lines.collect())
+    Ok(rows.collect())
   }
 
-  fn session_line(&self, glance: SessionSnapshot<'_>, newest: PeekResult, lease: Option<&String>) -> String {
-    let (session, usage) = (glance.session, glance.usage);
+  fn session_row(&self, snapshot: SessionSnapshot<'_>, newest: PeekResult, lease: Option<&String>) -> String {
+    let (session, usage) = (snapshot.session, snapshot.usage);
     let path = self.session_path(session);
     let mut out = ObjectWriter::with_capacity(512);
     out.push("id", &quoted(session.as_str()));
-    let described = glance
+    let described = snapshot
       .document
       .and_then(|bytes| bytes.map(|bytes| into_text(bytes, &path)).transpose())
       .and_then(|document| describe(document.as_deref(), &mut out, &path));
-    if let Some(error) = described.err().or(glance.unmeasured) {
+    if let Some(error) = described.err().or(snapshot.unmeasured) {
       out.push("damaged", &text_literal(&error.message));
     }
     out.push("checkpointCount", &usage.checkpoints.to_string());
     out.push("pinnedCount", &usage.pinned.to_string());
     out.push("agentCheckpointCount", &usage.agent_checkpoints.to_string());
     if let Some(entry) = usage.newest {
-      let mut line = ObjectWriter::with_capacity(64);
-      line.push("id", &quoted(entry.id.as_str()));
+      let mut newest_row = ObjectWriter::with_capacity(64);
+      newest_row.push("id", &quoted(entry.id.as_str()));
       match self.info(&session.into(), &entry, newest) {
-        Ok(Some((info, _))) => line.push("timestamp", &info.time().to_string()),
-        _ => line.push("timestamp", &entry.made_at.to_string()),
+        Ok(Some((info, _))) => newest_row.push("timestamp", &info.time().to_string()),
+        _ => newest_row.push("timestamp", &entry.made_at.to_string()),
       }
-      out.push("newestCheckpoint", &line.finish());
+      out.push("newestCheckpoint", &newest_row.finish());
     }
     out.push("sizeBytes", &usage.total_bytes.to_string());
     if let Some(lease) = lease {
@@ -131,7 +131,7 @@ impl Store {
     out.finish()
   }
 
-  /// What there is, without its bytes.
+  /// The usage without bytes.
   fn counted(&self, session: &SessionId) -> Result<Usage> {
     let entries = self.backend.checkpoints(&session.into())?;
     let mut usage = Usage {
@@ -150,15 +150,15 @@ impl Store {
   pub fn list_all(&self, request: &AllRequest) -> Result<InfoPage> {
     let ids = self.backend.sessions(SessionFilter::All)?;
     let mut all = Vec::new();
-    for (chunk, sessions) in ids.chunks(SESSIONS_AT_ONCE).enumerate() {
+    for (chunk, sessions) in ids.chunks(SESSIONS_BATCH).enumerate() {
       let series: Vec<_> = sessions.iter().map(Series::from).collect();
       for (at, page) in self.backend.list(&series, Selection::All)?.into_iter().enumerate() {
-        let of = chunk * SESSIONS_AT_ONCE + at;
+        let of = chunk * SESSIONS_BATCH + at;
         all.extend(page.entries.into_iter().map(|entry| ListedCheckpoint { of, entry }));
       }
     }
     let sessions: Vec<Series> = ids.into_iter().map(Series::from).collect();
-    // Places are in the order of their ids.
+    // `of` is the index of the session, so this order is that of the session ids.
     all.sort_by(|one, other| {
       let order = one.entry.newest_id_first(&other.entry);
       order.then(one.of.cmp(&other.of))
@@ -176,29 +176,29 @@ impl Store {
     };
     let limit = if request.limit == 0 { usize::MAX } else { request.limit };
     let mut waiting = &all[start..];
-    let mut page = MatchesPage::default();
-    while page.lines.len() < limit && !waiting.is_empty() {
-      let (batch, rest) = waiting.split_at(waiting.len().min(limit - page.lines.len()).min(BATCH));
+    let mut page = RowsPage::default();
+    while page.rows.len() < limit && !waiting.is_empty() {
+      let (batch, rest) = waiting.split_at(waiting.len().min(limit - page.rows.len()).min(BATCH));
       waiting = rest;
-      self.look_at(&sessions, batch, &request.filter, &mut page)?;
+      self.add_rows(&sessions, batch, &request.filter, &mut page)?;
     }
     let end = all.len() - waiting.len();
     let cursor = (!waiting.is_empty() && end > 0).then(|| cursor(&sessions, &all[end - 1]));
     Ok(InfoPage {
-      infos: format!("[{}]", page.lines.join(",")),
+      infos: format!("[{}]", page.rows.join(",")),
       cursor,
       total,
       damaged: page.damaged,
     })
   }
 
-  /// Reads what a list shows of these checkpoints: the labels of all their sessions, and then all their ends.
-  fn look_at(
+  /// Adds the rows of a batch of checkpoints to a page: reads the labels of all their sessions, then all heads and tails.
+  fn add_rows(
     &self,
     sessions: &[Series],
     batch: &[ListedCheckpoint],
     filter: &Filter,
-    page: &mut MatchesPage,
+    page: &mut RowsPage,
   ) -> Result<()> {
     let ids: BTreeMap<usize, SessionId> = batch
       .iter()
@@ -216,11 +216,11 @@ impl Store {
           }
           if filter.admits(&info) {
             let entry = entry.clone();
-            let line = Row { entry, info, size }.to_json();
+            let row = Row { entry, info, size }.to_json();
             let session = quoted(series.session.as_str());
             page
-              .lines
-              .push(line.replacen('{', &format!("{{\"sessionId\":{session},"), 1));
+              .rows
+              .push(row.replacen('{', &format!("{{\"sessionId\":{session},"), 1));
           }
         }
         Err(error) => page.damaged.push(self.damaged(series, entry, error)),
@@ -231,24 +231,24 @@ impl Store {
   }
 }
 
-/// What a line about a session is made of.
+/// The data of the row of a session.
 struct SessionSnapshot<'a> {
   session: &'a SessionId,
   document: ReadResult,
   usage: Usage,
-  /// Why its bytes could not be counted.
+  /// The error, if its usage could not be measured.
   unmeasured: Option<Error>,
 }
 
-/// A checkpoint, and which session has it.
+/// A checkpoint, and the index of its session.
 struct ListedCheckpoint {
   of: usize,
   entry: CheckpointEntry,
 }
 
 #[derive(Default)]
-struct MatchesPage {
-  lines: Vec<String>,
+struct RowsPage {
+  rows: Vec<String>,
   damaged: Vec<Damaged>,
 }
 
@@ -268,20 +268,20 @@ fn parse_cursor(text: &str) -> Result<(SessionId, CheckpointEntry)> {
   };
   parse().ok_or_else(|| {
     Error::invalid_argument(format!(
-      "options.cursor must be what an earlier page gave as its cursor; got {text:?}"
+      "options.cursor must be the cursor of an earlier page; got {text:?}"
     ))
   })
 }
 
-fn lease_line(lease: &Lease, asked_at: u64) -> String {
+fn lease_json(lease: &Lease, now: u64) -> String {
   let mut out = ObjectWriter::with_capacity(96);
   out.push("owner", &text_literal(&lease.owner));
   out.push("number", &lease.number.to_string());
-  out.push("expiresAt", &asked_at.saturating_add(lease.remaining_ms).to_string());
+  out.push("expiresAt", &now.saturating_add(lease.remaining_ms).to_string());
   out.finish()
 }
 
-/// What a session's document says of it.
+/// Writes the members of a session document that its row shows.
 fn describe(document: Option<&str>, out: &mut ObjectWriter, path: &str) -> Result<()> {
   let Some(document) = document else {
     return Ok(());
@@ -312,11 +312,11 @@ fn task_counts(metrics: &[Member<'_>]) -> Option<String> {
   (!is_empty).then(|| out.finish())
 }
 
-/// Maps shares of the items on as many threads as the machine has processors: most of the time goes to the system.
+/// Maps shares of the items on as many threads as the machine has processors, because most of the time is spent in system calls.
 fn in_parallel<T: Sync, U: Send>(items: &[T], map: impl Fn(&[T]) -> Result<Vec<U>> + Sync) -> Result<Vec<U>> {
-  const WORTH_A_THREAD: usize = 64;
+  const MIN_SHARE: usize = 64;
   let threads = thread::available_parallelism().map_or(1, NonZero::get).min(8);
-  let share = items.len().div_ceil(threads).max(WORTH_A_THREAD);
+  let share = items.len().div_ceil(threads).max(MIN_SHARE);
   let map = &map;
   thread::scope(|scope| {
     let shares = items.chunks(share);

@@ -1,15 +1,13 @@
 //! Restoring the newest checkpoint that is whole.
 
 use std::collections::VecDeque;
-use std::error::Error as _;
-use std::{io, iter};
 
 use super::restore::RestoreSource;
 use super::{Damaged, Restored, Store, StoredCheckpoint};
 use crate::backend::{BackendExt, CheckpointEntry, Series};
 use crate::checkpoint::reset::Resets;
 use crate::store::create::MAX_ATTEMPTS;
-use crate::types::error::{Code, Error, Result, system_code};
+use crate::types::error::{Code, Error, Result};
 use crate::types::id::{CheckpointId, SessionId};
 
 #[derive(Debug, Clone)]
@@ -17,9 +15,9 @@ pub struct RecoverRequest {
   pub session: SessionId,
   pub resets: Resets,
   pub include_state: bool,
-  /// Move damaged checkpoints to the quarantine.
+  /// Whether damaged checkpoints are moved to the quarantine.
   pub quarantine: bool,
-  /// Only report what would be done.
+  /// Whether nothing is changed, but only reported.
   pub is_dry_run: bool,
 }
 
@@ -52,11 +50,12 @@ pub enum RecoverOutcome {
 enum Quarantined {
   /// The checkpoint has this name now.
   Moved(String),
-  /// Other bytes have replaced the damaged ones, or the checkpoint is gone.
+  /// Other bytes have replaced the damaged ones, or the checkpoint was deleted.
   Changed,
 }
 
 impl Store {
+  /// Restores the newest checkpoint that is whole, or reports which one it would restore.
   pub fn recover(&self, request: &RecoverRequest) -> Result<RecoverOutcome> {
     let series = request.series();
     let mut waiting: VecDeque<_> = self.backend.checkpoints(&series)?.into();
@@ -64,7 +63,7 @@ impl Store {
     let mut repeats = 0;
     while let Some(entry) = waiting.pop_front() {
       let read = |encoding| self.readable(&series, &entry.id, encoding);
-      let error = match self.in_its_encoding(&series, &entry.id, &[entry.encoding], read) {
+      let error = match self.in_current_encoding(&series, &entry.id, &[entry.encoding], read) {
         Ok(Some(stored)) => {
           let restored = self.restore_verified(request, &stored)?;
           return Ok(RecoverOutcome::Recovered {
@@ -75,7 +74,8 @@ impl Store {
         }
         // It was deleted after it was listed.
         Ok(None) => continue,
-        Err(error) if is_environment_error(&error) => return Err(error),
+        // Falling back to an older checkpoint would lose progress that is still stored.
+        Err(error) if error.is_environmental() => return Err(error),
         Err(error) => error,
       };
       let mut moved_to = None;
@@ -145,60 +145,4 @@ impl Store {
 
 fn is_damage(error: &Error) -> bool {
   matches!(error.code, Code::Corrupt | Code::ChecksumMismatch)
-}
-
-/// Whether an error is about this process or its connection, not about the checkpoint: falling back to an older one would lose
-/// progress that is still stored.
-pub(super) fn is_environment_error(error: &Error) -> bool {
-  use io::ErrorKind as Kind;
-  // The error of a delta may have that of its base as its cause.
-  let mut causes = iter::successors(error.source(), |&cause| cause.source());
-  let cause = causes.find_map(|cause| cause.downcast_ref::<io::Error>());
-  matches!(error.code, Code::Io | Code::Busy)
-    && cause.is_some_and(|cause| {
-      let kinds = [
-        Kind::PermissionDenied,
-        Kind::OutOfMemory,
-        Kind::TimedOut,
-        Kind::Interrupted,
-        Kind::ResourceBusy,
-        Kind::StaleNetworkFileHandle,
-        Kind::ConnectionRefused,
-        Kind::ConnectionReset,
-        Kind::ConnectionAborted,
-        Kind::NotConnected,
-        Kind::HostUnreachable,
-        Kind::NetworkUnreachable,
-        Kind::BrokenPipe,
-      ];
-      kinds.contains(&cause.kind()) || matches!(system_code(cause), Some("EMFILE" | "ENFILE"))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-  use std::path::Path;
-
-  use super::*;
-
-  #[test]
-  fn an_error_of_the_system_is_one_of_the_environment_for_a_checkpoint_and_for_its_base() {
-    let system_error = |kind: io::ErrorKind| Error::io("read", Path::new("x.key.zst"), kind.into());
-    let delta_error = |base: Error| Error::new(base.code, "it cannot be read without its base").because(base);
-    for kind in [
-      io::ErrorKind::PermissionDenied,
-      io::ErrorKind::TimedOut,
-      io::ErrorKind::ConnectionReset,
-    ] {
-      assert!(is_environment_error(&system_error(kind)));
-      assert!(is_environment_error(&delta_error(system_error(kind))));
-    }
-    assert!(!is_environment_error(&delta_error(system_error(
-      io::ErrorKind::InvalidData
-    ))));
-    assert!(!is_environment_error(&delta_error(Error::corrupt(
-      "x.key.zst",
-      "it is missing"
-    ))));
-  }
 }

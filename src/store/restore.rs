@@ -20,7 +20,7 @@ pub struct RestoreRequest {
   pub asked_for: String,
   pub validate_checksum: bool,
   pub resets: Resets,
-  /// Return what was restored.
+  /// Whether the restored state is returned.
   pub include_state: bool,
 }
 
@@ -31,11 +31,11 @@ pub struct Restored {
   pub agents: usize,
   /// A JSON array of strings.
   pub warnings: String,
-  /// A JSON object with `session`, `taskTree`, `agentStates` and `contextStore`, if it was asked for.
+  /// A JSON object with `session`, `taskTree`, `agentStates` and `contextStore`, if it was requested.
   pub state: Option<String>,
 }
 
-/// A checkpoint that is restored.
+/// A checkpoint to restore.
 pub(super) struct RestoreSource<'a> {
   pub session: &'a SessionId,
   pub document: &'a Document<'a>,
@@ -46,7 +46,7 @@ pub(super) struct RestoreSource<'a> {
   pub include_state: bool,
 }
 
-/// The documents that a restore writes, and what it answers.
+/// The documents that a restore writes, and its result.
 pub(super) struct RestorePlan<'a> {
   session_document: String,
   task_tree: Cow<'a, str>,
@@ -54,7 +54,7 @@ pub(super) struct RestorePlan<'a> {
 }
 
 impl Store {
-  /// Writes the session and the task tree of a checkpoint back.
+  /// Replaces the session document and the task tree by those of a checkpoint, in one atomic step.
   pub fn restore(&self, request: &RestoreRequest) -> Result<Restored> {
     let (session, stored) = self.find_checkpoint(request)?;
     let text = stored.compact_text();
@@ -95,7 +95,7 @@ impl Store {
     if let Some(session) = session {
       let series = Series::from(&session);
       let read = |encoding| self.read_checkpoint(&series, id, encoding);
-      if let Some(stored) = self.in_its_encoding(&series, id, &Encoding::ALL, read)? {
+      if let Some(stored) = self.in_current_encoding(&series, id, &Encoding::ALL, read)? {
         return Ok((session, stored));
       }
     }
@@ -120,7 +120,7 @@ impl Store {
     Ok(sessions.pop())
   }
 
-  /// Stages both documents, and replaces the current ones if `is_valid` says so; whether it did is the answer.
+  /// Stages both documents, and commits them if `is_valid` returns true. Returns whether they were committed.
   pub(super) fn commit_restore(&self, plan: &RestorePlan<'_>, is_valid: &dyn Fn() -> bool) -> Result<bool> {
     self.backend.put_state_if(
       &plan.restored.session,
@@ -132,7 +132,7 @@ impl Store {
 }
 
 impl<'a> RestoreSource<'a> {
-  /// Resets the tasks, and makes the documents.
+  /// Resets the tasks and composes the documents.
   pub fn plan(&self) -> Result<RestorePlan<'a>> {
     let Self { document, path, .. } = *self;
     let damaged = |error: SyntaxError| Error::corrupt(path, error).because(error);
@@ -170,7 +170,7 @@ impl<'a> RestoreSource<'a> {
       state.push("contextStore", part("contextStore").unwrap_or("{}"));
       state.finish()
     });
-    // Nothing is restored that cannot be returned.
+    // Fail before anything is restored if the state cannot be returned.
     if let Some(state) = &state {
       check_length(state, path)?;
     }

@@ -1,4 +1,4 @@
-//! Sessions, their task trees, and what they take up.
+//! Session documents, task trees, and the usage of sessions.
 
 use sha2::{Digest, Sha256};
 
@@ -11,18 +11,18 @@ use crate::json::scan::validate;
 use crate::types::error::{Error, Result};
 use crate::types::id::SessionId;
 
-/// The revision that a caller has last seen; `None` if there was no session yet.
+/// The revision that the stored session document must have; `None` if there must be none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedRevision(pub Option<String>);
 
-/// What saving a session tells.
+/// A session document that was saved.
 #[derive(Debug)]
 pub struct SavedSession {
   pub saved: Saved,
   pub revision: String,
 }
 
-/// Tells one stored document from another: the same bytes have the same, in every place.
+/// The revision of a stored document: equal bytes have the same revision in every backend.
 #[must_use]
 pub fn revision(bytes: &[u8]) -> String {
   let digest = Sha256::digest(bytes);
@@ -30,27 +30,28 @@ pub fn revision(bytes: &[u8]) -> String {
 }
 
 impl Store {
+  /// Creates an empty session, if it does not exist.
   pub fn create_session(&self, session: &SessionId) -> Result<()> {
     self.backend.create_session(session, None).map(drop)
   }
 
-  /// `document` is compact JSON. If it is to take the place of what the caller has seen, nothing else is replaced.
+  /// Saves a session document, which is compact JSON. With `expected`, it is saved only if the stored one has that revision.
   pub fn save_session(
     &self,
     session: &SessionId,
     document: &str,
-    seen: Option<&ExpectedRevision>,
+    expected: Option<&ExpectedRevision>,
   ) -> Result<SavedSession> {
     require_object("session", document)?;
     let bytes = laid_out(document)?;
     let revision = revision(&bytes);
-    if let Some(seen) = seen {
+    if let Some(expected) = expected {
       let limit = self.options.max_read_bytes;
       self
         .backend
         .update_document(session, Document::Session, limit, &mut |old, _| {
           let current = old.map(|old| self::revision(&old));
-          if current == seen.0 {
+          if current == expected.0 {
             Ok(Some(bytes.clone().into()))
           } else {
             Err(Error::conflict(&format!("Session {session}"), current))
@@ -65,7 +66,7 @@ impl Store {
     Ok(SavedSession { saved, revision })
   }
 
-  /// As it was so many versions ago; 0 is the current one.
+  /// The session document `back` versions ago; 0 is the current one.
   pub fn load_session(&self, session: &SessionId, back: u32) -> Result<Option<Loaded>> {
     self.load_object(session, Item::version(Document::Session, back))
   }
@@ -75,7 +76,7 @@ impl Store {
     let loaded = self.load(session, item)?;
     if let Some(loaded) = &loaded
       && let Err(error) = check_shape(item, &loaded.text, &loaded.path)
-      // What is no JSON at all, the engine complains of.
+      // For invalid JSON, the error of the engine's parser is returned instead.
       && validate(&loaded.text).is_ok()
     {
       return Err(error);
@@ -83,22 +84,23 @@ impl Store {
     Ok(loaded)
   }
 
-  /// `tree` is compact JSON.
+  /// Saves a task tree, which is compact JSON.
   pub fn save_task_tree(&self, session: &SessionId, tree: &str) -> Result<Saved> {
     require_object("taskTree", tree)?;
     self.write(session, Item::TASK_TREE, &LaidOut(tree))
   }
 
-  /// As it was so many versions ago; 0 is the current one.
+  /// The task tree `back` versions ago; 0 is the current one.
   pub fn load_task_tree(&self, session: &SessionId, back: u32) -> Result<Option<Loaded>> {
     self.load_object(session, Item::version(Document::TaskTree, back))
   }
 
+  /// The sessions that have a document, ordered by id.
   pub fn sessions(&self) -> Result<Vec<SessionId>> {
     self.backend.sessions(SessionFilter::Saved)
   }
 
-  /// Removes a session; the answer is what went wrong after it was gone for every reader.
+  /// Deletes a session. Returns the error, if any, that occurred after it had disappeared for every reader.
   pub fn delete_session(&self, session: &SessionId) -> Result<Option<Error>> {
     let deleted = self.backend.delete_session(session, None)?;
     self.forget(session);

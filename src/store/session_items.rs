@@ -1,15 +1,15 @@
-//! What there is below a session. Whoever takes a whole session somewhere else asks here what that is.
+//! The items of a session, for exports and copies.
 
 use super::Store;
 use crate::backend::{BackendExt, CheckpointEntry, Document, ItemKind, ItemName, Series, time_in_id};
 use crate::types::error::Result;
 use crate::types::id::SessionId;
 
-/// Something below a session that was there when it was listed, or may have been.
+/// An item that a session had, or may have had, when it was listed.
 #[derive(Debug, Clone)]
 pub(super) struct Listed {
   pub name: ItemName,
-  /// If it is a checkpoint.
+  /// `None` if it is no checkpoint.
   pub entry: Option<CheckpointEntry>,
 }
 
@@ -29,7 +29,7 @@ impl Listed {
     self.entry.as_ref().is_some_and(|entry| entry.is_pinned)
   }
 
-  /// The place in the order of a checkpoint whose id says nothing of it.
+  /// The position in the order of a checkpoint whose id carries no time.
   pub fn made_at(&self) -> Option<u64> {
     let entry = self.entry.as_ref()?;
     time_in_id(entry.id.as_str()).is_none().then_some(entry.made_at)
@@ -43,16 +43,16 @@ impl From<ItemName> for Listed {
 }
 
 impl Store {
-  /// Everything of a session that this store knows. Checkpoints come first, the oldest first, after their keys; the session's own document
-  /// comes last, and earlier versions before the current one, the newest first. Of the documents that are not kept in
-  /// versions it is not known yet whether they are there.
+  /// All items of a session: for each series its bases, then its checkpoints, oldest first; then the results; then the documents, of
+  /// which the session document is the last, each after its earlier versions, newest first. Whether a document exists is not
+  /// checked.
   pub(super) fn items_of(&self, session: &SessionId) -> Result<Vec<Listed>> {
     let mut items = Vec::new();
-    let mut rows = self.agent_series(session)?;
-    rows.push(session.into());
-    for series in &rows {
+    let mut all_series = self.agent_series(session)?;
+    all_series.push(session.into());
+    for series in &all_series {
       let entries = self.backend.checkpoints(series)?;
-      // Listed later, and read earlier: whatever is added meanwhile, what these stand on is there.
+      // Bases are listed after the checkpoints and read before them, so the base of every listed delta is among them.
       let bases = self.backend.bases(series)?.into_iter();
       items.extend(bases.map(|base| base.name.into()));
       items.extend(entries.into_iter().rev().map(|entry| Listed::of(series, entry)));

@@ -1,4 +1,4 @@
-//! Results of tasks.
+//! Task results.
 
 use super::{LaidOut, Loaded, Saved, Store};
 use crate::backend::Item;
@@ -6,7 +6,7 @@ use crate::types::error::Result;
 use crate::types::id::{SessionId, TaskId};
 
 impl Store {
-  /// `result` is compact JSON.
+  /// Saves the result of a task, which is compact JSON.
   pub fn save_task_result(&self, session: &SessionId, task: &TaskId, result: &str) -> Result<Saved> {
     self.write(session, Item::TaskResult(task), &LaidOut(result))
   }

@@ -137,7 +137,7 @@ impl Store {
     stored.map(StoredCheckpoint::verified).transpose()
   }
 
-  /// The same; an error if the text is longer than a JavaScript string can be.
+  /// A checkpoint, verified; an error if its text is longer than a JavaScript string can be.
   pub(super) fn readable(
     &self,
     series: &Series,
@@ -147,20 +147,20 @@ impl Store {
     let Some(stored) = self.read_checkpoint(series, id, encoding)? else {
       return Ok(None);
     };
-    // Cheaper than the checksums, so first.
+    // Cheaper than the checksums.
     stored.check_length()?;
     let stored = stored.verified()?;
     stored.check_length()?;
     Ok(Some(stored))
   }
 
-  /// The same as the first, whatever the encoding is.
+  /// A checkpoint in any encoding, verified.
   pub fn verified_in_any_encoding(&self, series: &Series, id: &CheckpointId) -> Result<Option<StoredCheckpoint>> {
     let read = |encoding| self.verified(series, id, encoding);
-    self.in_its_encoding(series, id, &Encoding::ALL, read)
+    self.in_current_encoding(series, id, &Encoding::ALL, read)
   }
 
-  /// The same as the first, but a large one is left for the caller to verify: that takes about as long as parsing it, and both can be
+  /// A checkpoint, verified if it is small. The caller verifies a large one: that takes about as long as parsing it, and both can be
   /// done at the same time.
   pub(super) fn verified_if_small(
     &self,
@@ -177,7 +177,7 @@ impl Store {
 
   /// Verifies one checkpoint; an error if it does not exist.
   pub fn verify_checkpoint(&self, series: &Series, id: &CheckpointId) -> Result<Result<StoredCheckpoint, Damaged>> {
-    self.doubt_keys(series);
+    self.recheck_bases(series);
     let read = |encoding| match self.readable(series, id, encoding) {
       Ok(stored) => Ok(stored.map(Ok)),
       Err(error) => {
@@ -185,10 +185,11 @@ impl Store {
         Ok(Some(Err(self.damaged(series, &entry, error))))
       }
     };
-    let found = self.in_its_encoding(series, id, &Encoding::ALL, read)?;
+    let found = self.in_current_encoding(series, id, &Encoding::ALL, read)?;
     found.ok_or_else(|| not_found(series, id))
   }
 
+  /// Verifies all items of a session.
   pub fn verify_session(&self, session: &SessionId, control: &Control) -> Result<SessionReport> {
     let mut meter = Meter::new(control, Phase::Verify);
     let checkpoints = self.verify_series(&session.into(), &mut meter)?;
@@ -211,7 +212,7 @@ impl Store {
   }
 
   fn verify_series(&self, series: &Series, meter: &mut Meter<'_>) -> Result<Vec<Result<StoredCheckpoint, Damaged>>> {
-    self.doubt_keys(series);
+    self.recheck_bases(series);
     let entries = self.backend.checkpoints(series)?;
     meter.expect(entries.len());
     let mut verified = Vec::with_capacity(entries.len());

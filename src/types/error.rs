@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
+use std::iter;
 use std::path::Path;
 
 use crate::types::id::SessionId;
@@ -147,32 +148,33 @@ impl Error {
     Self::new(Code::NotFound, format!("Session not found: {session}"))
   }
 
-  /// `doing` is a verb phrase without its object, such as `write` or `create directory`.
+  /// The error of a failed system call. `action` is a verb phrase without its object, such as `write` or `create directory`.
   #[must_use]
-  pub fn io(doing: &str, path: &Path, cause: io::Error) -> Self {
+  pub fn io(action: &str, path: &Path, cause: io::Error) -> Self {
     // An error of our own that passed through an `io::Write` is not a system error.
     cause
       .downcast::<Self>()
-      .unwrap_or_else(|cause| Self::failed_io(Code::Io, doing, path, cause))
+      .unwrap_or_else(|cause| Self::failed_io(Code::Io, action, path, cause))
   }
 
   /// Another process or call holds the lock. Nothing was done.
   #[must_use]
-  pub fn busy(doing: &str, path: &Path, cause: io::Error) -> Self {
-    Self::failed_io(Code::Busy, doing, path, cause)
+  pub fn busy(action: &str, path: &Path, cause: io::Error) -> Self {
+    Self::failed_io(Code::Busy, action, path, cause)
   }
 
+  /// It is unknown whether a change is durable.
   #[must_use]
-  pub fn outcome_unknown(doing: &str, path: &Path, cause: io::Error) -> Self {
-    Self::failed_io(Code::OutcomeUnknown, doing, path, cause)
+  pub fn outcome_unknown(action: &str, path: &Path, cause: io::Error) -> Self {
+    Self::failed_io(Code::OutcomeUnknown, action, path, cause)
   }
 
-  fn failed_io(code: Code, doing: &str, path: &Path, cause: io::Error) -> Self {
+  fn failed_io(code: Code, action: &str, path: &Path, cause: io::Error) -> Self {
     let system = match system_code(&cause) {
       Some(name) => format!("{name}: {cause}"),
       None => cause.to_string(),
     };
-    Self::new(code, format!("Could not {doing} {}: {system}", path.display())).because(cause)
+    Self::new(code, format!("Could not {action} {}: {system}", path.display())).because(cause)
   }
 
   /// `name` is not in a format that this store writes; `why` completes the sentence.
@@ -186,10 +188,39 @@ impl Error {
     Self::new(Code::TooLarge, message)
   }
 
+  /// Adds the cause.
   #[must_use]
   pub fn because(mut self, cause: impl StdError + Send + Sync + 'static) -> Self {
     self.cause = Some(Box::new(cause));
     self
+  }
+  /// Whether the error comes from this process or its connection, and not from the stored data: another process may be able to read
+  /// them, or the same one later.
+  #[must_use]
+  pub fn is_environmental(&self) -> bool {
+    use io::ErrorKind as Kind;
+    // The error of a delta may have that of its base as its cause.
+    let mut causes = iter::successors(self.source(), |&cause| cause.source());
+    let cause = causes.find_map(|cause| cause.downcast_ref::<io::Error>());
+    matches!(self.code, Code::Io | Code::Busy)
+      && cause.is_some_and(|cause| {
+        let kinds = [
+          Kind::PermissionDenied,
+          Kind::OutOfMemory,
+          Kind::TimedOut,
+          Kind::Interrupted,
+          Kind::ResourceBusy,
+          Kind::StaleNetworkFileHandle,
+          Kind::ConnectionRefused,
+          Kind::ConnectionReset,
+          Kind::ConnectionAborted,
+          Kind::NotConnected,
+          Kind::HostUnreachable,
+          Kind::NetworkUnreachable,
+          Kind::BrokenPipe,
+        ];
+        kinds.contains(&cause.kind()) || matches!(system_code(cause), Some("EMFILE" | "ENFILE"))
+      })
   }
 }
 
@@ -272,4 +303,25 @@ pub fn system_code(error: &io::Error) -> Option<&str> {
     },
   };
   Some(name)
+}
+
+#[cfg(test)]
+mod tests {
+  use super::*;
+
+  #[test]
+  fn is_environmental_looks_at_the_system_error_of_a_checkpoint_or_of_its_base() {
+    let system_error = |kind: io::ErrorKind| Error::io("read", Path::new("x.key.zst"), kind.into());
+    let delta_error = |base: Error| Error::new(base.code, "it cannot be read without its base").because(base);
+    for kind in [
+      io::ErrorKind::PermissionDenied,
+      io::ErrorKind::TimedOut,
+      io::ErrorKind::ConnectionReset,
+    ] {
+      assert!(system_error(kind).is_environmental());
+      assert!(delta_error(system_error(kind)).is_environmental());
+    }
+    assert!(!delta_error(system_error(io::ErrorKind::InvalidData)).is_environmental());
+    assert!(!delta_error(Error::corrupt("x.key.zst", "it is missing")).is_environmental());
+  }
 }

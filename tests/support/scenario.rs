@@ -564,7 +564,7 @@ pub fn complaints(
   };
   if (ending, method) == (Ending::Acknowledged, Method::DeleteAllCheckpoints) {
     check(whole.is_empty(), "deleted checkpoints are back".to_owned());
-    let tidied = store.remove_unused_keys(&series);
+    let tidied = store.delete_unused_bases(&series);
     let keys = disk.keys();
     check(tidied.is_ok() && keys.is_empty(), format!("nobody needs {keys:?}"));
   }

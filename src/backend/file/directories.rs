@@ -1,24 +1,51 @@
-//! Directories whose names are durable: made, synced and swept once a process, then remembered.
+//! Directories whose names are durable: each is created or found, synced and cleaned once per process.
 
-use std::collections::HashSet;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::cleanup;
 use super::disk::{Directory, Disk};
 use super::durable::Durability;
+use crate::types::id::SessionId;
+use crate::types::session_cache::{SessionCache, SessionKey};
 
-/// Which directories below the base this process has seen to, as their names joined by `/`.
-#[derive(Debug, Default)]
+/// The number of directories that are known to be durable. Another one costs a sync.
+const KNOWN_DIRECTORIES: u64 = 1 << 17;
+
+/// The directories below the base that this process has synced and cleaned.
+#[derive(Debug)]
 pub struct Directories {
-  known: Mutex<HashSet<String>>,
+  known: SessionCache<DirectoryPath, ()>,
+}
+
+impl Default for Directories {
+  fn default() -> Self {
+    Self {
+      known: SessionCache::new(KNOWN_DIRECTORIES),
+    }
+  }
+}
+
+/// The names of a directory below the base, joined by `/`. The first is the session; the base itself has none.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct DirectoryPath(String);
+
+impl DirectoryPath {
+  fn new(path: &[&str]) -> Self {
+    Self(path.join("/"))
+  }
+}
+
+impl SessionKey for DirectoryPath {
+  fn is_of(&self, session: &SessionId) -> bool {
+    self.0.split('/').next() == Some(session.as_str())
+  }
 }
 
 impl Directories {
-  /// Opens the directory that `path` leads to, making what is missing. Its name survives a power cut.
+  /// Opens the directory at `path`, and creates what is missing. Its name survives a power cut.
   ///
-  /// A directory that is already there is synced into its parent too, once: whoever made it may have died, or may
-  /// not have got that far yet. At the same time, what dead writers left in it is cleared away.
+  /// An existing directory is synced into its parent once too: the process that created it may have died before its sync, or may
+  /// not have reached it yet. The leftovers of dead writers in it are removed at the same time.
   pub fn ensure<D: Disk>(&self, disk: &D, path: &[&str], durability: Durability) -> io::Result<D::Directory> {
     if !path.is_empty()
       && self.is_known(path)
@@ -40,7 +67,7 @@ impl Directories {
           directory.sync()?;
         }
         cleanup::sweep(&below);
-        self.known().insert(upper.join("/"));
+        self.add(upper);
       }
       directory = below;
     }
@@ -55,23 +82,21 @@ impl Directories {
     }
     disk.make_base(durability.is_full())?;
     let base = disk.open_base()?;
-    self.known().insert(String::new());
+    self.add(&[]);
     Ok(base)
   }
 
-  /// Forgets a session whose directories were removed.
-  pub fn forget(&self, session: &str) {
-    let below = format!("{session}/");
-    self.known().retain(|path| path != session && !path.starts_with(&below));
+  /// Drops what is known of the directories of a session that was removed or replaced.
+  pub fn forget(&self, session: &SessionId) {
+    self.known.forget(session);
   }
 
   fn is_known(&self, path: &[&str]) -> bool {
-    self.known().contains(&path.join("/"))
+    self.known.get(&DirectoryPath::new(path)).is_some()
   }
 
-  fn known(&self) -> MutexGuard<'_, HashSet<String>> {
-    // Only whole inserts and removals happen under the lock.
-    self.known.lock().unwrap_or_else(PoisonError::into_inner)
+  fn add(&self, path: &[&str]) {
+    self.known.update(&DirectoryPath::new(path), |known| *known = Some(()));
   }
 }
 

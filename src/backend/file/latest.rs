@@ -1,12 +1,10 @@
-//! A link beside the session document to its newest checkpoint, for programs that know nothing of our rules.
+//! The latest link: a link beside the session document to its newest checkpoint, for programs that do not know the order of ids.
 //!
-//! It is moved by renaming a new one over it, when the checkpoint that it names is durable. It must never name one that is
-//! gone, not even after a power cut: before a checkpoint goes that the link on the disk may still name, the session's
+//! It is moved by renaming a new link over it, once the checkpoint that it names is durable. It must never name a deleted
+//! checkpoint, not even after a power cut: before a checkpoint is deleted that the link on the disk may still name, the session
 //! directory is synced.
 
-use std::collections::HashMap;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::disk::{Contents, Directory, Kind};
 use super::durable::{ATTEMPTS, Durability, absent_is_fine, temporary_name};
@@ -14,56 +12,71 @@ use super::is_absence;
 use crate::backend::item::CHECKPOINTS;
 use crate::backend::{CheckpointEntry, Item};
 use crate::types::id::SessionId;
+use crate::types::session_cache::SessionCache;
 
 pub const LATEST: &str = "latest";
 
-#[derive(Debug, Default)]
+/// The number of sessions whose links are known. An unknown link costs a sync when a checkpoint is deleted.
+const KNOWN_LINKS: u64 = 1 << 16;
+
+/// What this process knows of the links.
+#[derive(Debug)]
 pub struct Latest {
-  sessions: Mutex<HashMap<SessionId, LinkRecord>>,
+  links: SessionCache<SessionId, LinkRecord>,
 }
 
-#[derive(Debug, Clone, Default)]
+impl Default for Latest {
+  fn default() -> Self {
+    Self {
+      links: SessionCache::new(KNOWN_LINKS),
+    }
+  }
+}
+
+#[derive(Debug, Default)]
 struct LinkRecord {
-  /// One that we made ourselves, and that is durable.
+  /// The newest durable checkpoint of this process.
   made: Option<CheckpointEntry>,
-  /// What the link names.
+  /// The checkpoint that the link names.
   named: Option<CheckpointEntry>,
-  /// What it names at least, or something newer, after a power cut.
+  /// The checkpoint that the link names after a power cut, unless it names a newer one.
   durable: Option<CheckpointEntry>,
 }
 
 impl Latest {
-  /// A new checkpoint is durable.
+  /// Records a new durable checkpoint of this process.
   pub fn made(&self, session: &SessionId, entry: CheckpointEntry) {
-    self.remember(session, |known| {
-      if known.made.as_ref().is_none_or(|made| is_newer(&entry, made)) {
-        known.made = Some(entry);
+    self.change(session, |link| {
+      if link.made.as_ref().is_none_or(|made| is_newer(&entry, made)) {
+        link.made = Some(entry);
       }
     });
   }
 
-  /// Moves the link if the newest checkpoint is one of ours; others move it to theirs. The caller holds the lock on the
-  /// names. `open` opens the session's directory.
+  /// Moves the link if this process made the newest checkpoint; other processes move it to theirs. The caller holds the lock on the
+  /// names. `open` opens the session directory.
   pub fn follow<D: Directory>(
     &self,
     session: &SessionId,
     newest: &CheckpointEntry,
     open: impl FnOnce() -> io::Result<D>,
   ) -> io::Result<()> {
-    let known = self.known(session);
     let is_newest = |entry: &Option<CheckpointEntry>| entry.as_ref().is_some_and(|entry| is_same(entry, newest));
-    if is_newest(&known.made) && !is_newest(&known.named) {
-      match open().and_then(|directory| point(&directory, Some(newest))) {
-        // The session was deleted, and the link with it.
-        Err(error) if is_absence(&error) => return Ok(()),
-        moved => moved?,
-      }
-      self.remember(session, |known| known.named = Some(newest.clone()));
+    let has_to_move = |link: &LinkRecord| is_newest(&link.made) && !is_newest(&link.named);
+    if self.links.read(session, has_to_move) != Some(true) {
+      return Ok(());
     }
+    match open().and_then(|directory| point(&directory, Some(newest))) {
+      // The session was deleted, and the link with it.
+      Err(error) if is_absence(&error) => return Ok(()),
+      moved => moved?,
+    }
+    self.change(session, |link| link.named = Some(newest.clone()));
     Ok(())
   }
 
-  /// Before `entry` goes: makes sure that the link names another. `others` lists those that stay, newest first.
+  /// Makes sure that the link does not name `entry`, which is about to be deleted. The caller holds the lock on the names. `others`
+  /// lists the checkpoints of the session, newest first.
   pub fn let_go<D: Directory>(
     &self,
     session: &SessionId,
@@ -72,8 +85,10 @@ impl Latest {
     open: impl FnOnce() -> io::Result<D>,
     others: impl FnOnce() -> io::Result<Vec<CheckpointEntry>>,
   ) -> io::Result<()> {
-    let mut known = self.known(session);
-    if known.durable.as_ref().is_some_and(|durable| is_newer(durable, entry)) {
+    let is_newer_than_entry =
+      |other: &Option<CheckpointEntry>| other.as_ref().is_some_and(|other| is_newer(other, entry));
+    let is_safe = |link: &LinkRecord| is_newer_than_entry(&link.durable);
+    if self.links.read(session, is_safe) == Some(true) {
       return Ok(());
     }
     let directory = match open() {
@@ -81,12 +96,14 @@ impl Latest {
       Err(error) if is_absence(&error) => return Ok(()),
       directory => directory?,
     };
-    if !known.named.as_ref().is_some_and(|named| is_newer(named, entry)) {
-      if what_is_there(&directory)? != LinkState::Ours {
+    // The cache is not locked while the disk works.
+    let mut named = self.links.read(session, |link| link.named.clone()).flatten();
+    if !is_newer_than_entry(&named) {
+      if link_state(&directory)? != LinkState::Ours {
         return Ok(());
       }
-      known.named = others()?.into_iter().find(|other| !is_same(other, entry));
-      match point(&directory, known.named.as_ref()) {
+      named = others()?.into_iter().find(|other| !is_same(other, entry));
+      match point(&directory, named.as_ref()) {
         Err(error) if is_absence(&error) => return Ok(()),
         moved => moved?,
       }
@@ -94,38 +111,28 @@ impl Latest {
     if durability.is_full() {
       directory.sync()?;
     }
-    self.remember(session, |remembered| {
-      remembered.durable.clone_from(&known.named);
-      remembered.named = known.named;
+    self.change(session, |link| {
+      link.durable.clone_from(&named);
+      link.named = named;
     });
     Ok(())
   }
 
-  /// Somebody else has been at the checkpoints, and so at the link.
+  /// Another process has changed the checkpoints, and may have moved the link.
   pub fn doubt(&self, session: &SessionId) {
-    self.remember(session, |known| {
-      known.named = None;
-      known.durable = None;
+    self.change(session, |link| {
+      link.named = None;
+      link.durable = None;
     });
   }
 
-  /// Forgets a session that was removed.
+  /// Drops what is known of a session that was removed or replaced.
   pub fn forget(&self, session: &SessionId) {
-    self.sessions().remove(session);
+    self.links.forget(session);
   }
 
-  /// A copy: the lock is not held while the disk works. Whoever acts on it holds the lock on the names.
-  fn known(&self, session: &SessionId) -> LinkRecord {
-    self.sessions().get(session).cloned().unwrap_or_default()
-  }
-
-  fn remember(&self, session: &SessionId, change: impl FnOnce(&mut LinkRecord)) {
-    change(self.sessions().entry(session.clone()).or_default());
-  }
-
-  fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, LinkRecord>> {
-    // What a panic left behind is at worst older than the truth, which costs a sync.
-    self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+  fn change(&self, session: &SessionId, change: impl FnOnce(&mut LinkRecord)) {
+    self.links.update(session, |link| change(link.get_or_insert_default()));
   }
 }
 
@@ -137,7 +144,7 @@ fn is_same(one: &CheckpointEntry, other: &CheckpointEntry) -> bool {
   one.id == other.id && one.encoding == other.encoding
 }
 
-/// What goes by the name of the link.
+/// What has the name of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LinkState {
   Nothing,
@@ -145,13 +152,13 @@ enum LinkState {
   Foreign,
 }
 
-fn what_is_there<D: Directory>(session: &D) -> io::Result<LinkState> {
+fn link_state<D: Directory>(session: &D) -> io::Result<LinkState> {
   let kind = match session.stat(LATEST) {
     Err(error) if is_absence(&error) => return Ok(LinkState::Nothing),
     stat => stat?.kind,
   };
   let is_ours = match (kind, D::LINK) {
-    // Where there are no links, the file has to say what it is.
+    // On a system without links, the contents of the file decide.
     (Kind::File, Kind::File) => {
       let contents = session.read(LATEST, 4096)?;
       matches!(contents, Contents::Bytes(path) if path.starts_with(CHECKPOINTS.as_bytes()))
@@ -161,9 +168,12 @@ fn what_is_there<D: Directory>(session: &D) -> io::Result<LinkState> {
   Ok(if is_ours { LinkState::Ours } else { LinkState::Foreign })
 }
 
+/// Makes the link name a checkpoint, or removes it.
 fn point<D: Directory>(session: &D, to: Option<&CheckpointEntry>) -> io::Result<()> {
-  if what_is_there(session)? == LinkState::Foreign {
-    return Err(io::Error::other("something else goes by that name, and is left alone"));
+  if link_state(session)? == LinkState::Foreign {
+    return Err(io::Error::other(
+      "a file that waymark did not create has that name; it was not changed",
+    ));
   }
   let Some(entry) = to else {
     return absent_is_fine(session.remove_file(LATEST));
@@ -174,7 +184,7 @@ fn point<D: Directory>(session: &D, to: Option<&CheckpointEntry>) -> io::Result<
     attempts += 1;
     let temporary = temporary_name(LATEST);
     match session.link(&format!("{CHECKPOINTS}/{file}"), &temporary) {
-      // Not every file system has links, or room for one, and none is better than one that names what may go.
+      // The file system has no links, or no space for one. No link is better than one to a checkpoint that may be deleted.
       Err(error)
         if matches!(
           error.kind(),
@@ -189,7 +199,7 @@ fn point<D: Directory>(session: &D, to: Option<&CheckpointEntry>) -> io::Result<
       made => made?,
     }
     match session.rename(&temporary, session, LATEST) {
-      // Somebody took it for a left-over.
+      // Another process removed it as a leftover.
       Err(error) if is_absence(&error) && attempts < ATTEMPTS => {}
       moved => return moved.inspect_err(|_| drop(session.remove_file(&temporary))),
     }

@@ -88,7 +88,7 @@ impl<D: Disk> FileBackend<D> {
         return Ok(false);
       };
       // The caches hold what another session of that name had.
-      self.directories.forget(session.as_str());
+      self.directories.forget(session);
       self.names.forget(session);
       self.latest.forget(session);
       sync_names(base, &path, durability)?;
@@ -165,7 +165,7 @@ impl<D: Disk> FileBackend<D> {
     let doomed = tombstones::new_name();
     absent_is_fine(base.rename(session.as_str(), base, &doomed)).map_err(fail)?;
     drop(fence);
-    self.directories.forget(session.as_str());
+    self.directories.forget(session);
     self.names.forget(session);
     self.latest.forget(session);
     sync_names(base, &path, self.settings.durability)?;

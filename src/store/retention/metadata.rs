@@ -14,15 +14,13 @@ use crate::checkpoint::document::LABEL;
 use crate::codec::delta::{REFERENCE_BYTES, Reference};
 use crate::types::error::{Code, Error};
 use crate::types::id::CheckpointId;
+use crate::types::session_cache::SessionCache;
 
-/// The cache is cleared when it has this many series.
-const MAX_SERIES: usize = 256;
+/// The number of series whose metadata is cached.
+pub const CACHED_SERIES: u64 = 256;
 
-/// The metadata of each series, for as long as its checkpoints exist.
-#[derive(Debug, Default)]
-pub struct MetadataCache {
-  series: Mutex<HashMap<Series, Arc<Mutex<SeriesMetadata>>>>,
-}
+/// The metadata of each series. Its lock keeps concurrent calls from reading the same checkpoints.
+pub type MetadataCache = SessionCache<Series, Arc<Mutex<SeriesMetadata>>>;
 
 /// Metadata by the names of the checkpoints: an id may exist in several encodings.
 #[derive(Debug, Default)]
@@ -60,26 +58,10 @@ pub struct CheckpointMetadata {
   was_labelled: Option<bool>,
 }
 
-impl MetadataCache {
-  /// The metadata of a series. Its lock keeps concurrent calls from reading the same checkpoints.
-  pub fn of(&self, series: &Series) -> Arc<Mutex<SeriesMetadata>> {
-    let mut all = self.series.lock();
-    if all.len() >= MAX_SERIES && !all.contains_key(series) {
-      all.clear();
-    }
-    Arc::clone(all.entry(series.clone()).or_default())
-  }
-
-  /// Drops the metadata of a series whose checkpoints may have been replaced.
-  pub fn forget(&self, series: &Series) {
-    self.series.lock().remove(series);
-  }
-}
-
 /// The labels of a session exist and could not be read.
 struct LabelsUnreadable;
 
-/// Reads the metadata of one series as far as the rules ask for it.
+/// Reads the metadata of one series that the rules request.
 pub struct RetentionView<'a> {
   store: &'a Store,
   series: &'a Series,

@@ -1,5 +1,6 @@
 //! Retention: which checkpoints of a session are kept. Belongs here: the rules, in this file, which have no side effects; what
-//! they need to know beyond names (`metadata.rs`); how a retention is stored (`document.rs`); and its application (`prune.rs`).
+//! they need to know beyond names (`metadata.rs`); how a retention is stored (`document.rs`) and which one is in force (`in_force.rs`);
+//! and its application (`prune.rs`).
 //! Does not belong here: pins and labels themselves, and what creating a checkpoint does besides.
 
 use std::collections::HashMap;
@@ -11,10 +12,13 @@ use crate::types::id::CheckpointId;
 use crate::types::time::Timestamp;
 
 mod document;
+mod in_force;
 pub(super) mod metadata;
-pub(super) mod prune;
+mod prune;
+mod prune_result;
 
 pub(super) use document::parse;
+pub use prune_result::{PruneFailure, PruneRequest, Pruned, PrunedCheckpoint};
 
 /// How many of its newest checkpoints a session keeps by default, and so does each of its agents. `maxCheckpointsPerSession` and
 /// `maxCheckpointsPerAgent` change the number; a retention replaces the rule.

@@ -1,62 +1,17 @@
 //! The application of retention: after each new checkpoint, and by `prune`.
 
-use serde::{Serialize, Serializer};
-
+use super::super::Store;
 use super::super::labels::is_labelled;
-use super::super::{Store, into_text};
 use super::metadata::{RetentionView, SeriesMetadata};
-use super::{
-  CountLimit, DEFAULT_KEEP_LAST, DiskUsage, MetadataSource, RemovalReason, Retention, RetentionPolicy, parse,
-};
+use super::{DiskUsage, MetadataSource, PruneRequest, Pruned, PrunedCheckpoint, RemovalReason, RetentionPolicy};
 use crate::backend::{
-  BackendExt, CheckpointEntry, CheckpointPage, DeleteMode, Document, IsLabelled, Item, Maintenance, ReadResult,
-  RetentionAnswer, RetentionQuery, RetentionScope, Selection, Series, SessionFilter, time_in_id,
+  BackendExt, CheckpointEntry, CheckpointPage, DeleteMode, IsLabelled, Maintenance, RetentionAnswer, RetentionQuery,
+  RetentionScope, Selection, Series, SessionFilter, time_in_id,
 };
 use crate::types::error::{Code, Error, Result};
-use crate::types::id::{AgentId, CheckpointId, SessionId};
+use crate::types::id::CheckpointId;
 use crate::types::progress::{Control, Meter, Phase};
 use crate::types::time::Timestamp;
-
-/// The arguments of `prune`.
-#[derive(Debug, Clone, Default)]
-pub struct PruneRequest {
-  /// `None` for all sessions.
-  pub session: Option<SessionId>,
-  pub is_dry_run: bool,
-  /// Replaces the retention in force for the sessions.
-  pub retention: Option<Retention>,
-}
-
-/// A `PruneResult`: what `prune` did, or would do.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Pruned {
-  #[serde(rename = "dryRun")]
-  pub is_dry_run: bool,
-  pub removed: Vec<PrunedCheckpoint>,
-  pub kept: usize,
-  /// Those of bases that no delta is based on any more are included.
-  pub freed_bytes: u64,
-  pub failed: Vec<PruneFailure>,
-}
-
-#[derive(Debug)]
-pub struct PrunedCheckpoint {
-  pub series: Series,
-  pub entry: CheckpointEntry,
-  pub size: u64,
-  /// Its bytes, and those of its base if no other delta is based on that.
-  freed: u64,
-  pub reason: String,
-}
-
-#[derive(Debug)]
-pub struct PruneFailure {
-  /// `None` if it concerns the whole backend.
-  pub series: Option<Series>,
-  pub checkpoint: Option<CheckpointId>,
-  pub error: Error,
-}
 
 /// What is removed from a series, and what is kept because its metadata could not be read.
 struct RemovalPlan {
@@ -67,31 +22,11 @@ struct RemovalPlan {
 }
 
 impl Store {
-  /// The retention that was set for a session; `None` if the default of the store is in force.
-  pub fn retention_of(&self, session: &SessionId) -> Result<Option<Retention>> {
-    let loaded = self.load(session, Item::RETENTION)?;
-    loaded.map(|loaded| parse(&loaded.text, &loaded.path)).transpose()
-  }
-
-  /// `None` restores the default of the store.
-  pub fn set_retention(&self, session: &SessionId, retention: Option<Retention>) -> Result<()> {
-    let Some(retention) = retention else {
-      return self.backend.remove(session, Item::RETENTION).map(drop);
-    };
-    let limit = self.options.max_read_bytes;
-    self
-      .backend
-      .update_document(session, Document::Retention, limit, &mut |_, _| {
-        let document = super::super::laid_out(&retention.to_json())?;
-        Ok(Some(document.into()))
-      })
-  }
-
   /// Removes the checkpoints that retention does not keep, after `just_made` was stored. The newest is always kept, and so is
   /// `just_made` if it is not the newest only because the clock of another process is ahead.
   ///
-  /// The new checkpoint is stored even if others cannot be removed, so failures are warnings. An answer that the backend gave
-  /// with the write, in `question`, is not requested again.
+  /// The new checkpoint is stored even if others cannot be removed, so failures are warnings. `answer` is what the backend returned
+  /// with the write, and is not requested again.
   pub(in crate::store) fn apply_retention(
     &self,
     series: &Series,
@@ -346,64 +281,6 @@ impl Store {
     self.backend.delete(&series.session, series.item_of(entry), mode)
   }
 
-  /// What the backend answers together with storing a checkpoint, if the session has no retention of its own.
-  pub(in crate::store) fn retention_query(&self, series: &Series) -> RetentionQuery {
-    let policy = if series.agent.is_none() {
-      self.session_policy(None)
-    } else {
-      self.agent_policy()
-    };
-    RetentionQuery {
-      scope: policy.scope(),
-      may_delete: policy.retention.is_none(),
-      limit: self.options.max_read_bytes,
-    }
-  }
-
-  /// The policy in force for a series.
-  fn policy_of(&self, series: &Series) -> Result<RetentionPolicy> {
-    if series.agent.is_none() {
-      return Ok(self.session_policy(self.retention_of(&series.session)?));
-    }
-    Ok(self.agent_policy())
-  }
-
-  /// The same, from the session's document as the backend read it.
-  fn policy_from(&self, series: &Series, retention: ReadResult) -> Result<RetentionPolicy> {
-    if series.agent.is_some() {
-      return Ok(self.agent_policy());
-    }
-    let path = self.backend.name_of(&series.session, Item::RETENTION);
-    let text = retention?.map(|bytes| into_text(bytes, &path)).transpose()?;
-    let own = text.map(|text| parse(&text, &path)).transpose()?;
-    Ok(self.session_policy(own))
-  }
-
-  fn agent_policy(&self) -> RetentionPolicy {
-    RetentionPolicy {
-      retention: None,
-      limit: Some(CountLimit {
-        count: self.options.max_checkpoints_per_agent,
-        option: "maxCheckpointsPerAgent",
-      }),
-    }
-  }
-
-  /// The policy of a session: its own retention or else that of the store, limited by `maxCheckpointsPerSession`. Without any of
-  /// them, [`DEFAULT_KEEP_LAST`].
-  fn session_policy(&self, own: Option<Retention>) -> RetentionPolicy {
-    let retention = own.or(self.options.retention);
-    let default = retention.is_none().then_some(DEFAULT_KEEP_LAST);
-    let count = self.options.max_checkpoints_per_session.or(default);
-    RetentionPolicy {
-      retention,
-      limit: count.map(|count| CountLimit {
-        count,
-        option: "maxCheckpointsPerSession",
-      }),
-    }
-  }
-
   /// `just_stored` is the newest checkpoint and its size, if this call stored it.
   fn removal_plan(
     &self,
@@ -413,7 +290,7 @@ impl Store {
     just_stored: Option<(&CheckpointEntry, u64)>,
   ) -> RemovalPlan {
     // A limit alone needs no metadata.
-    let metadata = policy.retention.map(|_| self.retention_metadata.of(series));
+    let metadata = policy.retention.map(|_| self.retention_metadata.get_or_default(series));
     let metadata = metadata.unwrap_or_default();
     let mut metadata = metadata.lock();
     let mut view = RetentionView::new(self, series, &mut metadata);
@@ -428,78 +305,6 @@ impl Store {
       spare: (policy.keeps_labelled() && series.agent.is_none()).then_some(is_labelled),
       failures: view.finish(&in_scope.entries),
     }
-  }
-}
-
-impl Pruned {
-  fn add_removed(&mut self, removed: Vec<PrunedCheckpoint>) {
-    self.freed_bytes += removed.iter().map(|checkpoint| checkpoint.freed).sum::<u64>();
-    self.removed.extend(removed);
-  }
-
-  fn fail(&mut self, series: Option<&Series>, entry: Option<&CheckpointEntry>, error: Error) {
-    self.failed.push(PruneFailure {
-      series: series.cloned(),
-      checkpoint: entry.map(|entry| entry.id.clone()),
-      error,
-    });
-  }
-
-  #[must_use]
-  pub fn to_json(&self) -> String {
-    // Ids, texts and numbers always have a JSON form.
-    serde_json::to_string(self).unwrap_or_default()
-  }
-}
-
-impl Serialize for PrunedCheckpoint {
-  fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Row<'a> {
-      session_id: &'a SessionId,
-      #[serde(skip_serializing_if = "Option::is_none")]
-      agent_id: Option<&'a AgentId>,
-      checkpoint_id: &'a CheckpointId,
-      timestamp: u64,
-      size_bytes: u64,
-      reason: &'a str,
-    }
-    Row {
-      session_id: &self.series.session,
-      agent_id: self.series.agent.as_ref(),
-      checkpoint_id: &self.entry.id,
-      timestamp: self.entry.made_at,
-      size_bytes: self.size,
-      reason: &self.reason,
-    }
-    .serialize(serializer)
-  }
-}
-
-impl Serialize for PruneFailure {
-  fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Row<'a> {
-      #[serde(skip_serializing_if = "Option::is_none")]
-      session_id: Option<&'a SessionId>,
-      #[serde(skip_serializing_if = "Option::is_none")]
-      agent_id: Option<&'a AgentId>,
-      #[serde(skip_serializing_if = "Option::is_none")]
-      checkpoint_id: Option<&'a CheckpointId>,
-      error: &'a str,
-      code: &'static str,
-    }
-    let series = self.series.as_ref();
-    Row {
-      session_id: series.map(|series| &series.session),
-      agent_id: series.and_then(|series| series.agent.as_ref()),
-      checkpoint_id: self.checkpoint.as_ref(),
-      error: &self.error.message,
-      code: self.error.code.as_str(),
-    }
-    .serialize(serializer)
   }
 }
 

@@ -3,9 +3,10 @@ use std::sync::Arc;
 use super::*;
 use crate::backend::{Encoding, MemoryBackend, Series};
 use crate::checkpoint::compose::Parts;
-use crate::json::layout::MAX_TEXT_UNITS;
 use crate::types::error::Code;
 use crate::types::id::CheckpointId;
+
+mod long_texts;
 
 fn parts() -> Parts {
   Parts {
@@ -57,7 +58,7 @@ fn request(id: &CheckpointId) -> RestoreRequest {
 }
 
 #[test]
-fn the_limit_holds_whatever_the_encoding() {
+fn the_limit_holds_in_every_encoding() {
   let store = opened(3);
   let made: Vec<_> = (0..8)
     .map(|n| create(&store, if n % 2 == 0 { Encoding::Json } else { Encoding::Gzip }))
@@ -67,7 +68,7 @@ fn the_limit_holds_whatever_the_encoding() {
 }
 
 #[test]
-fn a_checkpoint_from_the_clocks_future_is_neither_newest_for_ever_nor_in_the_way() {
+fn a_new_checkpoint_becomes_the_newest_after_one_from_the_future() {
   let store = opened(1);
   let future = CheckpointId::parse("cp-zzzzzzzz-zzzzzz").unwrap();
   store
@@ -79,7 +80,7 @@ fn a_checkpoint_from_the_clocks_future_is_neither_newest_for_ever_nor_in_the_way
 }
 
 #[test]
-fn a_process_with_a_clock_ahead_does_not_make_our_new_checkpoint_go() {
+fn retention_keeps_a_new_checkpoint_if_the_clock_of_another_process_is_ahead() {
   let store = opened(1);
   create(&store, Encoding::Json);
   let ahead = CheckpointId::parse("cp-zzzzzzzz-zzzzzz").unwrap();
@@ -94,7 +95,7 @@ fn a_process_with_a_clock_ahead_does_not_make_our_new_checkpoint_go() {
 }
 
 #[test]
-fn pages_are_cut_from_the_newest_end() {
+fn pages_begin_with_the_newest_checkpoint() {
   let store = opened(100);
   let mut made: Vec<_> = (0..5).map(|_| create(&store, Encoding::Json)).collect();
   made.reverse();
@@ -110,7 +111,7 @@ fn pages_are_cut_from_the_newest_end() {
 }
 
 #[test]
-fn an_unreadable_checkpoint_is_reported_and_blocks_nothing() {
+fn an_unreadable_checkpoint_is_reported_and_does_not_affect_others() {
   let store = opened(100);
   let good = create(&store, Encoding::Json);
   let bad = CheckpointId::parse("cp-1-000000").unwrap();
@@ -131,7 +132,7 @@ fn an_unreadable_checkpoint_is_reported_and_blocks_nothing() {
 }
 
 #[test]
-fn a_restore_hands_back_what_it_wrote() {
+fn restore_returns_the_state_that_it_wrote() {
   let store = opened(100);
   let id = create(&store, Encoding::Gzip);
   let mut wanted = request(&id);
@@ -154,7 +155,7 @@ fn a_restore_hands_back_what_it_wrote() {
 }
 
 #[test]
-fn damage_writes_nothing() {
+fn restore_of_a_damaged_checkpoint_writes_nothing() {
   let store = opened(100);
   let id = create(&store, Encoding::Json);
   let item = Item::Checkpoint(None, &id, Encoding::Json);
@@ -198,7 +199,7 @@ fn fork_request(id: &CheckpointId) -> ForkRequest {
 }
 
 #[test]
-fn a_checkpoint_written_in_another_form_is_whole() {
+fn a_checkpoint_in_another_json_form_is_whole() {
   let store = opened(100);
   let (original, id) = (create(&store, Encoding::Gzip), create(&store, Encoding::Json));
   rewrite(&store, &id, |text| {
@@ -237,7 +238,7 @@ fn a_checkpoint_written_in_another_form_is_whole() {
 }
 
 #[test]
-fn a_checkpoint_with_other_data_in_another_form_is_damaged() {
+fn a_checkpoint_with_changed_data_in_another_json_form_is_damaged() {
   let store = opened(100);
   let (whole, id) = (create(&store, Encoding::Json), create(&store, Encoding::Json));
   rewrite(&store, &id, |text| text.replace("\"failed\"", "\"\\u0046ailed\""));
@@ -271,7 +272,7 @@ fn a_checkpoint_with_other_data_in_another_form_is_damaged() {
 }
 
 #[test]
-fn a_plain_id_in_two_sessions_is_not_guessed() {
+fn restore_rejects_an_id_that_exists_in_two_sessions() {
   let store = opened(100);
   let id = create(&store, Encoding::Json);
   let other = SessionId::parse("copy").unwrap();
@@ -292,10 +293,10 @@ fn a_plain_id_in_two_sessions_is_not_guessed() {
 }
 
 #[test]
-fn closing_waits_for_what_is_under_way_and_lets_nothing_else_in() {
+fn close_waits_for_active_operations_and_rejects_new_ones() {
   let store = Arc::new(Store::new(Arc::new(MemoryBackend::default()), Options::default()));
   store.begin_open().finish().unwrap();
-  let inside = store.enter().unwrap();
+  let operation = store.enter().unwrap();
   let (tell, closed) = std::sync::mpsc::channel();
   for _ in 0..2 {
     let tell = tell.clone();
@@ -303,7 +304,7 @@ fn closing_waits_for_what_is_under_way_and_lets_nothing_else_in() {
   }
   assert_eq!(store.enter().unwrap_err().code, Code::Closed);
   assert!(closed.try_recv().is_err());
-  drop(inside);
+  drop(operation);
   assert_eq!(closed.try_iter().count(), 2);
   store.close(move |closing| tell.send(closing.finish()).unwrap());
   assert_eq!(closed.try_iter().count(), 1);
@@ -312,7 +313,7 @@ fn closing_waits_for_what_is_under_way_and_lets_nothing_else_in() {
 }
 
 #[test]
-fn a_close_that_comes_while_the_store_opens_has_the_last_word() {
+fn a_close_during_an_opening_leaves_the_store_closed() {
   let store = Arc::new(Store::new(Arc::new(MemoryBackend::default()), Options::default()));
   let (tell, closed) = std::sync::mpsc::channel();
   let opening = store.begin_open();
@@ -324,7 +325,7 @@ fn a_close_that_comes_while_the_store_opens_has_the_last_word() {
 }
 
 #[test]
-fn nothing_works_before_initialize() {
+fn operations_are_rejected_before_initialize() {
   let store = Arc::new(Store::new(Arc::new(MemoryBackend::default()), Options::default()));
   let error = store.enter().unwrap_err();
   assert_eq!(error.code, Code::NotInitialized);
@@ -332,145 +333,4 @@ fn nothing_works_before_initialize() {
     error.message,
     "CheckpointStore not initialized. Call initialize() first."
   );
-}
-
-/// Parts whose text has about so many UTF-16 code units, made of one character.
-fn parts_of(character: &str, units: usize) -> Parts {
-  let count = units / character.encode_utf16().count();
-  Parts {
-    context_store: format!("{{\"contextStore\":{{\"c\":\"{}\"}}}}", character.repeat(count)),
-    ..parts()
-  }
-}
-
-#[test]
-fn a_state_that_no_engine_could_read_back_is_refused_in_every_encoding() {
-  for encoding in Encoding::ALL {
-    let store = opened(10);
-    let create = |parts: &Parts| store.create_checkpoint(&store.ticket(session()), parts, encoding);
-    create(&parts()).unwrap();
-    for character in ["x", "é", "検", "🟦"] {
-      let refused = create(&parts_of(character, MAX_TEXT_UNITS)).unwrap_err();
-      assert_eq!(refused.code, Code::TooLarge, "{encoding:?} {character}: {refused}");
-      assert!(refused.message.contains("Store large parts"), "{refused}");
-      // Characters of several bytes, but not more units than fit.
-      create(&parts_of(character, MAX_TEXT_UNITS - 2000)).unwrap();
-    }
-    assert_eq!(ids(&store).len(), 5, "{encoding:?}");
-  }
-}
-
-#[test]
-fn documents_and_results_that_no_engine_could_read_back_are_refused() {
-  let store = opened(10);
-  let long = format!("{{\"id\":\"s\",\"text\":\"{}\"}}", "x".repeat(MAX_TEXT_UNITS));
-  let task = crate::types::id::TaskId::parse("t").unwrap();
-  let seen = ExpectedRevision(None);
-  for refused in [
-    store.save_session(&session(), &long, None).map(drop),
-    store.save_session(&session(), &long, Some(&seen)).map(drop),
-    store.save_task_tree(&session(), &long).map(drop),
-    store.save_task_result(&session(), &task, &long).map(drop),
-  ] {
-    assert_eq!(refused.unwrap_err().code, Code::TooLarge);
-  }
-  assert!(store.sessions().unwrap().is_empty());
-}
-
-#[test]
-fn a_state_of_an_agent_is_refused_likewise_but_its_bytes_may_be_longer() {
-  use crate::checkpoint::agent::AgentState;
-  let agent = Some(crate::types::id::AgentId::parse("a").unwrap());
-  let series = Series {
-    session: session(),
-    agent,
-  };
-  for encoding in Encoding::ALL {
-    let store = opened(10);
-    let save = |json: String, context: Option<Vec<u8>>| {
-      let state = AgentState {
-        json,
-        context,
-        ttl_ms: None,
-      };
-      store.save_agent(&store.ticket(series.clone()), &state, encoding)
-    };
-    let refused = save(format!("{{\"messages\":[\"{}\"]}}", "x".repeat(MAX_TEXT_UNITS)), None);
-    assert_eq!(refused.unwrap_err().code, Code::TooLarge, "{encoding:?}");
-    let saved = save("{\"messages\":[]}".to_owned(), Some(vec![7; MAX_TEXT_UNITS]));
-    if encoding == Encoding::Json {
-      assert_eq!(saved.unwrap_err().code, Code::TooLarge);
-      continue;
-    }
-    let entry = store.list(&series, 0, 0).unwrap().entries.pop().unwrap();
-    let stored = store.read_entry(&series, &entry).unwrap().unwrap();
-    assert_eq!(
-      (stored.id, stored.context.unwrap().len()),
-      (saved.unwrap().id, MAX_TEXT_UNITS)
-    );
-  }
-}
-
-/// A store with a checkpoint that fits, and a newer one that no engine can hold, as a version without the limit left it.
-fn with_too_large(encoding: Encoding) -> (OpenStore, CheckpointId, CheckpointId) {
-  let store = opened(10);
-  let fits = create(&store, Encoding::Json);
-  let id = CheckpointId::parse("cp-zzzzzzzz-000001").unwrap();
-  let parts = Parts {
-    head: r#"{"trigger":"auto","session":{"id":"s","status":"active","checkpointIds":[]}}"#.to_owned(),
-    ..parts_of("x", MAX_TEXT_UNITS)
-  };
-  let composed = crate::checkpoint::compose::NewCheckpoint::compose(&id, 42, &parts).unwrap();
-  let (text, info) = composed.compact_of_any_length().unwrap();
-  let bytes = match encoding {
-    Encoding::Json => text.into_bytes(),
-    Encoding::Gzip => crate::codec::gzip::compress(text.as_bytes(), &info.to_note()),
-    Encoding::Zstd | Encoding::Delta => crate::codec::zstd::whole(text.as_bytes()),
-  };
-  let item = Item::Checkpoint(None, &id, encoding);
-  store.backend.put(&session(), item, &bytes).unwrap();
-  (store, fits, id)
-}
-
-#[test]
-fn a_stored_checkpoint_that_no_engine_can_hold_is_reported_and_passed_over() {
-  for encoding in [Encoding::Json, Encoding::Gzip, Encoding::Zstd] {
-    let (store, fits, too_large) = with_too_large(encoding);
-    let RecoverOutcome::Recovered {
-      checkpoint,
-      passed_over,
-      ..
-    } = store.recover(&recover_request()).unwrap()
-    else {
-      panic!("nothing was recovered");
-    };
-    assert_eq!(checkpoint, fits, "{encoding:?}");
-    assert_eq!(passed_over.len(), 1);
-    assert_eq!(passed_over[0].damaged.id, too_large);
-    assert_eq!(passed_over[0].damaged.error.code, Code::TooLarge);
-    assert_eq!(passed_over[0].moved_to, None, "it is whole: other programs can read it");
-
-    let report = store.verify_checkpoint(&session().into(), &too_large).unwrap();
-    assert_eq!(report.unwrap_err().error.code, Code::TooLarge);
-    let with_state = RestoreRequest {
-      include_state: true,
-      ..request(&too_large)
-    };
-    assert_eq!(store.restore(&with_state).unwrap_err().code, Code::TooLarge);
-  }
-}
-
-#[test]
-fn a_session_whose_only_checkpoint_no_engine_can_hold_is_recoverable_by_what_it_says() {
-  let (store, fits, too_large) = with_too_large(Encoding::Gzip);
-  store.delete_checkpoint(&session().into(), &fits).unwrap();
-  let found = store.recoverable().unwrap();
-  let [Recoverable { candidates, .. }] = &found[..] else {
-    panic!("{found:?}");
-  };
-  let [Candidate::Damaged(damage, summary)] = &candidates[..] else {
-    panic!("{candidates:?}");
-  };
-  assert_eq!((&damage.id, damage.error.code), (&too_large, Code::TooLarge));
-  assert!(summary.as_ref().is_some_and(Summary::is_running));
 }
