@@ -1,9 +1,9 @@
-//! Canonical JSON is what V8 writes, for a million numbers and a hundred thousand values that a generator made up.
+//! Compares canonical JSON with what V8 writes, for a million numbers and a hundred thousand generated values.
 
 #![allow(
   clippy::unwrap_used,
   clippy::print_stdout,
-  reason = "a test may panic, and says its figures"
+  reason = "a test may panic, and prints its figures"
 )]
 
 use std::env;
@@ -16,7 +16,7 @@ use waymark::json::canonical::canonical;
 const NUMBERS: usize = 1_000_000;
 const VALUES: usize = 100_000;
 
-/// Repeats a run.
+/// The environment variable that sets the seed, to repeat a run.
 const SEED: &str = "WAYMARK_CANONICAL_SEED";
 
 #[test]

@@ -1,10 +1,10 @@
-//! Mutated documents through every read method: nothing crashes, and no change of a checkpoint goes unnoticed unless it
-//! means the same. `WAYMARK_MUTATIONS` asks for more of them.
+//! Reads mutated documents with every read method: nothing crashes, and every change of a checkpoint is detected unless its
+//! meaning is the same. `WAYMARK_MUTATIONS` sets the number of mutations.
 
 #![allow(
   clippy::unwrap_used,
   clippy::print_stdout,
-  reason = "a test may panic, and says its figures"
+  reason = "a test may panic, and prints its figures"
 )]
 
 use std::borrow::Cow;
@@ -52,7 +52,7 @@ impl Random {
   }
 }
 
-/// Changes bytes in one of many ways; `other` is what parts are taken from.
+/// Changes bytes in one of several ways; some insert parts of `other`.
 fn mutated(random: &mut Random, bytes: &[u8], other: &[u8]) -> Vec<u8> {
   let mut changed = bytes.to_vec();
   let at = random.below(bytes.len());
@@ -84,7 +84,7 @@ fn mutated(random: &mut Random, bytes: &[u8], other: &[u8]) -> Vec<u8> {
   changed
 }
 
-/// Calls every method that reads, as a user would; whatever they answer, they must answer.
+/// Calls every method that reads. The results do not matter, but every call must return.
 fn read_everything(store: &OpenStore, session: &SessionId, id: &CheckpointId, task: &TaskId) {
   let series = &Series::from(session);
   let _ = store.load_session(session, 0);
@@ -141,7 +141,7 @@ fn read_everything(store: &OpenStore, session: &SessionId, id: &CheckpointId, ta
   });
 }
 
-/// The canonical text of a checkpoint, if it is one; `tip` has the text that a delta differs from.
+/// The canonical text of a checkpoint; `None` if it is damaged. `tip` has the text that a delta differs from.
 fn canonical_text(encoding: Encoding, bytes: &[u8], tip: &Tip) -> Option<String> {
   let json = match encoding {
     Encoding::Json => bytes.to_vec(),
@@ -154,7 +154,7 @@ fn canonical_text(encoding: Encoding, bytes: &[u8], tip: &Tip) -> Option<String>
 }
 
 #[test]
-fn no_mutation_crashes_a_reader_and_none_that_changes_a_checkpoint_passes_for_whole() {
+fn readers_survive_every_mutation_and_detect_those_that_change_a_checkpoint() {
   let count: usize = std::env::var("WAYMARK_MUTATIONS").map_or(3000, |count| count.parse().unwrap());
   let backend = Arc::new(MemoryBackend::default());
   let store = Arc::new(Store::new(Arc::clone(&backend) as Arc<dyn Backend>, Options::default()));
@@ -167,48 +167,50 @@ fn no_mutation_crashes_a_reader_and_none_that_changes_a_checkpoint_passes_for_wh
   store
     .save_task_result(&session, &task, r#"[1,"two",{"three":null}]"#)
     .unwrap();
-  // Twice, so that one delta begins a key and another stands on it.
-  let made: Vec<_> = Encoding::ALL
+  // Twice, so that one delta creates a base and another uses it.
+  let created: Vec<_> = Encoding::ALL
     .into_iter()
     .chain(Encoding::ALL)
     .map(|encoding| {
-      let created = store
+      let checkpoint = store
         .create_checkpoint(&store.ticket(&session), &parts(), encoding)
         .unwrap();
-      (created.id, encoding)
+      (checkpoint.id, encoding)
     })
     .collect();
-  let checkpoints = made.iter().map(|(id, encoding)| Item::Checkpoint(None, id, *encoding));
-  let ItemName::Base(_, key) = backend.bases(&(&session).into()).unwrap().remove(0).name else {
+  let checkpoints = created
+    .iter()
+    .map(|(id, encoding)| Item::Checkpoint(None, id, *encoding));
+  let ItemName::Base(_, base) = backend.bases(&(&session).into()).unwrap().remove(0).name else {
     panic!("not a base");
   };
   let items: Vec<_> = [
     Item::SESSION,
     Item::TASK_TREE,
     Item::TaskResult(&task),
-    Item::Base(None, &key),
+    Item::Base(None, &base),
   ]
   .into_iter()
   .chain(checkpoints)
   .collect();
-  let key_bytes = backend
-    .read(&session, Item::Base(None, &key), u64::MAX)
+  let base_bytes = backend
+    .read(&session, Item::Base(None, &base), u64::MAX)
     .unwrap()
     .unwrap();
-  let tip = Tip::read(&key_bytes, key_bytes.len() as u64, u64::MAX).unwrap();
+  let tip = Tip::read(&base_bytes, base_bytes.len() as u64, u64::MAX).unwrap();
   let originals: Vec<Vec<u8>> = items
     .iter()
     .map(|item| backend.read(&session, *item, u64::MAX).unwrap().unwrap())
     .collect();
 
   let mut random = Random(0x5eed_2026);
-  let (mut noticed, mut harmless) = (0, 0);
+  let (mut detected, mut harmless) = (0, 0);
   for _ in 0..count {
     let chosen = random.below(items.len());
     let other = random.below(items.len());
     let bytes = mutated(&mut random, &originals[chosen], &originals[other]);
     backend.put(&session, items[chosen], &bytes).unwrap();
-    read_everything(&store, &session, &made[0].0, &task);
+    read_everything(&store, &session, &created[0].0, &task);
     if let Item::Checkpoint(None, id, encoding) = items[chosen] {
       match store.checkpoint(&(&session).into(), id) {
         Ok(Some(stored)) if stored.is_verified => {
@@ -219,13 +221,13 @@ fn no_mutation_crashes_a_reader_and_none_that_changes_a_checkpoint_passes_for_wh
           );
           harmless += 1;
         }
-        _ => noticed += 1,
+        _ => detected += 1,
       }
     }
     for (item, original) in items.iter().zip(&originals) {
       backend.put(&session, *item, original).unwrap();
     }
   }
-  assert!(noticed > count / 10, "{noticed}");
-  println!("campaign: {count} files; of the checkpoints among them {noticed} noticed, {harmless} mean the same");
+  assert!(detected > count / 10, "{detected}");
+  println!("campaign: {count} files; of the checkpoints among them {detected} detected, {harmless} mean the same");
 }

@@ -1,9 +1,9 @@
-//! Every call to the file system fails in turn, for every reason, under every writing method.
+//! Lets every system call of every writing method fail, with several errors.
 
 #![allow(
   clippy::unwrap_used,
   clippy::print_stdout,
-  reason = "a test may panic, and says its figures"
+  reason = "a test may panic, and prints its figures"
 )]
 
 mod support;
@@ -11,7 +11,7 @@ mod support;
 use std::io::ErrorKind;
 
 use support::disk::{FaultyDisk, Plan, Syncs};
-use support::scenario::{ENCODINGS, Ending, METHODS, Method, complaints, open, prepare, run};
+use support::scenario::{ENCODINGS, Ending, METHODS, Method, check_disk, open, prepare, run};
 use waymark::Code;
 
 const REASONS: [ErrorKind; 5] = [
@@ -22,29 +22,29 @@ const REASONS: [ErrorKind; 5] = [
   ErrorKind::OutOfMemory,
 ];
 
-/// Refuses every call of every method; gives the complaints, and how many calls were refused.
+/// Fails every call of every method. Returns the findings, and the number of failed calls.
 fn refuse_everything(plan: impl Fn(usize) -> Vec<Plan>) -> (Vec<String>, usize) {
-  let mut found = Vec::new();
+  let mut findings = Vec::new();
   let mut refused = 0;
   for (method, encoding) in METHODS
     .into_iter()
     .flat_map(|method| ENCODINGS.map(|encoding| (method, encoding)))
   {
     let prepared = FaultyDisk::new(Syncs::Honest);
-    let before = prepare(&prepared, encoding);
+    let baseline = prepare(&prepared, encoding);
     let mut call = 1;
     loop {
       let mut is_over = false;
       for plan in plan(call) {
         let is_expiry = matches!(method, Method::ExpireSessions | Method::DeleteExpiredSessions);
         if is_expiry && matches!(plan, Plan::Refuse(_, ErrorKind::PermissionDenied)) {
-          // A directory that may not be read belongs to somebody else, and is no session of ours to expire.
+          // A directory that cannot be read belongs to another user, so expiry skips it.
           continue;
         }
         let disk = prepared.fork();
         let store = open(&disk);
         disk.plan(plan);
-        let outcome = run(&store, method, &before);
+        let outcome = run(&store, method, &baseline);
         is_over = disk.calls() < call;
         refused += usize::from(!is_over);
         let ending = match &outcome {
@@ -53,21 +53,21 @@ fn refuse_everything(plan: impl Fn(usize) -> Vec<Plan>) -> (Vec<String>, usize) 
           Err(_) => Ending::Failed,
         };
         if let Err(error) = &outcome {
-          let is_told = matches!(error.code, Code::Io | Code::Busy | Code::OutcomeUnknown) && error.cause.is_some();
-          if !is_told {
-            found.push(format!("{method:?} on {encoding:?}, call {call}, {plan:?}: {error:?}"));
+          let has_cause = matches!(error.code, Code::Io | Code::Busy | Code::OutcomeUnknown) && error.cause.is_some();
+          if !has_cause {
+            findings.push(format!("{method:?} on {encoding:?}, call {call}, {plan:?}: {error:?}"));
           }
           let left = disk.temporaries();
           if !left.is_empty() {
-            found.push(format!(
+            findings.push(format!(
               "{method:?} on {encoding:?}, call {call}, {plan:?}: left over {left:?}"
             ));
           }
         }
-        let made = outcome.ok().flatten();
-        for complaint in complaints(&disk, method, &before, ending, made.as_ref()) {
-          found.push(format!(
-            "{method:?} on {encoding:?}, call {call}, {plan:?}, {ending:?}: {complaint}"
+        let created = outcome.ok().flatten();
+        for finding in check_disk(&disk, method, &baseline, ending, created.as_ref()) {
+          findings.push(format!(
+            "{method:?} on {encoding:?}, call {call}, {plan:?}, {ending:?}: {finding}"
           ));
         }
       }
@@ -77,24 +77,24 @@ fn refuse_everything(plan: impl Fn(usize) -> Vec<Plan>) -> (Vec<String>, usize) 
       call += 1;
     }
   }
-  (found, refused)
+  (findings, refused)
 }
 
 #[test]
-fn the_old_state_stays_whole_the_error_has_a_code_and_no_temporary_stays() {
-  let (found, refused) = refuse_everything(|call| REASONS.map(|reason| Plan::Refuse(call, reason)).to_vec());
+fn a_failed_call_keeps_the_old_state_and_is_reported() {
+  let (findings, refused) = refuse_everything(|call| REASONS.map(|reason| Plan::Refuse(call, reason)).to_vec());
   assert!(
-    found.is_empty(),
+    findings.is_empty(),
     "{} of {refused}: {:#?}",
-    found.len(),
-    &found[..found.len().min(5)]
+    findings.len(),
+    &findings[..findings.len().min(5)]
   );
   assert!(refused > 500, "{refused}");
   println!("campaign: {refused} refused calls in the model, 0 lost");
 }
 
 #[test]
-fn the_test_notices_when_short_writes_are_ignored() {
-  let (found, _) = refuse_everything(|call| vec![Plan::ShortWrite(call)]);
-  assert!(!found.is_empty());
+fn ignored_short_writes_are_detected() {
+  let (findings, _) = refuse_everything(|call| vec![Plan::ShortWrite(call)]);
+  assert!(!findings.is_empty());
 }

@@ -1,5 +1,7 @@
 //! Shorthands for frequent calls of a backend.
 
+use std::collections::HashMap;
+
 use super::{
   Backend, CheckpointEntry, CheckpointPage, Content, DeleteMode, Document, Item, ItemKind, ItemSink, ListedItem,
   NewItem, Peek, PeekResult, ReadResult, Selection, Series, Usage,
@@ -7,8 +9,9 @@ use super::{
 use crate::types::error::Result;
 use crate::types::id::{CheckpointId, SessionId};
 
+/// Shorthands for frequent calls of a [`Backend`].
 pub trait BackendExt: Backend {
-  /// The bytes of an item; more than `limit` of them are an error.
+  /// The bytes of an item. More than `limit` bytes are an error.
   fn read(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>> {
     self.read_all(&[(session, item)], limit)?.pop().unwrap_or(Ok(None))
   }
@@ -20,7 +23,7 @@ pub trait BackendExt: Backend {
       .map(drop)
   }
 
-  /// The same document of several sessions.
+  /// Reads the same document of several sessions.
   fn read_documents(&self, sessions: &[SessionId], document: Document, limit: u64) -> Result<Vec<ReadResult>> {
     let item = Item::Document(document);
     let items: Vec<_> = sessions.iter().map(|session| (session, item)).collect();
@@ -54,12 +57,12 @@ pub trait BackendExt: Backend {
     self.items(&series.session, ItemKind::Bases(series.agent.as_ref()))
   }
 
-  /// Deletes an item durably, and says whether it existed.
+  /// Deletes an item durably, and returns whether it existed.
   fn remove(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
     self.delete(session, item, DeleteMode::Always)
   }
 
-  /// What a session takes up.
+  /// The usage of one session.
   fn usage_of(&self, session: &SessionId) -> Result<Usage> {
     self
       .usage(std::slice::from_ref(session))?
@@ -84,7 +87,7 @@ pub fn source_of<'a>(items: &'a [(Item<'a>, &'a dyn Content)]) -> impl FnMut(&mu
   }
 }
 
-/// Runs `select` for each series: for backends that answer one at a time.
+/// Runs `select` for each series, for backends that list one series at a time.
 pub(super) fn each_series(
   series: &[Series],
   select: impl FnMut(&Series) -> Result<CheckpointPage>,
@@ -92,15 +95,15 @@ pub(super) fn each_series(
   series.iter().map(select).collect()
 }
 
-/// Runs `peek` for the checkpoints of each series at once, and returns the answers in the order of `checkpoints`.
+/// Runs `peek` once per series, and returns the results in the order of `checkpoints`.
 pub(super) fn peek_by_series<'a>(
   checkpoints: &[(&'a Series, &'a CheckpointEntry)],
   mut peek: impl FnMut(&'a Series, &[&'a CheckpointEntry]) -> Result<Vec<Result<Option<Peek>>>>,
 ) -> Vec<PeekResult> {
   let mut by_series: Vec<(&Series, Vec<usize>)> = Vec::new();
-  let mut known = std::collections::HashMap::new();
+  let mut positions = HashMap::new();
   for (index, (series, _)) in checkpoints.iter().enumerate() {
-    let at = *known.entry(*series).or_insert_with(|| {
+    let at = *positions.entry(*series).or_insert_with(|| {
       by_series.push((series, Vec::new()));
       by_series.len() - 1
     });
@@ -115,7 +118,7 @@ pub(super) fn peek_by_series<'a>(
           all[index] = peeked;
         }
       }
-      // An error cannot be copied, and belongs to each of them: ask for each alone.
+      // An error cannot be cloned: peek at each checkpoint alone, so that each has a result of its own.
       Err(_) => {
         for (index, entry) in indexes.into_iter().zip(entries) {
           all[index] = peek(series, &[entry]).and_then(|mut peeked| peeked.pop().unwrap_or(Ok(None)));

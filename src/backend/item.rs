@@ -1,4 +1,4 @@
-//! What is stored, and what it is called.
+//! The items that a backend stores, and their names.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,21 +6,21 @@ use std::fmt;
 use crate::types::id::{AgentId, CheckpointId, SessionId, TaskId};
 use crate::types::session_cache::SessionKey;
 
-/// How the bytes of a checkpoint spell its JSON.
+/// How the JSON text of a checkpoint is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Encoding {
   Json,
   Gzip,
   Zstd,
-  /// The difference from a text in a key that it shares with others.
+  /// The difference from a text in a base.
   Delta,
 }
 
 impl Encoding {
-  /// In the order in which a reader looks for them.
+  /// All encodings, in the order in which a reader tries them.
   pub const ALL: [Self; 4] = [Self::Json, Self::Gzip, Self::Zstd, Self::Delta];
 
-  /// As callers know it.
+  /// The name in options and results.
   #[must_use]
   pub fn name(self) -> &'static str {
     match self {
@@ -31,11 +31,13 @@ impl Encoding {
     }
   }
 
+  /// The encoding of that name.
   #[must_use]
   pub fn named(name: &str) -> Option<Self> {
     Self::ALL.into_iter().find(|encoding| encoding.name() == name)
   }
 
+  /// The extension of the file name.
   #[must_use]
   pub fn ending(self) -> &'static str {
     match self {
@@ -47,7 +49,7 @@ impl Encoding {
   }
 }
 
-/// A row of checkpoints: those of a session, or those of one of its agents.
+/// The checkpoints of one session, or of one of its agents.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Series {
   pub session: SessionId,
@@ -78,7 +80,7 @@ impl Series {
     self.item(&entry.id, entry.encoding)
   }
 
-  /// The folders below the session that hold its checkpoints.
+  /// The directories below the session that lead to its checkpoints.
   #[must_use]
   pub fn folders(&self) -> Vec<&str> {
     folders(self.agent.as_ref())
@@ -103,7 +105,7 @@ impl From<&SessionId> for Series {
   }
 }
 
-/// As an error message names it.
+/// The series as error messages name it.
 impl fmt::Display for Series {
   fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
     if let Some(agent) = &self.agent {
@@ -113,21 +115,21 @@ impl fmt::Display for Series {
   }
 }
 
-/// A document of a session that is replaced again and again.
+/// A document of a session, which is replaced as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Document {
   Session,
   TaskTree,
-  /// Labels that were given to checkpoints after they were made.
+  /// Labels that checkpoints were given after their creation.
   Labels,
-  /// Which checkpoints of the session stay, where it is not as the store says.
+  /// The retention of the session, if it differs from that of the store.
   Retention,
 }
 
 impl Document {
   pub const ALL: [Self; 4] = [Self::Session, Self::TaskTree, Self::Labels, Self::Retention];
 
-  /// Those of which earlier versions may be kept.
+  /// The documents whose earlier versions can be kept.
   pub const VERSIONED: [Self; 2] = [Self::Session, Self::TaskTree];
 
   fn stem(self) -> &'static str {
@@ -140,29 +142,29 @@ impl Document {
   }
 }
 
-/// One thing that is stored below a session.
+/// Anything that is stored below a session under one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Item<'a> {
   Document(Document),
-  /// A document as it was so many versions ago; 1 is the one before the current.
+  /// An earlier version of a document; 1 is the one before the current.
   Previous(Document, u32),
-  /// Of the session, or of one of its agents.
+  /// A checkpoint of the session, or of one of its agents.
   Checkpoint(Option<&'a AgentId>, &'a CheckpointId, Encoding),
-  /// The base of deltas.
+  /// A base of deltas.
   Base(Option<&'a AgentId>, &'a CheckpointId),
   TaskResult(&'a TaskId),
 }
 
-/// Where checkpoints and results lie below their session.
+/// The directories of checkpoints, agents and results below their session.
 pub(super) const CHECKPOINTS: &str = "checkpoints";
 pub(super) const AGENTS: &str = "agents";
 pub(super) const RESULTS: &str = "results";
 
-const KEY_ENDING: &str = ".key.zst";
+const BASE_EXTENSION: &str = ".key.zst";
 
-/// The id of a key, from the name of its file.
+/// The id of a base, from the name of its file.
 pub(super) fn base_of_file(name: &str) -> Option<CheckpointId> {
-  CheckpointId::parse(name.strip_suffix(KEY_ENDING)?).ok()
+  CheckpointId::parse(name.strip_suffix(BASE_EXTENSION)?).ok()
 }
 
 fn folders(agent: Option<&AgentId>) -> Vec<&str> {
@@ -178,7 +180,7 @@ impl<'a> Item<'a> {
   pub const LABELS: Item<'static> = Item::Document(Document::Labels);
   pub const RETENTION: Item<'static> = Item::Document(Document::Retention);
 
-  /// A document as it was so many versions ago; 0 is the current one.
+  /// A version of a document; 0 is the current one, 1 the one before it.
   #[must_use]
   pub fn version(document: Document, back: u32) -> Item<'static> {
     match back {
@@ -187,7 +189,7 @@ impl<'a> Item<'a> {
     }
   }
 
-  /// The folders below the session that hold items of this kind, if they have any.
+  /// The directories below the session that lead to the item; none for documents.
   #[must_use]
   pub fn folders(self) -> Vec<&'a str> {
     match self {
@@ -197,14 +199,14 @@ impl<'a> Item<'a> {
     }
   }
 
-  /// The name in that folder.
+  /// The name in that directory.
   #[must_use]
   pub fn file_name(self) -> String {
     match self {
       Self::Document(document) => format!("{}.json", document.stem()),
       Self::Previous(document, back) => format!("{}.{back}.json", document.stem()),
       Self::Checkpoint(_, id, encoding) => format!("{id}{}", encoding.ending()),
-      Self::Base(_, id) => format!("{id}{KEY_ENDING}"),
+      Self::Base(_, id) => format!("{id}{BASE_EXTENSION}"),
       Self::TaskResult(id) => format!("{id}.json"),
     }
   }
@@ -220,7 +222,7 @@ impl fmt::Display for Item<'_> {
   }
 }
 
-/// What an item is, in words of its own.
+/// An [`Item`] that owns its ids.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ItemName {
   Document(Document),
@@ -231,18 +233,18 @@ pub enum ItemName {
 }
 
 impl ItemName {
-  /// The item of that name, as [`Item`] spells it; `None` for every other text. No part of it is ever used as a path.
+  /// Parses the name of an [`Item`]; `None` for every other text. No part of the text is ever used as a path.
   #[must_use]
   pub fn parse(text: &str) -> Option<Self> {
     let name = Self::in_folders(&text.split('/').collect::<Vec<_>>())?;
-    // One spelling for each: two names never mean the same.
+    // Accept only the form that `Item` displays: no item has two names.
     (name.item().to_string() == text).then_some(name)
   }
 
   fn in_folders(path: &[&str]) -> Option<Self> {
     let checkpoint = |agent, file: &str| {
-      if let Some(key) = base_of_file(file) {
-        return Some(Self::Base(agent, key));
+      if let Some(base) = base_of_file(file) {
+        return Some(Self::Base(agent, base));
       }
       let entry = CheckpointEntry::of_file(file, || 0)?;
       Some(Self::Checkpoint(agent, entry.id, entry.encoding))
@@ -279,19 +281,19 @@ impl ItemName {
   }
 }
 
-/// A checkpoint as its name shows it; nothing was read.
+/// A checkpoint as its name shows it. The payload has not been read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointEntry {
   pub id: CheckpointId,
   pub encoding: Encoding,
-  /// When it was made, in milliseconds: from the id, or for foreign names from the medium.
+  /// The time of creation in milliseconds: from the id, or from the backend if the id contains no time.
   pub made_at: u64,
-  /// Whether retention leaves it alone.
+  /// Whether the checkpoint is exempt from retention.
   pub is_pinned: bool,
 }
 
 impl CheckpointEntry {
-  /// `fallback_time` is asked only for names that carry no time of their own.
+  /// An entry that is not pinned. `fallback_time` is called only if the id contains no time.
   pub fn new(id: CheckpointId, encoding: Encoding, fallback_time: impl FnOnce() -> u64) -> Self {
     let made_at = time_in_id(id.as_str()).unwrap_or_else(fallback_time);
     Self {
@@ -302,27 +304,27 @@ impl CheckpointEntry {
     }
   }
 
-  /// From the name of its file; `None` if it is the name of something else.
+  /// Parses the name of a file; `None` if it is not the name of a checkpoint.
   pub fn of_file(name: &str, fallback_time: impl FnOnce() -> u64) -> Option<Self> {
-    // No ending is the end of another.
+    // No extension is the end of another, so at most one matches.
     let mut endings = Encoding::ALL.into_iter();
     let (id, encoding) = endings.find_map(|encoding| Some((name.strip_suffix(encoding.ending())?, encoding)))?;
     Some(Self::new(CheckpointId::parse(id).ok()?, encoding, fallback_time))
   }
 
-  /// Whether it comes after another checkpoint; another encoding of the same does not.
+  /// Whether the checkpoint comes after another one. The encoding does not matter.
   #[must_use]
   pub fn is_newer_than(&self, other: &Self) -> bool {
     (self.made_at, &self.id) > (other.made_at, &other.id)
   }
 
-  /// Newest first, whatever the encoding is. A list has each id once.
+  /// Orders by time and id, newest first, for lists that have each id once.
   #[must_use]
   pub fn newest_id_first(&self, other: &Self) -> Ordering {
     (other.made_at, &other.id).cmp(&(self.made_at, &self.id))
   }
 
-  /// Newest first.
+  /// Orders by time, id and encoding, newest first.
   #[must_use]
   pub fn newest_first(&self, other: &Self) -> Ordering {
     let ours = (self.made_at, &self.id, self.encoding);
@@ -330,13 +332,13 @@ impl CheckpointEntry {
   }
 }
 
-/// The milliseconds in `cp-<base 36>-<six>`.
+/// The milliseconds in an id of the form `cp-<time in base 36>-<six characters>`.
 #[must_use]
 pub fn time_in_id(id: &str) -> Option<u64> {
   let (time, tail) = id.strip_prefix("cp-")?.split_once('-')?;
   let is_digit = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
   if tail.len() == 6 && tail.bytes().all(is_digit) && time.bytes().all(is_digit) {
-    // A number that JavaScript cannot count to is nobody's clock.
+    // Ids of this store never have a time beyond JavaScript's safe integers.
     u64::from_str_radix(time, 36).ok().filter(|time| *time < 1 << 53)
   } else {
     None
@@ -348,7 +350,7 @@ mod tests {
   use super::*;
 
   #[test]
-  fn the_time_in_an_id_is_read_only_from_ids_of_our_form() {
+  fn time_in_id_reads_only_ids_of_the_store() {
     assert_eq!(time_in_id("cp-mwima86h-4i7xwg"), Some(1_794_794_464_745));
     for foreign in [
       "backup",
@@ -365,7 +367,7 @@ mod tests {
   }
 
   #[test]
-  fn a_name_is_read_as_it_is_spelt_and_no_other_is() {
+  fn parse_accepts_exactly_the_names_that_items_display() {
     for text in [
       "session.json",
       "session.12.json",

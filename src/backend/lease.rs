@@ -5,7 +5,6 @@
 //! may take over.
 
 use std::collections::HashMap;
-use std::mem;
 use std::sync::LazyLock;
 use std::time::Instant;
 
@@ -14,7 +13,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::error::{Code, Error, LostLease, Result};
 use crate::types::id::SessionId;
-use crate::types::time::now_us;
 
 /// A record with this fencing token or a greater one is damaged: tokens are microseconds since 1970, which reach it in the year
 /// 2255. It is JavaScript's `Number.MAX_SAFE_INTEGER`.
@@ -39,10 +37,12 @@ pub struct Claim<'a> {
   pub is_forced: bool,
 }
 
+/// The result of a [`Claim`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Acquired {
+  /// The lease of the claim.
   Taken(Lease),
-  /// Another owner holds this one.
+  /// The lease of another owner.
   Held(Lease),
 }
 
@@ -111,7 +111,7 @@ impl Record {
   /// The record of a new lease, or the lease that prevents it. The fencing token is `fresh` or the old one plus 1, whichever is
   /// greater.
   ///
-  /// Backends pass [`Fences::fresh`], so tokens grow even where the record was deleted with its session.
+  /// Backends pass [`Fences::fresh`](super::Fences::fresh), so tokens grow even where the record was deleted with its session.
   pub fn acquire(old: Option<&Self>, claim: Claim<'_>, now: u64, fresh: u64) -> Result<Self, Lease> {
     match old {
       Some(old) if old.is_held(now) && !claim.is_forced => Err(old.lease(now)),
@@ -192,8 +192,8 @@ pub fn admit(record: Option<&Record>, session: &SessionId, fence: Option<u64>, n
   ))
 }
 
-/// The error of a write that the lease of its session does not admit: what every lease conflict says. `lease` is the one in
-/// force, if any.
+/// The error of every write that the lease of its session does not admit. `lease` is the one in force, if
+/// any.
 #[must_use]
 pub fn conflict_error(session: &SessionId, fence: Option<u64>, lease: Option<&Lease>) -> Error {
   let message = match (fence, lease) {
@@ -219,64 +219,6 @@ pub fn conflict_error(session: &SessionId, fence: Option<u64>, lease: Option<&Le
   Error {
     lost,
     ..Error::new(Code::LeaseLost, message)
-  }
-}
-
-/// The fencing tokens with which a store writes, and the leases that it found to be lost.
-#[derive(Debug, Default)]
-pub struct Fences {
-  numbers: Mutex<HashMap<SessionId, u64>>,
-  /// Lost leases that were not reported yet, with the messages of their errors.
-  lost: Mutex<Vec<(LostLease, String)>>,
-}
-
-impl Fences {
-  /// Records the lost lease of a failed write. Errors of writes without a lease are not recorded.
-  pub fn observe(&self, error: &Error) {
-    let Some(lost) = error
-      .lost
-      .as_deref()
-      .filter(|lost| self.of(&lost.session) == Some(lost.number))
-    else {
-      return;
-    };
-    let mut unreported = self.lost.lock();
-    if !unreported.iter().any(|(known, _)| known == lost) {
-      unreported.push((lost.clone(), error.message.clone()));
-    }
-  }
-
-  /// The leases that were found to be lost since the last call.
-  pub fn take_lost(&self) -> Vec<(LostLease, String)> {
-    mem::take(&mut *self.lost.lock())
-  }
-
-  /// The token with which this store writes to a session.
-  #[must_use]
-  pub fn of(&self, session: &SessionId) -> Option<u64> {
-    self.numbers.lock().get(session).copied()
-  }
-
-  /// Keeps the greater token: the results of concurrent calls may arrive out of order.
-  pub fn set(&self, session: &SessionId, number: u64) {
-    let mut fences = self.numbers.lock();
-    let fence = fences.entry(session.clone()).or_default();
-    *fence = number.max(*fence);
-  }
-
-  /// The least fencing token for a lease that is acquired now: the microseconds of the clock, but more than this store ever used.
-  #[must_use]
-  pub fn fresh(&self, session: &SessionId) -> u64 {
-    let next = self.of(session).map_or(0, |last| last.saturating_add(1));
-    now_us().max(next)
-  }
-
-  /// Removes that token; a later one stays.
-  pub fn remove(&self, session: &SessionId, number: u64) {
-    let mut fences = self.numbers.lock();
-    if fences.get(session) == Some(&number) {
-      fences.remove(session);
-    }
   }
 }
 
@@ -364,7 +306,7 @@ mod tests {
       assert!(!dead.is_held(back) && may_write(Some(&dead), None, back));
       assert!(
         may_write(Some(&dead), Some(dead.number), back),
-        "its owner may still write"
+        "the owner may still write"
       );
       let next = acquire(Some(&dead), claim("b"), back).unwrap();
       assert!(next.number > dead.number && next.is_held(back));
@@ -383,7 +325,7 @@ mod tests {
   }
 
   #[test]
-  fn a_token_beyond_the_limit_is_damage_and_no_two_owners_get_the_same() {
+  fn a_token_beyond_the_limit_is_damage_and_no_token_is_issued_twice() {
     let with = |number| Record {
       number,
       ..acquire(None, claim("a"), 5000).unwrap()
@@ -453,37 +395,5 @@ mod tests {
       "it is ended only once"
     );
     assert_eq!(admit(Some(&first), &session(), Some(first.number), 6000).unwrap(), None);
-  }
-
-  #[test]
-  fn fences_keep_the_greatest_token_and_remove_only_the_released_one() {
-    let fences = Fences::default();
-    fences.set(&session(), 2);
-    fences.set(&session(), 1);
-    fences.remove(&session(), 1);
-    assert_eq!(fences.of(&session()), Some(2));
-    fences.remove(&session(), 2);
-    assert_eq!(fences.of(&session()), None);
-    let ahead = fences.fresh(&session()) + 1_000_000_000;
-    fences.set(&session(), ahead);
-    assert_eq!(fences.fresh(&session()), ahead + 1, "the clock was set back");
-  }
-
-  #[test]
-  fn fences_record_only_errors_of_their_own_lease() {
-    let fences = Fences::default();
-    fences.set(&session(), 7);
-    fences.observe(&conflict_error(&session(), None, None));
-    fences.observe(&conflict_error(&session(), Some(6), None));
-    fences.observe(&conflict_error(&SessionId::parse("other").unwrap(), Some(7), None));
-    fences.observe(&Error::new(Code::Io, "no"));
-    assert!(fences.take_lost().is_empty());
-    for _ in 0..2 {
-      fences.observe(&conflict_error(&session(), Some(7), None));
-    }
-    let lost = fences.take_lost();
-    assert_eq!(lost.len(), 1);
-    assert_eq!((&lost[0].0.session, lost[0].0.number), (&session(), 7));
-    assert!(fences.take_lost().is_empty());
   }
 }

@@ -1,5 +1,5 @@
-//! Opens the backend that a location selects: a path selects files, `sqlite:` and a path a SQLite database, a `postgres:` URL a
-//! PostgreSQL database, and `memory:` memory.
+//! Opens the backend that a location selects: `sqlite:` and a path select a database file, a `postgres:` URL a database on a server,
+//! `memory:` memory, and any other path a directory of files.
 
 use std::path::{PathBuf, is_separator};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Where bytes are stored: one small, blocking trait, and the backends that implement it.
 //!
-//! Belongs here: durability, locks, atomic steps, leases. Does not belong here: what a document or a checkpoint means. Uses only
-//! `types`.
+//! Belongs here: durability, locks, atomic steps, leases. Does not belong here: what a document or a checkpoint means. Uses
+//! `codec`, for the references of deltas and the frames that the databases store, and `types`.
 
 use std::fmt;
 
@@ -11,6 +11,7 @@ use crate::types::id::{AgentId, CheckpointId, SessionId};
 #[cfg(test)]
 pub mod conformance;
 mod ext;
+mod fences;
 pub mod file;
 mod item;
 mod lease;
@@ -23,9 +24,10 @@ mod sqlite;
 pub mod user_files;
 
 pub use ext::{BackendExt, source_of};
+pub use fences::Fences;
 pub use file::{Durability, FileBackend};
 pub use item::{CheckpointEntry, Document, Encoding, Item, ItemName, Series, time_in_id};
-pub use lease::{Acquired, Claim, Fences, Lease, conflict_error};
+pub use lease::{Acquired, Claim, Lease, conflict_error};
 pub use location::open;
 pub use memory::MemoryBackend;
 pub use options::{
@@ -34,16 +36,16 @@ pub use options::{
   RetentionQuery, RetentionScope, Selection, SessionFilter, Settings,
 };
 pub use outcome::{
-  CheckpointPage, DeletedSession, DocumentUpdate, FileStamp, ListedItem, Peek, PeekResult, PutOutcome, ReadResult,
-  RetentionAnswer, Usage,
+  CheckpointPage, DeletedSession, DocumentUpdate, FileStamp, HEAD_BYTES, ListedItem, Peek, PeekResult, PutOutcome,
+  ReadResult, RetentionAnswer, TAIL_BYTES, Usage,
 };
 pub use postgres::PostgresBackend;
 pub use sqlite::SqliteBackend;
 
 use options::BaseMerge;
 
-/// Stores sessions at one location. Every call blocks until it is done, and may come from any thread. [`BackendExt`] has shorthands
-/// for frequent calls.
+/// Stores sessions at one location. Every call blocks until it is done, and may come from any thread. [`BackendExt`] has
+/// shorthands for frequent calls.
 ///
 /// While a session is leased, every write to it fails with [`Code::LeaseLost`](crate::types::error::Code) unless the backend's
 /// [`Fences`] hold the fencing token of that lease. The token is checked in the same atomic step as the write.
@@ -71,13 +73,13 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// The items of one kind that a session holds, ordered by name.
   fn items(&self, session: &SessionId, kind: ItemKind<'_>) -> Result<Vec<ListedItem>>;
 
-  /// Creates a session. Without `source` it is empty, and an existing one is left as it is. With one, it holds what the source
-  /// hands over, in one atomic step: if the source fails, or the session holds anything already, nothing is stored. Returns whether
-  /// the session holds what was asked for.
+  /// Creates a session. Without `source` it is empty, and an existing session is left unchanged. With `source`, its items are
+  /// stored in one atomic step: if the source fails, or the session has any item already, nothing is stored. Returns `false` only
+  /// if the session had items already.
   fn create_session(&self, session: &SessionId, source: Option<&mut ItemSource<'_>>) -> Result<bool>;
 
-  /// Deletes a session and everything in it, if it meets the condition: decision and deletion are one atomic step, and every write
-  /// that is acknowledged later goes to a new session. `None` if the session was kept.
+  /// Deletes a session and everything in it, if it meets the condition. Decision and deletion are one atomic step, and every
+  /// write that is acknowledged later goes to a new session. `None` if the session was kept.
   fn delete_session(
     &self,
     session: &SessionId,
@@ -97,8 +99,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
     options: &PutOptions<'_>,
   ) -> Result<PutOutcome>;
 
-  /// Replaces the session document and the task tree in one atomic step, if `confirm` agrees. It is called when both are staged,
-  /// while the medium writes them. Returns whether they were replaced.
+  /// Replaces the session document and the task tree in one atomic step, if `confirm` returns true. It is called when both are
+  /// staged, while the disk writes them. Returns whether they were replaced.
   fn put_state_if(
     &self,
     session: &SessionId,
@@ -107,7 +109,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
     confirm: &dyn Fn() -> bool,
   ) -> Result<bool>;
 
-  /// Replaces a document by what `change` makes of it, in one atomic step. A document of more than `limit` bytes is an error.
+  /// Replaces a document by what `change` returns for it, in one atomic step. A document of more than `limit` bytes is an error.
   fn update_document(
     &self,
     session: &SessionId,
@@ -116,7 +118,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
     change: &mut DocumentChange<'_>,
   ) -> Result<()>;
 
-  /// The bytes of each item; more than `limit` of them are an error.
+  /// The bytes of each item. More than `limit` bytes are an error for that item.
   fn read_all(&self, items: &[(&SessionId, Item<'_>)], limit: u64) -> Result<Vec<ReadResult>>;
 
   /// The first `head` and the last `tail` bytes of each checkpoint.
@@ -125,24 +127,24 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// The checkpoints of each series that `selection` selects, newest first, from their names alone.
   fn list(&self, series: &[Series], selection: Selection<'_>) -> Result<Vec<CheckpointPage>>;
 
-  /// Deletes an item, and says whether it did; a checkpoint in whatever encoding it has. With the last checkpoint that is based on
-  /// a base, the base is deleted too.
+  /// Deletes an item, and returns whether it did. A checkpoint is deleted in every encoding. With the last checkpoint that is
+  /// based on a base, the base is deleted too.
   fn delete(&self, session: &SessionId, item: Item<'_>, mode: DeleteMode) -> Result<bool>;
 
-  /// Sets an attribute of a checkpoint, and says whether the checkpoint exists.
+  /// Sets an attribute of a checkpoint, and returns whether the checkpoint exists.
   fn set_attribute(&self, series: &Series, id: &CheckpointId, attribute: Attribute) -> Result<bool>;
 
   /// Moves a damaged checkpoint to `damaged/`, and returns its new name; `None` if it is missing, or no longer holds the `judged`
   /// bytes, which is decided in the same step. Without `judged`, its bytes must be unreadable.
   fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: Option<&[u8]>) -> Result<Option<String>>;
 
-  /// What each session takes up.
+  /// The usage of each session.
   fn usage(&self, sessions: &[SessionId]) -> Result<Vec<Result<Usage>>>;
 
-  /// Does housekeeping. Returns the bytes of the bases that were deleted.
+  /// Performs a maintenance task. Returns the size of the deleted bases in bytes.
   fn maintain(&self, task: Maintenance<'_>) -> Result<u64>;
 
-  /// The fencing tokens that this backend writes under.
+  /// The fencing tokens that this backend writes with.
   fn fences(&self) -> &Fences;
 
   /// Leases a session, which need not exist, unless it is leased to another owner.
@@ -151,7 +153,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
   /// Extends a lease from now on; `None` if it is lost.
   fn renew(&self, session: &SessionId, token: u64, ttl_ms: u64) -> Result<Option<Lease>>;
 
-  /// Gives a lease back, and says whether it still existed.
+  /// Releases a lease, and returns whether it was still in force.
   fn release(&self, session: &SessionId, token: u64) -> Result<bool>;
 
   /// The leases that are held, ordered by session.

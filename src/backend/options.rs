@@ -20,7 +20,7 @@ pub struct Settings {
   /// How long a call waits for a lock of another process. On a server it is the limit of the whole call, with waiting for a
   /// connection and retries.
   pub timeout: Duration,
-  /// The most connections to a server.
+  /// The maximum number of connections to a server.
   pub max_connections: usize,
 }
 
@@ -45,9 +45,10 @@ impl From<Durability> for Settings {
   }
 }
 
-/// Bytes to be written: in memory, or produced while they are written. They may be asked for more than once. A `flush` in
-/// between announces a pause, during which the backend may start to write.
+/// Bytes to write: in memory, or produced while they are written. A `flush` before the end announces a pause, during which the
+/// backend may let the disk begin to write.
 pub trait Content {
+  /// Writes all bytes. It may be called more than once, and always writes the same.
   fn write_to(&self, out: &mut dyn Write) -> io::Result<()>;
 }
 
@@ -60,11 +61,11 @@ impl<T: AsRef<[u8]>> Content for T {
 /// Which sessions are listed.
 #[derive(Debug, Clone, Copy)]
 pub enum SessionFilter<'a> {
-  /// Whatever they hold.
+  /// All sessions, whatever they hold.
   All,
-  /// Those with a session document.
+  /// Sessions with a session document.
   Saved,
-  /// Those that hold a checkpoint of their own with this id.
+  /// Sessions that have a checkpoint with this id. Checkpoints of agents do not count.
   WithCheckpoint(&'a CheckpointId),
 }
 
@@ -82,24 +83,24 @@ pub enum ItemKind<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Selection<'a> {
   All,
-  /// At most `limit` of those after `after`, or from the newest on.
+  /// At most `limit` checkpoints: those that follow `after` in the list, or the newest ones without it.
   Page {
     after: Option<&'a CheckpointEntry>,
     limit: usize,
   },
-  /// The one with this id.
+  /// The checkpoint with this id.
   One(&'a CheckpointId),
-  /// Those that retention may delete, and the newest. A backend may answer from a cache, so that the time does not grow with the number
-  /// of checkpoints; changes that were made behind its back are noticed later.
+  /// The checkpoints that retention may delete, and the newest. A backend may answer from a cache, so that the time does not grow
+  /// with the number of checkpoints. Changes that other programs make without the store are noticed later.
   Retention(RetentionScope),
 }
 
-/// Which checkpoints retention has to judge.
+/// The checkpoints that retention has to decide on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetentionScope {
-  /// Those beyond so many of the newest. Pinned ones neither count nor are among them.
+  /// All but so many of the newest. Pinned checkpoints are neither counted nor included.
   Beyond(usize),
-  /// All of them, pinned ones too.
+  /// All checkpoints, pinned ones included.
   All,
 }
 
@@ -117,7 +118,7 @@ pub struct PutOptions<'a> {
 }
 
 impl PutOptions<'_> {
-  /// Stores a checkpoint whatever else is stored.
+  /// Options without a precondition.
   #[must_use]
   pub fn new(encoding: Encoding) -> Self {
     Self {
@@ -140,10 +141,11 @@ impl fmt::Debug for PutOptions<'_> {
 #[derive(Debug, Clone, Copy)]
 pub struct BaseRef<'a> {
   pub id: &'a CheckpointId,
-  /// How many bytes must be stored; 0 for a new base.
+  /// How many bytes must be stored already; 0 for a new base.
   pub known: u64,
+  /// The bytes to append.
   pub added: &'a [u8],
-  /// The state of the base when something was last stored on it.
+  /// The state of the base after the last write of this store.
   pub fingerprint: Option<BaseFingerprint>,
 }
 
@@ -153,52 +155,53 @@ impl BaseRef<'_> {
   }
 }
 
+/// The state of a base after the last write of this store.
 #[derive(Debug, Clone, Copy)]
 pub struct BaseFingerprint {
   pub stamp: FileStamp,
-  /// The last bytes of what is known.
+  /// The checksum at the end of the known bytes.
   pub checksum: u32,
 }
 
-/// What happens if a new base meets one of its name. Names are unique, so both begin with the same bytes, unless one was copied
-/// here from another store: a base that checkpoints need is never replaced by other bytes.
+/// What happens to a new base if one of its name exists. Ids are unique, so both begin with the same bytes, unless one was copied
+/// from another store. A base that checkpoints need is never replaced by other bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BaseMerge {
-  /// There is none, or the new one continues it.
+  /// No base of that name exists, or the new one continues it: write the new one.
   Write,
-  /// The present one continues the new one.
+  /// The existing base continues the new one: keep it.
   Keep,
-  /// They differ.
+  /// The two differ: refuse the new one.
   Refuse,
 }
 
 impl BaseMerge {
-  pub(super) fn of(new: &[u8], present: Option<&[u8]>) -> Self {
-    match present {
-      Some(present) if present.starts_with(new) => Self::Keep,
-      Some(present) if !new.starts_with(present) => Self::Refuse,
+  pub(super) fn of(new: &[u8], existing: Option<&[u8]>) -> Self {
+    match existing {
+      Some(existing) if existing.starts_with(new) => Self::Keep,
+      Some(existing) if !new.starts_with(existing) => Self::Refuse,
       _ => Self::Write,
     }
   }
 }
 
-/// What must hold for a checkpoint to be stored. It is decided in the same step as the write.
+/// What must be true for a checkpoint to be stored. It is checked in the same atomic step as the write.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Precondition {
   #[default]
   None,
   /// The checkpoint becomes the newest of its series.
   Newest(Newest),
-  /// The checkpoint is stored already, in any encoding.
+  /// The checkpoint exists, in any encoding.
   Exists,
 }
 
-/// The checkpoint that has to be the newest before another one is added.
+/// The checkpoint that must be the newest before another one is added.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Parent {
   #[default]
   Any,
-  /// The series has to be empty.
+  /// The series must be empty.
   Missing,
   Checkpoint(CheckpointId),
 }
@@ -213,16 +216,16 @@ impl Parent {
   }
 }
 
-/// What it takes for a checkpoint to become the newest.
+/// The conditions for a checkpoint to become the newest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Newest {
   pub parent: Parent,
-  /// Checkpoints that may be newer all the same: those of later calls of the same store.
+  /// Checkpoints that may be newer nevertheless: those of later calls of the same store.
   pub later: Vec<CheckpointId>,
 }
 
 impl Newest {
-  /// Why a checkpoint cannot become the newest; `entries` are those of the series, newest first.
+  /// The outcome if the checkpoint cannot become the newest. `entries` are those of the series, newest first.
   pub(super) fn refusal<E: Borrow<CheckpointEntry>>(
     &self,
     new: &CheckpointEntry,
@@ -233,7 +236,7 @@ impl Newest {
     if !self.parent.accepts(newest) {
       return Some(PutOutcome::Conflict(newest.cloned()));
     }
-    // A checkpoint of the same id is another one: two processes may choose the same id.
+    // An entry of the same id is another checkpoint: two processes can choose the same id.
     let mut newer = entries.take_while(|entry| entry.borrow().is_newer_than(new) || entry.borrow().id == new.id);
     let foreign = newer.find(|entry| !self.later.contains(&entry.borrow().id));
     foreign.map(|newer| PutOutcome::Behind(newer.borrow().clone()))
@@ -245,15 +248,15 @@ impl Newest {
 #[derive(Debug, Clone, Copy)]
 pub struct RetentionQuery {
   pub scope: RetentionScope,
-  /// Whether all checkpoints in scope are to be deleted if the session has no retention of its own: a backend may do so in the same
-  /// step.
+  /// Whether all checkpoints in scope are to be deleted if the session has no retention of its own. A backend may delete them in
+  /// the same step.
   pub may_delete: bool,
-  /// The largest retention document that is read.
+  /// The maximum size of the retention document in bytes.
   pub limit: u64,
 }
 
 impl RetentionQuery {
-  /// How many checkpoints are kept, if that is all there is to decide.
+  /// How many checkpoints to keep, if nothing else decides.
   pub(super) fn keep(&self) -> Option<usize> {
     match self.scope {
       RetentionScope::Beyond(keep) if self.may_delete && u32::try_from(keep).is_ok() => Some(keep),
@@ -265,10 +268,10 @@ impl RetentionQuery {
 /// How an item is deleted.
 #[derive(Debug, Clone, Copy)]
 pub enum DeleteMode {
-  /// Durably, whatever it is.
+  /// Deletes the item durably.
   Always,
-  /// A checkpoint, unless it is the newest of its series, is pinned, or has a label by this rule; all of it is decided in the same
-  /// step. It may reappear after a power cut, until [`Maintenance::SyncDeletes`].
+  /// Deletes a checkpoint unless it is the newest of its series, is pinned, or has a label by this rule. The decision is part of
+  /// the same atomic step. The checkpoint may reappear after a power cut, until [`Maintenance::SyncDeletes`].
   UnlessKept(Option<IsLabelled>),
 }
 
@@ -280,18 +283,19 @@ pub type IsLabelled = fn(&[u8], &CheckpointId) -> bool;
 pub enum Attribute {
   /// Whether retention keeps the checkpoint.
   Pinned(bool),
-  /// When it was made, in milliseconds: its position in the order, if its id carries no time.
+  /// The time of creation in milliseconds. It decides the position in the order if the id contains no time.
   MadeAt(u64),
 }
 
-/// Housekeeping that no other call waits for.
+/// A maintenance task. No other call depends on it.
 #[derive(Debug, Clone, Copy)]
 pub enum Maintenance<'a> {
-  /// Deletes the bases of a series that no checkpoint is based on, such as an interruption may leave.
+  /// Deletes the bases of a series that no checkpoint is based on. A crash may leave such bases.
   DeleteUnusedBases(&'a Series),
   /// Makes earlier deletions by [`DeleteMode::UnlessKept`] durable.
   SyncDeletes(&'a Series),
-  /// Makes the link to the newest checkpoint of a series follow, if the backend has one: after checkpoints were added in bulk.
+  /// Points the latest link to the newest checkpoint of a series, after checkpoints were added in bulk. Only files have such
+  /// links.
   RefreshLatestLink(&'a Series),
   /// Returns the space of deleted checkpoints to the file system, if the backend keeps it.
   Vacuum,
@@ -304,7 +308,7 @@ pub struct NewItem<'a> {
   pub content: &'a dyn Content,
   /// For a checkpoint: whether it is pinned.
   pub is_pinned: bool,
-  /// For a checkpoint whose id carries no time: when it was made. Without it, it becomes the newest.
+  /// The time of creation, for a checkpoint whose id contains none. Without it, the checkpoint becomes the newest.
   pub made_at: Option<u64>,
 }
 
@@ -314,17 +318,17 @@ impl fmt::Debug for NewItem<'_> {
   }
 }
 
-/// Takes one item after the other.
+/// Stores the items that it is called with, one at a time.
 pub type ItemSink<'a> = dyn FnMut(NewItem<'_>) -> Result<()> + 'a;
 
-/// Hands over everything that a new session is to hold, one item at a time. An item that comes twice is an error. If a step is
-/// repeated, it is called again and starts over.
+/// Passes all items of a new session to the sink. The same item twice is an error. If the step has to be repeated, the source is
+/// called again and starts over.
 pub type ItemSource<'a> = dyn FnMut(&mut ItemSink<'_>) -> Result<()> + 'a;
 
-/// Decides by its session document whether a session is deleted.
+/// Decides from the session document whether a session is deleted.
 pub type Condition<'a> = dyn FnMut(Option<&[u8]>) -> Result<bool> + 'a;
 
-/// When a session is deleted.
+/// The condition for deleting a session.
 pub struct DeleteCondition<'a> {
   /// A session document of more bytes is an error.
   pub limit: u64,
@@ -337,9 +341,9 @@ impl fmt::Debug for DeleteCondition<'_> {
   }
 }
 
-/// Makes the next version of a document; `None` leaves it as it is. For labels, it is also given the checkpoints of the session,
-/// newest first; no checkpoint that has a label in the document is missing among them.
+/// Returns the next version of a document; `None` leaves it unchanged. For labels, it also gets the checkpoints of the session,
+/// newest first: at least all that have a label in the document.
 pub type DocumentChange<'a> = dyn FnMut(Option<Vec<u8>>, &[CheckpointEntry]) -> Result<Option<DocumentUpdate>> + 'a;
 
-/// Makes the labels document that goes with a new checkpoint, from the old one and the checkpoints before it, newest first.
+/// Returns the labels document to store with a new checkpoint, from the old one and the existing checkpoints, newest first.
 pub type NewLabels<'a> = dyn Fn(Option<Vec<u8>>, &[CheckpointEntry]) -> Result<Vec<u8>> + 'a;

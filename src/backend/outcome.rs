@@ -15,19 +15,19 @@ pub enum PutOutcome {
     /// The answer to [`PutOptions::retention`](super::PutOptions), if the backend has one.
     retention: Option<RetentionAnswer>,
   },
-  /// Nothing was stored: this is the newest, and not the expected parent.
+  /// Nothing was stored: this checkpoint is the newest, not the expected parent.
   Conflict(Option<CheckpointId>),
-  /// Nothing was stored: this one, of another writer, is newer.
+  /// Nothing was stored: this checkpoint of another writer is newer.
   Behind(CheckpointEntry),
   /// Nothing was stored: the checkpoint does not exist.
   Missing,
-  /// Nothing was stored: the base is missing or was changed, or its name is taken by another.
+  /// Nothing was stored: the base is missing or was changed, or another base has its name.
   BaseIsGone,
-  /// Nothing was stored: the backend cannot guarantee that the base stays.
+  /// Nothing was stored: the backend cannot prevent that the base is deleted meanwhile.
   BaseNotLocked,
 }
 
-/// The state when a checkpoint had just been stored.
+/// The answer to a [`RetentionQuery`](super::RetentionQuery): the state immediately after the checkpoint was stored.
 #[derive(Debug)]
 pub struct RetentionAnswer {
   /// The retention document of the session.
@@ -36,7 +36,7 @@ pub struct RetentionAnswer {
   pub list: Option<CheckpointPage>,
 }
 
-/// What is known of a file without reading it. A base only grows; every other change is damage.
+/// The size and time of a file. A base only grows: every other change is damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStamp {
   pub size: u64,
@@ -44,12 +44,17 @@ pub struct FileStamp {
   pub modified: u64,
 }
 
-/// The beginning and the end of an item; they overlap if it is short.
+/// The sizes of the head and the tail of a checkpoint, which are enough for its row in a list. The databases store them apart from
+/// the middle. A checkpoint with a longer description is read whole.
+pub const HEAD_BYTES: usize = 2048;
+pub const TAIL_BYTES: usize = 1024;
+
+/// The beginning and the end of an item, which overlap if it is short.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peek {
   pub head: Vec<u8>,
   pub tail: Vec<u8>,
-  /// Of the whole item, in bytes.
+  /// The size of the whole item in bytes.
   pub size: u64,
 }
 
@@ -74,7 +79,7 @@ pub type PeekResult = Result<Option<Peek>>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedItem {
   pub name: ItemName,
-  /// In bytes; known for bases.
+  /// In bytes; only for bases.
   pub size: Option<u64>,
 }
 
@@ -87,7 +92,7 @@ pub struct CheckpointPage {
   pub total: usize,
   /// The newest of the series, for [`Selection::Retention`](super::Selection).
   pub newest: Option<CheckpointEntry>,
-  /// A failure that does not concern the answer.
+  /// An error that does not affect the answer.
   pub warning: Option<String>,
 }
 
@@ -103,7 +108,7 @@ impl CheckpointPage {
     }
   }
 
-  /// At most `limit` of all checkpoints of a series that come after `after`.
+  /// At most `limit` checkpoints that follow `after` in the list. `entries` are all of a series, newest first.
   #[must_use]
   pub fn cut(mut entries: Vec<CheckpointEntry>, after: Option<&CheckpointEntry>, limit: usize) -> Self {
     let total = entries.len();
@@ -118,7 +123,7 @@ impl CheckpointPage {
     }
   }
 
-  /// Those of `entries`, which come newest first, that are in scope.
+  /// The entries that are in scope. `entries` are in order, newest first.
   pub fn in_scope<'a>(entries: impl Iterator<Item = &'a CheckpointEntry>, scope: RetentionScope) -> Self {
     let mut entries = entries.peekable();
     let newest = entries.peek().copied().cloned();
@@ -135,10 +140,10 @@ impl CheckpointPage {
   }
 }
 
-/// A session that is deleted for every reader.
+/// A deleted session, which no reader sees.
 #[derive(Debug, Default)]
 pub struct DeletedSession {
-  /// Why its space was not freed.
+  /// The error if its space could not be freed.
   pub not_freed: Option<Error>,
 }
 
@@ -160,13 +165,13 @@ impl From<Vec<u8>> for DocumentUpdate {
   }
 }
 
-/// What a session takes up.
+/// The space that a session takes up, and the number of its items.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Usage {
   pub total_bytes: u64,
-  /// Of the session itself.
+  /// The checkpoints of the session itself.
   pub checkpoints: u64,
-  /// Those among them that are pinned.
+  /// Those of them that are pinned.
   pub pinned: u64,
   pub agent_checkpoints: u64,
   pub results: u64,

@@ -1,4 +1,4 @@
-//! Paths that users pass, and files of theirs outside a store: export files.
+//! Paths that users pass, and their files outside a store: export files.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -11,7 +11,7 @@ use crate::types::error::{Code, Error, Result};
 
 /// The absolute path of a file that a caller names.
 pub fn file_path(text: &str) -> Result<PathBuf> {
-  let objection = if text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:")) {
+  let reason = if text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:")) {
     "this is a URL. Give the path of the file"
   } else if text.is_empty() || text.contains('\0') || text.ends_with(is_separator) {
     "this is not the path of a file"
@@ -22,7 +22,7 @@ pub fn file_path(text: &str) -> Result<PathBuf> {
     }
     "this is a directory. Give the path of a file"
   };
-  Err(Error::invalid_argument(format!("file {text:?}: {objection}")))
+  Err(Error::invalid_argument(format!("file {text:?}: {reason}")))
 }
 
 /// Resolves `~` and relative paths now, so that a later change of directory has no effect. `argument` is the name of the
@@ -86,7 +86,7 @@ impl NewFile {
     Ok(Self { path, temporary, file })
   }
 
-  /// Gives the file its name unless that is taken meanwhile, and makes it durable. The answer is its size in bytes.
+  /// Renames the file to its own name, unless that exists by now, and makes it durable. Returns the size in bytes.
   pub fn persist(self) -> Result<u64> {
     let fail = |error| Error::io("write", &self.path, error);
     self.file.sync_all().map_err(fail)?;
@@ -97,7 +97,7 @@ impl NewFile {
       // Not every file system has hard links.
       Err(_) => self.rename_into_place()?,
     }
-    // Before the directory is synced, so that one sync covers both names.
+    // Remove the temporary name before the sync of the directory, which then covers both names.
     let _ = fs::remove_file(&self.temporary);
     sync_directory_of(&self.path)
       .map_err(|error| Error::outcome_unknown("sync the directory of", &self.path, error))?;
@@ -130,7 +130,7 @@ impl Write for NewFile {
 
 impl Drop for NewFile {
   fn drop(&mut self) {
-    // A file that cannot be removed can be told by its name.
+    // If this fails, the name still marks the file as temporary.
     let _ = fs::remove_file(&self.temporary);
   }
 }
@@ -212,7 +212,7 @@ mod tests {
   }
 
   #[test]
-  fn file_path_refuses_what_cannot_be_a_file() {
+  fn file_path_rejects_what_cannot_be_a_file() {
     for text in ["", "a\0b", "dir/", "/", "file:///x.zst", "FILE:x"] {
       assert_eq!(file_path(text).unwrap_err().code, Code::InvalidArgument, "{text:?}");
     }

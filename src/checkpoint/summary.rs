@@ -9,10 +9,6 @@ use crate::checkpoint::document::{Document, EXPIRES_AT, Kind, LABEL};
 use crate::json::edit::ObjectWriter;
 use crate::json::scan::{Member, SyntaxError, find, items, members, text_of};
 
-/// How much of a file's beginning and end [`Info::peek`] needs. A checkpoint with a longer description is read whole.
-pub const HEAD_BYTES: usize = 2048;
-pub const TAIL_BYTES: usize = 1024;
-
 /// JSON values, as the document has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {

@@ -5,9 +5,11 @@ use std::slice;
 
 use super::labels::Labels;
 use super::{Damaged, Store, StoredCheckpoint};
-use crate::backend::{BackendExt, CheckpointEntry, CheckpointPage, Encoding, Item, PeekResult, Selection, Series};
+use crate::backend::{
+  BackendExt, CheckpointEntry, CheckpointPage, Encoding, HEAD_BYTES, Item, PeekResult, Selection, Series, TAIL_BYTES,
+};
 use crate::checkpoint::document::{Kind, LABEL};
-use crate::checkpoint::summary::{HEAD_BYTES, Info, TAIL_BYTES};
+use crate::checkpoint::summary::Info;
 use crate::codec::gzip;
 use crate::codec::zstd::SkippableFrame;
 use crate::json::edit::{ObjectWriter, quoted};

@@ -8,9 +8,9 @@ use std::thread;
 use super::info::{BATCH, Filter, InfoPage, Row};
 use super::{Damaged, Store, into_text};
 use crate::backend::{
-  BackendExt, CheckpointEntry, Document, Lease, PeekResult, ReadResult, Selection, Series, SessionFilter, Usage,
+  BackendExt, CheckpointEntry, Document, HEAD_BYTES, Lease, PeekResult, ReadResult, Selection, Series, SessionFilter,
+  TAIL_BYTES, Usage,
 };
-use crate::checkpoint::summary::{HEAD_BYTES, TAIL_BYTES};
 use crate::json::edit::{ObjectWriter, quoted, text_literal};
 use crate::json::scan::{Member, find, members};
 use crate::types::error::{Error, Result};

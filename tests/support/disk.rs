@@ -1,30 +1,31 @@
-//! A disk in memory that refuses a call, or loses its power.
+//! A disk in memory that fails a call, or loses its power.
 //!
-//! When the power goes, what was synced stays. Of the rest, anything may have reached the medium or not: each change of
-//! a name by itself, in any order, and the contents of a file whole, in part, as zeros or not at all. A rename is one
-//! change.
+//! A power cut keeps what was synced. Anything else may have reached the medium or not: each change of a name independently, and
+//! the contents of a file completely, in part, as zeros or not at all. A rename is one change.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use waymark::backend::Peek;
 use waymark::backend::file::disk::{Contents, Directory, Disk, Entry, Kind, Stat, not_that_file, peek_bounds};
 
-/// What goes wrong, and at which call.
+/// What fails, and at which call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
   Nothing,
-  /// The n-th call is refused.
+  /// The n-th call fails.
   Refuse(usize, io::ErrorKind),
-  /// The n-th call writes half and reports success, as a layer does that ignores short writes.
+  /// The n-th call writes half and reports success, like code that ignores short writes.
   ShortWrite(usize),
   /// From the n-th call on, the power is off.
   Cut(usize),
 }
 
-/// How honest the disk's syncs are.
+/// Whether the syncs of the disk work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Syncs {
   Honest,
@@ -34,12 +35,12 @@ pub enum Syncs {
   NoDirectories,
 }
 
-/// What the power cut left of changes that were not synced.
+/// Which of the changes that were not synced survive a power cut.
 #[derive(Debug, Clone, Copy)]
 pub enum Survival {
   Nothing,
   Everything,
-  /// A choice that depends on the seed.
+  /// A random choice with this seed.
   Some(u64),
 }
 
@@ -58,8 +59,8 @@ enum Stored {
 struct Change {
   /// The directories whose sync makes it durable.
   directories: [Node; 2],
-  gone: Option<(Node, String)>,
-  come: Option<(Node, String, Node)>,
+  removed: Option<(Node, String)>,
+  added: Option<(Node, String, Node)>,
   is_durable: bool,
 }
 
@@ -93,7 +94,7 @@ impl FaultyDisk {
     }
   }
 
-  /// Counts calls from here on.
+  /// Sets the plan, and counts calls from here on.
   pub fn plan(&self, plan: Plan) {
     let mut state = self.lock();
     state.calls = 0;
@@ -104,7 +105,7 @@ impl FaultyDisk {
     self.lock().calls
   }
 
-  /// A disk of its own with the same contents.
+  /// An independent disk with the same contents.
   pub fn fork(&self) -> Self {
     let state = self.lock();
     let copy = State {
@@ -120,7 +121,7 @@ impl FaultyDisk {
     }
   }
 
-  /// What is on the medium when the power comes back.
+  /// The disk after a power cut.
   pub fn after_power_cut(&self, survival: Survival) -> Self {
     let disk = self.fork();
     let mut state = disk.lock();
@@ -132,9 +133,9 @@ impl FaultyDisk {
         Stored::File { live, synced } => {
           *live = match synced {
             None => random.contents(live),
-            // Of what was added since, anything may be there.
+            // Any part of what was appended since may have been written.
             Some(synced) => match live.strip_prefix(&synced[..]) {
-              Some(added) => [&synced[..], &random.contents(added)].concat(),
+              Some(appended) => [&synced[..], &random.contents(appended)].concat(),
               None => synced.clone(),
             },
           };
@@ -143,7 +144,7 @@ impl FaultyDisk {
       }
     }
     for change in std::mem::take(&mut state.changes) {
-      if change.is_durable || random.happens() {
+      if change.is_durable || random.survives() {
         state.apply(&change);
         state.changes.push(Change {
           is_durable: true,
@@ -173,7 +174,7 @@ impl FaultyDisk {
     names
   }
 
-  /// The temporaries that are there.
+  /// The names of all temporary files and staging directories.
   pub fn temporaries(&self) -> Vec<String> {
     self
       .names()
@@ -182,17 +183,18 @@ impl FaultyDisk {
       .collect()
   }
 
-  /// What deltas stand on.
-  pub fn keys(&self) -> Vec<String> {
+  /// The names of all bases of deltas.
+  pub fn bases(&self) -> Vec<String> {
     let names = self.names().into_iter();
     names.filter(|name| name.ends_with(".key.zst")).collect()
   }
 
+  /// Whether a name exists.
   pub fn holds(&self, name: &str) -> bool {
-    self.names().iter().any(|there| there == name)
+    self.names().iter().any(|held| held == name)
   }
 
-  /// Where a link in a directory of the base leads, from there.
+  /// The target of a link in a directory of the base, relative to that directory.
   pub fn target(&self, directory: &str, name: &str) -> Option<String> {
     let state = self.lock();
     let directory = state.find(BASE, directory).ok()?;
@@ -202,13 +204,13 @@ impl FaultyDisk {
     }
   }
 
-  /// Whether a step is decided, but not finished.
+  /// Whether there is a pending commit of two documents.
   pub fn is_pending(&self) -> bool {
     self.names().iter().any(|name| name.strip_suffix("/.pending").is_some())
   }
 
   fn lock(&self) -> MutexGuard<'_, State> {
-    self.state.lock().unwrap()
+    self.state.lock()
   }
 }
 
@@ -236,7 +238,8 @@ impl Random {
     self.state
   }
 
-  fn happens(&mut self) -> bool {
+  /// Whether a change survives.
+  fn survives(&mut self) -> bool {
     match self.survival {
       Survival::Nothing => false,
       Survival::Everything => true,
@@ -244,7 +247,7 @@ impl Random {
     }
   }
 
-  /// What is left of contents that were not synced.
+  /// What a power cut leaves of contents that were not synced.
   fn contents(&mut self, live: &[u8]) -> Vec<u8> {
     match self.survival {
       Survival::Nothing => Vec::new(),
@@ -260,7 +263,7 @@ impl Random {
 }
 
 impl State {
-  /// Counts a call, and answers as the plan says.
+  /// Counts a call, and fails as planned.
   fn call(&mut self) -> io::Result<()> {
     self.calls += 1;
     match self.plan {
@@ -286,24 +289,24 @@ impl State {
   }
 
   fn apply(&mut self, change: &Change) {
-    if let Some((directory, name)) = &change.gone
+    if let Some((directory, name)) = &change.removed
       && let Stored::Directory(names) = &mut self.nodes[*directory]
     {
       names.remove(name);
     }
-    if let Some((directory, name, node)) = &change.come
+    if let Some((directory, name, node)) = &change.added
       && let Stored::Directory(names) = &mut self.nodes[*directory]
     {
       names.insert(name.clone(), *node);
     }
   }
 
-  fn change(&mut self, gone: Option<(Node, &str)>, come: Option<(Node, &str, Node)>) {
-    let first = gone.map_or(come.map_or(BASE, |(node, ..)| node), |(node, _)| node);
+  fn change(&mut self, removed: Option<(Node, &str)>, added: Option<(Node, &str, Node)>) {
+    let first = removed.map_or(added.map_or(BASE, |(node, ..)| node), |(node, _)| node);
     let change = Change {
-      directories: [first, come.map_or(first, |(node, ..)| node)],
-      gone: gone.map(|(node, name)| (node, name.to_owned())),
-      come: come.map(|(node, name, target)| (node, name.to_owned(), target)),
+      directories: [first, added.map_or(first, |(node, ..)| node)],
+      removed: removed.map(|(node, name)| (node, name.to_owned())),
+      added: added.map(|(node, name, target)| (node, name.to_owned(), target)),
       is_durable: false,
     };
     self.apply(&change);
@@ -359,7 +362,7 @@ pub struct FaultyDirectory {
 }
 
 impl FaultyDirectory {
-  /// One call: counted, and refused if it is its turn.
+  /// Counts a call, and fails as planned.
   fn call(&self) -> io::Result<MutexGuard<'_, State>> {
     let mut state = self.disk.lock();
     state.call()?;
@@ -580,7 +583,7 @@ impl Directory for FaultyDirectory {
   }
 
   fn is_abandoned(&self, _name: &str) -> io::Result<Option<bool>> {
-    // One thread writes, and never sweeps while it does.
+    // The tests have one thread, which does not sweep while it writes.
     drop(self.call()?);
     Ok(Some(true))
   }

@@ -1,4 +1,4 @@
-//! What the fault tests share: a disk in memory that can fail, and a session with everything in it.
+//! Parts that the fault tests share: a disk in memory that can fail, and a session with all kinds of items.
 
 #![allow(dead_code, reason = "each test uses its own part")]
 

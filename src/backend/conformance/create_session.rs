@@ -1,4 +1,4 @@
-//! Sessions that come as a whole.
+//! Creating sessions, empty or with all their items.
 
 use std::thread;
 
@@ -8,7 +8,7 @@ use crate::backend::{BackendExt, Content, Document, Encoding, Item, ItemSink, Ne
 use crate::types::error::{Code, Error};
 use crate::types::id::{AgentId, TaskId};
 
-pub fn only_sessions_with_a_session_document_are_listed(new_backend: Factory<'_>) {
+pub fn saved_sessions_are_those_with_a_session_document(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   for id in ["b", "a", "c"] {
     backend.create_empty(&session(id)).unwrap();
@@ -21,7 +21,7 @@ pub fn only_sessions_with_a_session_document_are_listed(new_backend: Factory<'_>
   assert_eq!(backend.saved_sessions().unwrap(), [session("a"), session("c")]);
 }
 
-pub fn a_session_is_founded_whole_or_not_at_all(new_backend: Factory<'_>) {
+pub fn create_session_stores_all_items_or_none(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let (s, id) = (session("s"), checkpoint("cp-1-000000"));
   let items: [(Item<'_>, &dyn Content); 2] = [
@@ -47,59 +47,57 @@ pub fn a_session_is_founded_whole_or_not_at_all(new_backend: Factory<'_>) {
     assert_eq!(backend.read(&other, Item::SESSION, u64::MAX).unwrap(), None);
   }
   let race = session("race");
-  let founders = thread::scope(|scope| {
-    let found = || {
+  let created = thread::scope(|scope| {
+    let create = || {
       backend
         .create_session_with(&race, &mut source_of(&[(Item::SESSION, &b"document")]))
         .unwrap()
     };
-    let founders: Vec<_> = (0..4).map(|_| scope.spawn(found)).collect();
-    founders
-      .into_iter()
-      .filter_map(|founder| founder.join().unwrap().then_some(()))
-      .count()
+    let creators: Vec<_> = (0..4).map(|_| scope.spawn(create)).collect();
+    let results = creators.into_iter().map(|creator| creator.join().unwrap());
+    results.filter(|is_created| *is_created).count()
   });
-  assert_eq!(founders, 1);
+  assert_eq!(created, 1);
 }
 
-pub fn what_a_session_is_founded_with_has_its_place(new_backend: Factory<'_>) {
+pub fn create_session_keeps_order_pins_and_versions(new_backend: Factory<'_>) {
   let backend = new_backend(3);
   backend.open().unwrap();
   let (s, a, task) = (session("s"), AgentId::parse("a").unwrap(), TaskId::parse("t").unwrap());
   let (old, young, own) = (checkpoint("old"), checkpoint("young"), checkpoint("cp-1-000000"));
-  let arrival = |item| NewItem {
+  let new = |item| NewItem {
     item,
     content: &b"bytes",
     is_pinned: false,
     made_at: None,
   };
-  let mut supply = |receive: &mut ItemSink<'_>| {
-    // In no order: what comes first is not older for it.
-    receive(NewItem {
+  let mut source = |sink: &mut ItemSink<'_>| {
+    // Items may come in any order: the time of a checkpoint decides its position.
+    sink(NewItem {
       made_at: Some(9_000),
-      ..arrival(Item::Checkpoint(None, &young, Encoding::Gzip))
+      ..new(Item::Checkpoint(None, &young, Encoding::Gzip))
     })?;
-    receive(NewItem {
+    sink(NewItem {
       made_at: Some(4_000),
       is_pinned: true,
-      ..arrival(Item::Checkpoint(None, &old, Encoding::Json))
+      ..new(Item::Checkpoint(None, &old, Encoding::Json))
     })?;
-    receive(NewItem {
+    sink(NewItem {
       is_pinned: true,
-      ..arrival(Item::Checkpoint(Some(&a), &own, Encoding::Json))
+      ..new(Item::Checkpoint(Some(&a), &own, Encoding::Json))
     })?;
-    receive(arrival(Item::Checkpoint(None, &own, Encoding::Json)))?;
-    receive(arrival(Item::TaskResult(&task)))?;
-    receive(arrival(Item::LABELS))?;
+    sink(new(Item::Checkpoint(None, &own, Encoding::Json)))?;
+    sink(new(Item::TaskResult(&task)))?;
+    sink(new(Item::LABELS))?;
     for (back, content) in [(2, b"2"), (0, b"0"), (1, b"1")] {
-      receive(NewItem {
+      sink(NewItem {
         content,
-        ..arrival(Item::version(Document::Session, back))
+        ..new(Item::version(Document::Session, back))
       })?;
     }
     Ok(())
   };
-  assert!(backend.create_session_with(&s, &mut supply).unwrap());
+  assert!(backend.create_session_with(&s, &mut source).unwrap());
   let entries = backend.checkpoints(&(&s).into()).unwrap();
   let seen: Vec<_> = entries
     .iter()
@@ -138,16 +136,16 @@ pub fn what_a_session_is_founded_with_has_its_place(new_backend: Factory<'_>) {
   assert_eq!(
     [version(2).unwrap(), version(3).unwrap()],
     [b"0", b"1"],
-    "of those that came in, the oldest goes first"
+    "the oldest version is deleted first"
   );
   assert_eq!(version(4), None);
 }
 
-pub fn a_supply_that_fails_leaves_nothing(new_backend: Factory<'_>) {
+pub fn a_failing_source_leaves_no_session(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
-  let failed = backend.create_session_with(&s, &mut |receive| {
-    source_of(&[(Item::SESSION, &b"document"), (Item::TASK_TREE, &b"tree")])(receive)?;
+  let failed = backend.create_session_with(&s, &mut |sink| {
+    source_of(&[(Item::SESSION, &b"document"), (Item::TASK_TREE, &b"tree")])(sink)?;
     Err(Error::new(Code::Corrupt, "no more"))
   });
   assert_eq!(failed.unwrap_err().code, Code::Corrupt);

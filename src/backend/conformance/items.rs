@@ -1,4 +1,4 @@
-//! Documents and results, and what is true of everything that is stored.
+//! Documents and task results, and what applies to all items and sessions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,9 +9,9 @@ use crate::backend::{BackendExt, CheckpointPage, Document, Encoding, Item, Reten
 use crate::types::error::{Code, Error};
 use crate::types::id::TaskId;
 
-pub fn what_is_missing_is_none_and_no_error(new_backend: Factory<'_>) {
+pub fn a_missing_item_is_none_and_not_an_error(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
-  let s = session("nobody");
+  let s = session("missing");
   let id = checkpoint("cp-1-000000");
   assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap(), None);
   assert_eq!(
@@ -35,7 +35,7 @@ pub fn what_is_missing_is_none_and_no_error(new_backend: Factory<'_>) {
   assert!(backend.saved_sessions().unwrap().is_empty());
 }
 
-pub fn what_was_written_is_read_back_and_replaced(new_backend: Factory<'_>) {
+pub fn put_replaces_an_item_and_read_returns_it(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
   let (task, id, other) = (
@@ -64,7 +64,7 @@ pub fn what_was_written_is_read_back_and_replaced(new_backend: Factory<'_>) {
   }
 }
 
-pub fn session_and_tree_are_written_together(new_backend: Factory<'_>) {
+pub fn put_state_replaces_both_documents(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
   for content in [b"one", b"two"] {
@@ -74,7 +74,7 @@ pub fn session_and_tree_are_written_together(new_backend: Factory<'_>) {
   }
 }
 
-pub fn removing_takes_one_item_and_deleting_takes_all(new_backend: Factory<'_>) {
+pub fn delete_removes_one_item_and_delete_session_all(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let (s, other) = (session("s"), session("other"));
   let (one, two) = (checkpoint("cp-1-000000"), checkpoint("cp-2-000000"));
@@ -130,7 +130,7 @@ pub fn usage_counts_every_byte(new_backend: Factory<'_>) {
   assert_eq!((usage.total_bytes, usage.checkpoints, usage.results), (14, 2, 1));
 }
 
-pub fn an_update_sees_what_is_there_and_no_other_comes_between(new_backend: Factory<'_>) {
+pub fn update_document_is_atomic(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
   let update = |change: &mut dyn FnMut(Option<Vec<u8>>) -> crate::types::error::Result<Option<Vec<u8>>>| {
@@ -155,7 +155,7 @@ pub fn an_update_sees_what_is_there_and_no_other_comes_between(new_backend: Fact
   assert_eq!(backend.read(&s, Item::LABELS, u64::MAX).unwrap().unwrap().len(), 40);
 }
 
-pub fn as_many_earlier_versions_stay_as_are_wanted(new_backend: Factory<'_>) {
+pub fn documents_keep_as_many_earlier_versions_as_configured(new_backend: Factory<'_>) {
   let backend = new_backend(2);
   backend.open().unwrap();
   let s = session("s");
@@ -189,7 +189,7 @@ pub fn as_many_earlier_versions_stay_as_are_wanted(new_backend: Factory<'_>) {
   assert_eq!(versions(Document::Session), ["", "", "", ""]);
 }
 
-pub fn a_state_that_is_not_confirmed_replaces_nothing(new_backend: Factory<'_>) {
+pub fn put_state_if_replaces_nothing_without_confirmation(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
   let state = || [Item::SESSION, Item::TASK_TREE].map(|item| backend.read(&s, item, u64::MAX).unwrap());
@@ -201,7 +201,7 @@ pub fn a_state_that_is_not_confirmed_replaces_nothing(new_backend: Factory<'_>) 
   assert_eq!(state(), [Some(b"new".to_vec()), Some(b"tree 2".to_vec())]);
 }
 
-pub fn simultaneous_writers_never_mix(new_backend: Factory<'_>) {
+pub fn concurrent_writers_replace_both_documents_together(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
   let contents: Vec<Vec<u8>> = (0..8u8).map(|writer| vec![writer; 20_000]).collect();
@@ -224,7 +224,7 @@ pub fn simultaneous_writers_never_mix(new_backend: Factory<'_>) {
   );
 }
 
-pub fn a_session_is_deleted_only_if_its_document_is_accepted(new_backend: Factory<'_>) {
+pub fn delete_session_deletes_only_if_the_document_is_accepted(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let (s, id) = (session("s"), checkpoint("cp-1-000001"));
   let delete_if = |accepted: &[u8]| {
@@ -235,7 +235,7 @@ pub fn a_session_is_deleted_only_if_its_document_is_accepted(new_backend: Factor
     });
     (deleted.unwrap().is_some(), seen.flatten())
   };
-  assert_eq!(delete_if(b"old"), (false, None), "nothing is there");
+  assert_eq!(delete_if(b"old"), (false, None), "the session is missing");
   backend.put(&s, Item::SESSION, b"new").unwrap();
   let item = Item::Checkpoint(None, &id, Encoding::Json);
   backend.put(&s, item, b"{}").unwrap();
@@ -248,11 +248,11 @@ pub fn a_session_is_deleted_only_if_its_document_is_accepted(new_backend: Factor
   assert_eq!(delete_if(b"new"), (true, Some(b"new".to_vec())));
   assert!(backend.all_sessions().unwrap().is_empty());
   assert_eq!(backend.read(&s, item, 100).unwrap(), None);
-  assert_eq!(delete_if(b"new"), (false, None), "it is gone");
+  assert_eq!(delete_if(b"new"), (false, None), "the session was deleted");
 }
 
-/// A writer that was on its way into a session when it went finds a new one.
-pub fn nothing_that_is_acknowledged_goes_with_a_session_that_was_over(new_backend: Factory<'_>) {
+/// A session is deleted as soon as its document says so, while a writer works on it.
+pub fn writes_after_a_deletion_go_to_a_new_session(new_backend: Factory<'_>) {
   const ROUNDS: usize = 40;
   let backend = opened(new_backend);
   let (s, id) = (session("s"), checkpoint("cp-1-000001"));

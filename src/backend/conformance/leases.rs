@@ -1,4 +1,4 @@
-//! One owner for each session.
+//! Leases: one owner for each session.
 
 use std::thread;
 use std::time::Duration;
@@ -25,11 +25,11 @@ fn claim(owner: &str, ttl_ms: u64) -> Claim<'_> {
 fn taken(backend: &dyn Backend, session: &SessionId, claim: Claim<'_>) -> Lease {
   match backend.acquire(session, claim).unwrap() {
     Acquired::Taken(lease) => lease,
-    Acquired::Held(lease) => panic!("{lease:?} is in the way"),
+    Acquired::Held(lease) => panic!("the session is held: {lease:?}"),
   }
 }
 
-pub fn one_has_a_session_until_it_is_given_back(new_backend: Factory<'_>) {
+pub fn a_session_has_one_owner_until_it_is_released(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
   assert!(backend.leases().unwrap().is_empty());
@@ -37,7 +37,7 @@ pub fn one_has_a_session_until_it_is_given_back(new_backend: Factory<'_>) {
   assert_eq!(first.owner, "a");
   assert!((1..=LONG).contains(&first.remaining_ms), "{first:?}");
   let Acquired::Held(held) = backend.acquire(&s, claim("b", LONG)).unwrap() else {
-    panic!("two own it");
+    panic!("two owners");
   };
   assert_eq!((held.number, held.owner.as_str()), (first.number, "a"));
   let listed = backend.leases().unwrap();
@@ -64,7 +64,7 @@ pub fn one_has_a_session_until_it_is_given_back(new_backend: Factory<'_>) {
   assert!(!backend.release(&s, second.number).unwrap());
 }
 
-pub fn a_lease_that_is_past_its_time_can_be_taken_and_until_then_renewed(new_backend: Factory<'_>) {
+pub fn an_expired_lease_can_be_renewed_until_another_owner_acquires_it(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
   let first = taken(&*backend, &s, claim("a", 1));
@@ -77,21 +77,21 @@ pub fn a_lease_that_is_past_its_time_can_be_taken_and_until_then_renewed(new_bac
   assert_eq!(backend.renew(&s, first.number, LONG).unwrap(), None);
 }
 
-pub fn a_write_without_a_lease_ends_one_that_is_past_its_time(new_backend: Factory<'_>) {
+pub fn a_write_without_a_lease_ends_an_expired_one(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
-  // What makes a session that is there already changes nothing.
-  for way in WRITES.into_iter().filter(|way| *way != "create_session") {
-    let s = session(way);
+  // Creating a session that exists changes nothing.
+  for call in WRITES.into_iter().filter(|call| *call != "create_session") {
+    let s = session(call);
     fill(&*backend, &s);
     let lapsed = taken(&*backend, &s, claim("a", 1));
     thread::sleep(Duration::from_millis(5));
-    write(&*backend, &s, way).unwrap();
-    assert_eq!(backend.renew(&s, lapsed.number, LONG).unwrap(), None, "{way}");
-    assert!(taken(&*backend, &s, claim("b", LONG)).number > lapsed.number, "{way}");
+    write(&*backend, &s, call).unwrap();
+    assert_eq!(backend.renew(&s, lapsed.number, LONG).unwrap(), None, "{call}");
+    assert!(taken(&*backend, &s, claim("b", LONG)).number > lapsed.number, "{call}");
   }
 }
 
-pub fn what_changes_nothing_ends_no_lease(new_backend: Factory<'_>) {
+pub fn calls_that_change_nothing_end_no_lease(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
   fill(&*backend, &s);
@@ -106,12 +106,12 @@ pub fn what_changes_nothing_ends_no_lease(new_backend: Factory<'_>) {
   assert!(backend.renew(&s, lapsed.number, LONG).unwrap().is_some());
 }
 
-pub fn of_many_who_want_a_session_one_gets_it(new_backend: Factory<'_>) {
+pub fn one_of_many_claims_succeeds(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
   for _ in 0..5 {
     let taken = thread::scope(|scope| {
-      let acquire = || backend.acquire(&s, claim("anybody", LONG)).unwrap();
+      let acquire = || backend.acquire(&s, claim("one of many", LONG)).unwrap();
       let all: Vec<_> = (0..8).map(|_| scope.spawn(acquire)).collect();
       let all = all.into_iter().map(|one| one.join().unwrap());
       let taken = all.filter_map(|acquired| match acquired {
@@ -125,86 +125,86 @@ pub fn of_many_who_want_a_session_one_gets_it(new_backend: Factory<'_>) {
   }
 }
 
-/// The ways to change a session.
+/// The calls that change a session, by their names in `write`.
 const WRITES: [&str; 13] = [
   "create_session",
-  "write",
-  "write_state",
+  "put",
+  "put_state",
   "update",
-  "write_checkpoint",
+  "put_checkpoint",
   "set_pinned",
   "set_made_at",
   "quarantine",
-  "remove_unused_keys",
-  "retire",
-  "remove",
+  "delete_unused_bases",
+  "delete_unless_kept",
+  "delete",
   "delete_session_if",
   "delete_session",
 ];
 
-fn write(backend: &dyn Backend, s: &SessionId, way: &str) -> Result<()> {
+fn write(backend: &dyn Backend, s: &SessionId, call: &str) -> Result<()> {
   let series = Series::from(s);
   let entry = CheckpointEntry::new(checkpoint("foreign"), Encoding::Json, || 5);
-  match way {
+  match call {
     "create_session" => backend.create_empty(s),
-    "write" => backend.put(s, Item::SESSION, b"{}").map(drop),
-    "write_state" => backend.put_state(s, b"{}", b"{}"),
+    "put" => backend.put(s, Item::SESSION, b"{}").map(drop),
+    "put_state" => backend.put_state(s, b"{}", b"{}"),
     "update" => backend.update(s, Document::Labels, u64::MAX, &mut |_| Ok(Some(b"{}".to_vec()))),
-    "write_checkpoint" => {
+    "put_checkpoint" => {
       let write = PutOptions::new(Encoding::Json);
       backend.put_checkpoint(&series, &entry.id, b"{}", &write).map(drop)
     }
     "set_pinned" => backend.set_pinned(&series, &entry.id, false).map(drop),
     "set_made_at" => backend.set_made_at(&series, &entry),
     "quarantine" => backend.quarantine(&series, &entry, Some(b"{}")).map(drop),
-    "remove_unused_keys" => backend.delete_unused_bases(&series).map(drop),
-    "retire" => backend.delete_surplus(&series, &entry, None).map(drop),
-    "remove" => backend.remove(s, Item::SESSION).map(drop),
+    "delete_unused_bases" => backend.delete_unused_bases(&series).map(drop),
+    "delete_unless_kept" => backend.delete_surplus(&series, &entry, None).map(drop),
+    "delete" => backend.remove(s, Item::SESSION).map(drop),
     "delete_session_if" => backend.delete_if(s, u64::MAX, &mut |_| Ok(true)).map(drop),
     _ => backend.delete_any(s).map(drop),
   }
 }
 
-/// Something for each of them to change.
+/// Creates something to change for each of the calls.
 fn fill(backend: &dyn Backend, s: &SessionId) {
-  for way in ["write_state", "write_checkpoint"] {
-    write(backend, s, way).unwrap();
+  for call in ["put_state", "put_checkpoint"] {
+    write(backend, s, call).unwrap();
   }
   backend.put(s, Item::Base(None, &checkpoint("unused")), b"{}").unwrap();
-  // The newest is not retired.
+  // Retention does not delete the newest checkpoint.
   let newest = checkpoint("cp-zzzzzzzz-000000");
   backend
     .put(s, Item::Checkpoint(None, &newest, Encoding::Json), b"{}")
     .unwrap();
 }
 
-pub fn whoever_does_not_own_a_session_cannot_write_to_it(new_backend: Factory<'_>) {
+pub fn only_the_owner_can_write(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let (s, fences) = (session("s"), backend.fences());
-  let all_are = |refused: Option<Code>, why: &str| {
-    for way in WRITES {
-      let outcome = write(&*backend, &s, way);
-      assert_eq!(outcome.err().map(|error| error.code), refused, "{way}: {why}");
+  let assert_all = |expected: Option<Code>, why: &str| {
+    for call in WRITES {
+      let outcome = write(&*backend, &s, call);
+      assert_eq!(outcome.err().map(|error| error.code), expected, "{call}: {why}");
     }
   };
-  all_are(None, "nobody has a lease");
+  assert_all(None, "no lease");
   let first = taken(&*backend, &s, claim("a", LONG));
   fences.set(&s, first.number);
   fill(&*backend, &s);
   fences.remove(&s, first.number);
-  all_are(Some(Code::LeaseLost), "somebody else has one");
+  assert_all(Some(Code::LeaseLost), "another owner has a lease");
   fences.set(&s, first.number);
-  all_are(None, "the lease is in force");
+  assert_all(None, "own lease");
   fill(&*backend, &s);
   assert!(backend.release(&s, first.number).unwrap());
   let second = taken(&*backend, &s, claim("b", LONG));
-  all_are(Some(Code::LeaseLost), "there is a newer one");
+  assert_all(Some(Code::LeaseLost), "a newer lease is in force");
   assert!(backend.release(&s, second.number).unwrap());
-  all_are(Some(Code::LeaseLost), "there was a newer one");
+  assert_all(Some(Code::LeaseLost), "a newer lease was released");
   fences.remove(&s, first.number);
-  all_are(None, "nobody has a lease any more");
+  assert_all(None, "no lease any more");
 
-  // Readers, and writers of other sessions, have nothing to do with it.
+  // A lease does not affect reads, or writes to other sessions.
   let third = taken(&*backend, &s, claim("c", LONG));
   assert!(backend.checkpoints(&Series::from(&s)).is_ok() && backend.usage_of(&s).is_ok());
   backend.put(&session("other"), Item::SESSION, b"{}").unwrap();
@@ -213,26 +213,26 @@ pub fn whoever_does_not_own_a_session_cannot_write_to_it(new_backend: Factory<'_
   backend.delete_any(&s).unwrap();
   assert!(
     backend.renew(&s, third.number, LONG).unwrap().is_some(),
-    "its owner may make it again"
+    "the owner may create the session again"
   );
   assert!(backend.release(&s, third.number).unwrap());
-  let error = write(&*backend, &s, "write").unwrap_err();
-  assert_eq!(error.code, Code::LeaseLost, "nothing is left of it");
+  let error = write(&*backend, &s, "put").unwrap_err();
+  assert_eq!(error.code, Code::LeaseLost, "the lease was released");
 }
 
-pub fn a_session_that_is_owned_is_founded_by_its_owner(new_backend: Factory<'_>) {
+pub fn only_the_owner_can_create_the_session(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
-  let found = || backend.create_session_with(&s, &mut source_of(&[(Item::SESSION, &b"{}")]));
+  let create = || backend.create_session_with(&s, &mut source_of(&[(Item::SESSION, &b"{}")]));
   let lease = taken(&*backend, &s, claim("a", LONG));
-  assert!(backend.all_sessions().unwrap().is_empty(), "nothing of it is there yet");
-  assert_eq!(found().unwrap_err().code, Code::LeaseLost);
+  assert!(backend.all_sessions().unwrap().is_empty(), "a lease creates no session");
+  assert_eq!(create().unwrap_err().code, Code::LeaseLost);
   assert!(backend.all_sessions().unwrap().is_empty());
   backend.fences().set(&s, lease.number);
-  assert!(found().unwrap());
+  assert!(create().unwrap());
 }
 
-/// A record that is put into a backend by other means than the backend.
+/// A lease record that was not written by the backend.
 #[derive(Debug)]
 pub struct StoredLease<'a> {
   pub session: &'a str,
@@ -242,7 +242,11 @@ pub struct StoredLease<'a> {
   pub began_at: Option<u64>,
 }
 
-/// What a backend that keeps records does with those that it did not write. `store` puts one into it, with any owner.
+/// Checks how a backend handles lease records that it did not write. `store` writes one into the backend, with any owner.
+///
+/// # Panics
+///
+/// If the backend handles one of them wrongly.
 pub fn stored_leases(backend: &dyn Backend, store: &dyn Fn(StoredLease<'_>)) {
   const HOUR: u64 = 3_600_000;
   let now = now_ms();
@@ -253,7 +257,7 @@ pub fn stored_leases(backend: &dyn Backend, store: &dyn Fn(StoredLease<'_>)) {
     1 << 53,
   ];
   for (index, number) in greatest.into_iter().enumerate() {
-    for (expires_at, held) in [(now + HOUR, "held"), (0, "over")] {
+    for (expires_at, held) in [(now + HOUR, "held"), (0, "released")] {
       let id = format!("greatest-{index}-{held}");
       let s = session(&id);
       store(StoredLease {
@@ -273,7 +277,7 @@ pub fn stored_leases(backend: &dyn Backend, store: &dyn Fn(StoredLease<'_>)) {
       }
     }
   }
-  assert!(backend.leases().unwrap().is_empty(), "damaged records hide no others");
+  assert!(backend.leases().unwrap().is_empty(), "damaged records are skipped");
 
   // The clock was set back by an hour after these leases began. Their owners are dead.
   let ahead = |id: &str, ttl_ms| {
@@ -291,14 +295,14 @@ pub fn stored_leases(backend: &dyn Backend, store: &dyn Fn(StoredLease<'_>)) {
     matches!(&held, Acquired::Held(lease) if lease.remaining_ms <= LONG),
     "{held:?}"
   );
-  assert_eq!(write(backend, &long, "write").unwrap_err().code, Code::LeaseLost);
+  assert_eq!(write(backend, &long, "put").unwrap_err().code, Code::LeaseLost);
   let (first, second) = (ahead("ahead-first", 5), ahead("ahead-second", 5));
   let held = |s: &SessionId| backend.leases().unwrap().iter().any(|(of, _)| of == s);
-  // Now they are seen.
+  // The first read of the records.
   backend.leases().unwrap();
   thread::sleep(Duration::from_millis(10));
   assert!(!held(&first) && !held(&second) && held(&long));
-  write(backend, &first, "write").unwrap();
+  write(backend, &first, "put").unwrap();
   taken(backend, &first, claim("b", LONG));
   taken(backend, &second, claim("b", LONG));
 

@@ -1,13 +1,14 @@
-//! Calls of a backend as tests make them often.
+//! Shorthands for frequent calls in tests.
 
 use crate::backend::{
   Attribute, Backend, BackendExt, CheckpointEntry, CheckpointPage, DeleteCondition, DeleteMode, DeletedSession,
-  Document, DocumentUpdate, IsLabelled, ItemKind, ItemName, ItemSource, Maintenance, PutOutcome, RetentionScope,
-  Selection, Series, SessionFilter,
+  Document, DocumentChange, DocumentUpdate, IsLabelled, ItemKind, ItemName, ItemSource, Maintenance, PutOutcome,
+  RetentionScope, Selection, Series, SessionFilter,
 };
 use crate::types::error::{Error, Result};
 use crate::types::id::{CheckpointId, SessionId, TaskId};
 
+/// Shorthands for frequent calls in tests.
 pub trait Shorthand: Backend {
   fn all_sessions(&self) -> Result<Vec<SessionId>> {
     self.sessions(SessionFilter::All)
@@ -29,7 +30,7 @@ pub trait Shorthand: Backend {
     self.create_session(session, Some(source))
   }
 
-  /// Returns why the space was not freed.
+  /// Returns the error if the space could not be freed.
   fn delete_any(&self, session: &SessionId) -> Result<Option<Error>> {
     Ok(
       self
@@ -59,12 +60,7 @@ pub trait Shorthand: Backend {
     })
   }
 
-  fn update_labels(
-    &self,
-    session: &SessionId,
-    limit: u64,
-    change: &mut dyn FnMut(Option<Vec<u8>>, &[CheckpointEntry]) -> Result<Option<DocumentUpdate>>,
-  ) -> Result<()> {
+  fn update_labels(&self, session: &SessionId, limit: u64, change: &mut DocumentChange<'_>) -> Result<()> {
     self.update_document(session, Document::Labels, limit, change)
   }
 
@@ -129,7 +125,7 @@ pub trait Shorthand: Backend {
 
 impl<T: Backend + ?Sized> Shorthand for T {}
 
-/// Errors cannot be compared but by what they say.
+/// Compares the `Debug` texts: errors cannot be compared.
 impl PartialEq for PutOutcome {
   fn eq(&self, other: &Self) -> bool {
     format!("{self:?}") == format!("{other:?}")

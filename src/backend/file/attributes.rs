@@ -1,4 +1,4 @@
-//! Pins, times and bases of checkpoints.
+//! The pins, times and bases of checkpoints.
 
 use std::io;
 use std::time::{Duration, SystemTime};
@@ -37,8 +37,8 @@ impl<D: Disk> FileBackend<D> {
     let fail = |error| Error::io("pin", &path, error);
     let pin = pin_of(id);
     let timeout = self.settings.timeout;
-    let was_there = self.names.change_within(timeout, series, &directory, |held| {
-      // The holder of the lock may be about to remove the checkpoint, and has looked for the pin already.
+    let exists = self.names.change_within(timeout, series, &directory, |held| {
+      // The holder of the lock may be about to delete the checkpoint, after it checked for a pin.
       if is_pinned && held.is_busy {
         return Err(Error::busy("pin", &path, io::ErrorKind::ResourceBusy.into()));
       }
@@ -60,10 +60,10 @@ impl<D: Disk> FileBackend<D> {
       changed.map_err(fail)?;
       Ok((true, Some(listing_cache::Change::IsPinned(id.clone(), is_pinned))))
     })?;
-    if was_there {
+    if exists {
       sync_names(&directory, &path, self.settings.durability)?;
     }
-    Ok(was_there)
+    Ok(exists)
   }
 
   pub(super) fn bases(&self, session: &SessionId, agent: Option<&AgentId>) -> Result<Vec<ListedItem>> {

@@ -1,4 +1,4 @@
-//! The operations of the trait, on files.
+//! The implementation of the trait `Backend`.
 
 use super::disk::Disk;
 use super::{FileBackend, tombstones};
@@ -21,7 +21,7 @@ impl<D: Disk> Backend for FileBackend<D> {
   }
 
   fn open(&self) -> Result<()> {
-    // A reader waits for no disk: the first write syncs what has to be synced.
+    // A reader does not wait for the disk: the first write syncs the directories.
     if !self.settings.must_exist {
       self.in_directory(&[], |_| Ok(()))?;
     }

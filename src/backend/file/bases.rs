@@ -1,24 +1,26 @@
-//! Bases of deltas. A base is a file beside them that only the store that created it appends to. It is deleted with the last delta
-//! that is based on it.
+//! Bases of deltas. A base is a file in the directory of its deltas. Only the store that created it appends to it. It is deleted
+//! with the last delta that is based on it.
 //!
 //! A delta gets its name, and a base is deleted, only under the lock on the names: a writer without that lock writes no delta and
 //! deletes no base.
 
 use std::collections::HashSet;
 use std::io;
+use std::path::PathBuf;
 
 use super::disk::{Contents, Directory, Disk, Kind};
-use super::durable::{self, Durability, absent_is_fine};
+use super::durable::{self, Durability, Temporary, absent_is_fine};
 use super::listing_cache::Held;
 use super::{FileBackend, checkpoints_among, is_absence};
 use crate::backend::item::base_of_file;
 use crate::backend::{BaseMerge, BaseRef, Encoding, FileStamp, Item, Series};
 use crate::codec::delta::{REFERENCE_BYTES, Reference};
 use crate::codec::zstd;
+use crate::types::error::{Error, Result};
 use crate::types::id::{CheckpointId, SessionId};
 
 impl<D: Disk> FileBackend<D> {
-  /// The base of a delta, if it may be the last one that is based on it. An unreadable delta has none: it can be deleted all the same.
+  /// The base of a delta, if no other delta may be based on it. An unreadable delta has no base, so that it can be deleted.
   pub(super) fn base_to_release(
     &self,
     session: &SessionId,
@@ -34,20 +36,80 @@ impl<D: Disk> FileBackend<D> {
     }
     let base = base_of(directory, id).ok().flatten()?;
     let series = Series::of(session, agent);
-    // Usually the next delta has the same base, and nothing has to be listed.
+    // Usually the next delta has the same base, and the directory need not be listed.
     let next = self.names.next_delta(&series, id);
     let next_base = next.and_then(|next| base_of(directory, &next).ok().flatten());
     (next_base.as_ref() != Some(&base)).then_some(base)
   }
 }
 
+/// The base of a delta that is about to be stored, with its name and its path in errors.
+pub(super) struct BaseFile<'a> {
+  pub base: BaseRef<'a>,
+  pub name: String,
+  pub path: PathBuf,
+}
+
+/// The bytes of a base, written before the delta.
+pub(super) enum StagedBase<'a, D: Directory> {
+  /// A new base, under a temporary name.
+  New(Temporary<'a, D>),
+  /// The base existed, and the bytes were appended.
+  Appended,
+  /// The base is missing or was changed.
+  Gone,
+}
+
+impl BaseFile<'_> {
+  /// Writes the bytes of the base. Appending needs no lock: only the store that created a base appends to it.
+  pub fn stage<'a, D: Directory>(&self, directory: &'a D, durability: Durability) -> Result<StagedBase<'a, D>> {
+    let (name, added) = (&self.name, self.base.added);
+    let staged = if self.base.known == 0 {
+      Temporary::write(directory, name, &added, durability).map(StagedBase::New)
+    } else {
+      append(directory, name, self.base, durability).map(|is_appended| {
+        if is_appended {
+          StagedBase::Appended
+        } else {
+          StagedBase::Gone
+        }
+      })
+    };
+    staged.map_err(|error| self.fail(error))
+  }
+
+  /// Renames a new base into place, unless an existing one continues it, and makes it durable. Returns its state; `None` if the base
+  /// is not the one that the delta needs. The caller holds the lock on the names.
+  pub fn secure<D: Directory>(
+    &self,
+    directory: &D,
+    staged: StagedBase<'_, D>,
+    durability: Durability,
+  ) -> Result<Option<FileStamp>> {
+    let secure = || {
+      if let StagedBase::New(new_base) = staged {
+        match BaseMerge::of(self.base.added, read(directory, &self.name)?.as_deref()) {
+          BaseMerge::Write => new_base.persist(&self.name)?,
+          BaseMerge::Keep => {}
+          BaseMerge::Refuse => return Ok(None),
+        }
+        // Sync the directory before the delta gets its name: after a power cut every delta has its base.
+        if durability.is_full() {
+          directory.sync()?;
+        }
+      }
+      stamp(directory, &self.name, self.base)
+    };
+    secure().map_err(|error| self.fail(error))
+  }
+
+  fn fail(&self, error: io::Error) -> Error {
+    Error::io("write", &self.path, error)
+  }
+}
+
 /// Appends to a base. Returns whether it was present and unchanged.
-pub(super) fn append<D: Directory>(
-  directory: &D,
-  name: &str,
-  base: BaseRef<'_>,
-  durability: Durability,
-) -> io::Result<bool> {
+fn append<D: Directory>(directory: &D, name: &str, base: BaseRef<'_>, durability: Durability) -> io::Result<bool> {
   if base.added.is_empty() {
     return Ok(true);
   }
@@ -65,13 +127,8 @@ pub(super) fn append<D: Directory>(
   Ok(true)
 }
 
-/// What to do with a new base where one of its name may be present.
-pub(super) fn merge<D: Directory>(directory: &D, name: &str, new: &[u8]) -> io::Result<BaseMerge> {
-  Ok(BaseMerge::of(new, read(directory, name)?.as_deref()))
-}
-
-/// The state of a base; `None` if bytes are missing, or if it was changed in any way but by appending.
-pub(super) fn stamp<D: Directory>(directory: &D, name: &str, base: BaseRef<'_>) -> io::Result<Option<FileStamp>> {
+/// The state of a base; `None` if bytes are missing, or if it was changed other than by appending.
+fn stamp<D: Directory>(directory: &D, name: &str, base: BaseRef<'_>) -> io::Result<Option<FileStamp>> {
   let stat = match directory.stat(name) {
     Err(error) if is_absence(&error) => return Ok(None),
     stat => stat?,
@@ -83,20 +140,20 @@ pub(super) fn stamp<D: Directory>(directory: &D, name: &str, base: BaseRef<'_>) 
   if stat.kind != Kind::File || stamp.size < base.size() {
     return Ok(None);
   }
-  let is_as_left = match base.fingerprint {
-    // `added` was appended just now, to a base in the known state.
+  let is_unchanged = match base.fingerprint {
+    // Bytes that were just appended were appended to a base in the known state.
     Some(known) if base.added.is_empty() && stamp != known.stamp => {
       stamp.size > known.stamp.size && checksum_at(directory, name, base.known)? == Some(known.checksum)
     }
     _ => true,
   };
-  Ok(is_as_left.then_some(stamp))
+  Ok(is_unchanged.then_some(stamp))
 }
 
 /// The checksum at the end of the first `bytes` bytes of a base; `None` if there are fewer.
 fn checksum_at<D: Directory>(directory: &D, name: &str, bytes: u64) -> io::Result<Option<u32>> {
-  let present = read(directory, name)?.unwrap_or_default();
-  let known = usize::try_from(bytes).ok().and_then(|bytes| present.get(..bytes));
+  let base = read(directory, name)?.unwrap_or_default();
+  let known = usize::try_from(bytes).ok().and_then(|bytes| base.get(..bytes));
   Ok(known.and_then(zstd::checksum))
 }
 
@@ -128,7 +185,7 @@ pub(super) fn release<D: Directory>(directory: &D, base: &CheckpointId, durabili
     }
   }
   if durability.is_full() {
-    // A delta that a power cut brings back must have its base.
+    // Sync first: a delta that reappears after a power cut must have its base.
     directory.sync()?;
   }
   absent_is_fine(directory.remove_file(&Item::Base(None, base).file_name()))?;
@@ -170,7 +227,7 @@ pub(super) fn remove_all<D: Directory>(
   durability: Durability,
 ) -> io::Result<()> {
   if durability.is_full() {
-    // A delta that a power cut brings back must have its base.
+    // Sync first: a delta that reappears after a power cut must have its base.
     directory.sync()?;
   }
   for (base, _) in bases {

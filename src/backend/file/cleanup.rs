@@ -1,20 +1,20 @@
-//! What dead writers left behind: temporary files, and directories of a step that was never decided.
+//! Removes what dead writers left: temporary files, and staged directories that were never committed.
 
 use super::disk::{Directory, Kind};
 use super::durable::{is_temporary, temporary_name};
 use super::walk::remove_tree;
 use crate::types::time::now_ms;
 
-/// Where locks cannot tell whether a writer lives, one that is this old does not.
+/// Where locks cannot tell whether a writer is alive, a file of this age belongs to a dead one.
 pub const DEAD_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// A directory without files has a writer that is about to make the first one, unless it is this old.
+/// The writer of an empty directory is about to create the first file, unless the directory has this age.
 const EMPTY_AFTER_MS: u64 = 60 * 1000;
 
-/// Removes the left-overs in a directory. A living writer holds the lock of its file; nothing of another form is
-/// touched. What cannot be removed now will be found again.
+/// Removes the temporary files and staged directories of dead writers from a directory. A live writer holds the lock on its file.
+/// Other names are not touched. Errors are ignored: the next sweep tries again.
 ///
-/// A writer that was caught between making its file and locking it finds it gone, and begins again.
+/// A writer may lose its file between creating and locking it. It then repeats its write.
 pub fn sweep<D: Directory>(directory: &D) {
   for entry in directory.entries().unwrap_or_default() {
     if !is_temporary(&entry.name) {
@@ -22,17 +22,17 @@ pub fn sweep<D: Directory>(directory: &D) {
     }
     match entry.kind {
       Kind::File if is_dead_file(directory, &entry.name) => drop(directory.remove_file(&entry.name)),
-      // A link: nobody can hold one, and whoever misses it makes another.
+      // A link cannot be locked. Its writer creates another if this one is missing.
       Kind::Other => drop(directory.remove_file(&entry.name)),
-      Kind::Directory if is_dead_directory(directory, &entry.name) => remove_step(directory, &entry.name),
+      Kind::Directory if is_dead_directory(directory, &entry.name) => remove_staged(directory, &entry.name),
       _ => {}
     }
   }
 }
 
-/// Takes a step's directory out of its writer's hands before anything in it is touched: should the writer live after
-/// all, either its rename or this one fails, and nothing is torn.
-fn remove_step<D: Directory>(directory: &D, name: &str) {
+/// Renames a staged directory before anything in it is touched. If its writer is alive nevertheless, either its rename or this
+/// one fails, so no half of the directory is ever committed.
+fn remove_staged<D: Directory>(directory: &D, name: &str) {
   let claimed = temporary_name("swept");
   if directory.rename(name, directory, &claimed).is_ok() {
     drop(remove_tree(directory, &claimed));
@@ -41,7 +41,7 @@ fn remove_step<D: Directory>(directory: &D, name: &str) {
 
 fn is_dead_file<D: Directory>(directory: &D, name: &str) -> bool {
   match directory.is_abandoned(name) {
-    Ok(Some(answer)) => answer,
+    Ok(Some(is_abandoned)) => is_abandoned,
     Ok(None) => is_older(directory, name, DEAD_AFTER_MS),
     Err(_) => false,
   }
@@ -61,6 +61,7 @@ fn is_dead_directory<D: Directory>(parent: &D, name: &str) -> bool {
   entries.iter().all(|entry| is_dead_file(&directory, &entry.name))
 }
 
+/// Whether the last change of a file is longer ago than `age_ms`.
 pub fn is_older<D: Directory>(directory: &D, name: &str, age_ms: u64) -> bool {
   let modified = directory.stat(name).map(|stat| stat.modified);
   modified.is_ok_and(|modified| now_ms().saturating_sub(modified) > age_ms)

@@ -1,4 +1,5 @@
-//! A whole session as one step: it is made under a name that nobody looks at, synced, and renamed into its place.
+//! Creates a session with all its items in one step: in a staging directory, which is synced and renamed to the id of the
+//! session.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,21 +16,21 @@ use super::{is_absence, pin_of};
 use crate::backend::{CheckpointEntry, Item, ItemSource, NewItem};
 use crate::types::error::{Error, Result};
 
-/// What came of it.
+/// The result of creating a session.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CreateOutcome {
-  /// It was made. The newest checkpoint of the session itself is known, if it has any.
-  Made(Option<CheckpointEntry>),
-  /// There is something of it already.
-  IsTaken,
+  /// The session was created, with this newest checkpoint of its own.
+  Created(Option<CheckpointEntry>),
+  /// The session has items already.
+  AlreadyExists,
 }
 
-/// Makes a session; `path` is what it is called in errors. What `fence` gives is held while it gets its name.
-pub fn found<D: Directory>(
+/// Creates a session; `path` is its path in errors. The lock that `fence` returns is held during the rename.
+pub fn create<D: Directory>(
   base: &D,
   session: &str,
   path: &Path,
-  supply: &mut ItemSource<'_>,
+  source: &mut ItemSource<'_>,
   durability: Durability,
   fence: impl Fn() -> Result<Option<D::Lock>>,
 ) -> Result<CreateOutcome> {
@@ -37,28 +38,28 @@ pub fn found<D: Directory>(
   let fail = |error| Error::io("write", path, error);
   let mut stage = || {
     let mut staged = Staged::new(base, &staging, durability).map_err(fail)?;
-    supply(&mut |arrival| staged.take_in(&arrival).map_err(fail))?;
+    source(&mut |item| staged.add(&item).map_err(fail))?;
     staged.sync().map_err(fail)?;
     let _fence = fence()?;
     let is_in_place = move_into_place(base, &staging, session).map_err(fail)?;
     Ok(if is_in_place {
-      CreateOutcome::Made(staged.newest)
+      CreateOutcome::Created(staged.newest)
     } else {
-      CreateOutcome::IsTaken
+      CreateOutcome::AlreadyExists
     })
   };
-  let founded = stage();
-  if !matches!(founded, Ok(CreateOutcome::Made(_))) {
-    // If even this fails there is nothing better to do: the name marks it as a left-over.
+  let created = stage();
+  if !matches!(created, Ok(CreateOutcome::Created(_))) {
+    // If this fails, the name still marks the directory as left over.
     let _ = remove_tree(base, &staging);
   }
-  founded
+  created
 }
 
-/// A session under a name that nobody looks at.
+/// A session in a staging directory, which no reader sees.
 struct Staged<D> {
   session: D,
-  /// The folder that the last item went into: most go where the one before them went.
+  /// The folder of the last item, kept open because most items follow one of the same folder.
   folder: Option<(String, D)>,
   /// All folders below the session, as their names joined by `/`.
   folders: BTreeSet<String>,
@@ -78,25 +79,25 @@ impl<D: Directory> Staged<D> {
     })
   }
 
-  fn take_in(&mut self, arrival: &NewItem<'_>) -> io::Result<()> {
-    self.enter(&arrival.item.folders())?;
+  fn add(&mut self, new: &NewItem<'_>) -> io::Result<()> {
+    self.enter(&new.item.folders())?;
     let directory = self.folder.as_ref().map_or(&self.session, |(_, folder)| folder);
-    let name = arrival.item.file_name();
+    let name = new.item.file_name();
     let mut file = directory.create(&name)?;
-    fill(directory, &mut file, arrival.content, self.durability)?;
+    fill(directory, &mut file, new.content, self.durability)?;
     durable::sync(directory, &file, self.durability)?;
-    // Its writer held it.
+    // Close the file, which releases its lock.
     drop(file);
-    let Item::Checkpoint(agent, id, encoding) = arrival.item else {
+    let Item::Checkpoint(agent, id, encoding) = new.item else {
       return Ok(());
     };
-    if arrival.is_pinned {
+    if new.is_pinned {
       match directory.create(&pin_of(id)) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         created => drop(created?),
       }
     }
-    if let Some(made_at) = arrival.made_at {
+    if let Some(made_at) = new.made_at {
       let time = SystemTime::UNIX_EPOCH + Duration::from_millis(made_at);
       directory.set_modified(&name, time)?;
     }
@@ -110,7 +111,7 @@ impl<D: Directory> Staged<D> {
     Ok(())
   }
 
-  /// Opens the folder for the next item, making what is missing.
+  /// Opens the folder of the next item, and creates what is missing of its path.
   fn enter(&mut self, folders: &[&str]) -> io::Result<()> {
     let path = folders.join("/");
     if self.folder.as_ref().map_or("", |(current, _)| current) == path {
@@ -130,7 +131,7 @@ impl<D: Directory> Staged<D> {
     Ok(())
   }
 
-  /// Makes all names durable: each directory once, from below.
+  /// Makes all names durable: syncs each directory once, the deepest ones first.
   fn sync(&self) -> io::Result<()> {
     if !self.durability.is_full() {
       return Ok(());
@@ -146,6 +147,7 @@ impl<D: Directory> Staged<D> {
   }
 }
 
+/// Renames the staging directory to the session; false if the session has items already.
 fn move_into_place<D: Directory>(base: &D, staging: &str, session: &str) -> io::Result<bool> {
   for _ in 0..2 {
     match base.rename(staging, base, session) {
@@ -153,8 +155,8 @@ fn move_into_place<D: Directory>(base: &D, staging: &str, session: &str) -> io::
       Err(error) if is_taken(&error) => {}
       Err(error) => return Err(error),
     }
-    // Directories that somebody made ahead of time are nothing that could be lost.
-    if !remove_if_hollow(base, session)? {
+    // Empty directories of the session, such as `create_session` without a source makes, are replaced.
+    if !remove_if_no_items(base, session)? {
       return Ok(false);
     }
   }
@@ -169,26 +171,27 @@ fn is_taken(error: &io::Error) -> bool {
   )
 }
 
-/// Files that hold nothing.
+/// Files that are not items.
 const LOCK_FILES: [&str; 2] = [LOCK, MARK_FILE];
 
-/// Removes a directory if it holds nothing but directories and lock files that are free. A file that is added meanwhile stays.
-fn remove_if_hollow<D: Directory>(parent: &D, name: &str) -> io::Result<bool> {
+/// Removes a directory if it contains only directories and lock files that no process holds. A file that is added meanwhile
+/// stays.
+fn remove_if_no_items<D: Directory>(parent: &D, name: &str) -> io::Result<bool> {
   let directory = match parent.open_directory(name) {
     Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
     // A file, or a link.
     Err(error) if is_absence(&error) => return Ok(false),
     directory => directory?,
   };
-  // Held until the directory is gone, or found to be in use again: a writer that finds no lock file makes a new one.
+  // Held until the directory is removed, or found to be in use: a writer that finds no lock file creates a new one.
   let mut locks = Vec::new();
   let mut entries = directory.entries()?;
   let is_lock_file = |entry: &Entry| entry.kind == Kind::File && LOCK_FILES.contains(&entry.name.as_str());
-  // The locks of a session that is in use stay: they go last, when nothing else is left.
+  // Lock files last, when nothing else is left: a session in use keeps them.
   entries.sort_by_key(|entry| (is_lock_file(entry), entry.kind == Kind::Directory));
   for entry in entries {
     let is_removed = match entry.kind {
-      Kind::Directory => remove_if_hollow(&directory, &entry.name)?,
+      Kind::Directory => remove_if_no_items(&directory, &entry.name)?,
       Kind::File if is_lock_file(&entry) => match directory.try_lock(&entry.name) {
         Ok(Some(lock)) => {
           locks.push(lock);

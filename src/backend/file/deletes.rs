@@ -7,7 +7,9 @@ use uuid::Uuid;
 use super::disk::{Directory, Disk};
 use super::durable::sync_names;
 use super::listing_cache::{self, Held};
-use super::{FileBackend, NameChange, SessionPath, bases, below, contents, exists, is_absence, pin_of, unpin};
+use super::{
+  FileBackend, ItemPath, NameChange, bases, below, contents, exists, is_absence, pin_of, remove_pin_without_checkpoint,
+};
 use crate::backend::{CheckpointEntry, IsLabelled, Item, Series};
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::{CheckpointId, SessionId};
@@ -25,7 +27,8 @@ impl<D: Disk> FileBackend<D> {
     Ok(true)
   }
 
-  /// Deletes a checkpoint unless retention must keep it. Decided under the lock that pins and labels are given under.
+  /// Deletes a checkpoint unless retention must keep it. Decided under the lock on the names, which pins and labels are changed
+  /// under.
   pub(super) fn delete_unless_kept(
     &self,
     session: &SessionId,
@@ -74,7 +77,7 @@ impl<D: Disk> FileBackend<D> {
     let Some(directory) = self.open_directory(&path)? else {
       return Ok(0);
     };
-    // Most series have no bases: they need no lock.
+    // Most series have no bases. Avoid the lock for them.
     if bases::all(&directory)
       .map_err(|error| Error::io("list", &self.shown(&path), error))?
       .is_empty()
@@ -86,7 +89,7 @@ impl<D: Disk> FileBackend<D> {
       if !held.is_locked {
         return Ok((0, None));
       }
-      let fail = |error| Error::io("tidy", &self.shown(&path), error);
+      let fail = |error| Error::io("delete the unused bases in", &self.shown(&path), error);
       let unused = bases::unused(&directory).map_err(fail)?;
       if unused.is_empty() {
         return Ok((0, None));
@@ -104,39 +107,39 @@ impl<D: Disk> FileBackend<D> {
     judged: Option<&[u8]>,
   ) -> Result<Option<String>> {
     let (session, item) = (&series.session, series.item_of(entry));
-    let place = SessionPath::of(session, item);
+    let item_path = ItemPath::of(session, item);
     let path = self.path(session, item);
-    let fail = |error| Error::io("move aside", &path, error);
-    let Some(from) = self.open_directory(&place.directory)? else {
+    let fail = |error| Error::io("quarantine", &path, error);
+    let Some(from) = self.open_directory(&item_path.directory)? else {
       return Ok(None);
     };
     self.check_lease(session)?;
-    // The name says where it came from; the second part keeps two of the same name apart.
-    let name = format!("{}.{}", place.name, Uuid::new_v4().simple());
+    // The original name, and a unique part: the same checkpoint can be quarantined twice.
+    let name = format!("{}.{}", item_path.name, Uuid::new_v4().simple());
     let directory = [session.as_str(), DAMAGED];
     let moved = self.in_directory(&directory, |damaged| {
       let moved = self.rename_or_remove(self.settings.timeout, session, item, &from, |held| {
         if held.is_busy {
-          return Err(Error::busy("move aside", &path, io::ErrorKind::ResourceBusy.into()));
+          return Err(Error::busy("quarantine", &path, io::ErrorKind::ResourceBusy.into()));
         }
-        // It may have been replaced since it was judged.
-        let is_same = match (contents(&from, &place.name, &path, u64::MAX), judged) {
+        // The checkpoint may have been replaced since it was verified.
+        let is_same = match (contents(&from, &item_path.name, &path, u64::MAX), judged) {
           (Ok(bytes), Some(judged)) => bytes.as_deref() == Some(judged),
           (Err(error), None) if error.code == Code::Corrupt => true,
           (Ok(_), None) => false,
           (Err(error), _) => return Err(error),
         };
         if !is_same {
-          return Ok(NameChange::Nothing);
+          return Ok(NameChange::Unchanged);
         }
         let _fence = self.fence(session)?;
-        self.let_go(session, item, &from)?;
-        match from.rename(&place.name, damaged, &name) {
-          Err(error) if is_absence(&error) && from.stat(&place.name).is_err() => Ok(NameChange::Nothing),
+        self.move_latest_link(session, item, &from)?;
+        match from.rename(&item_path.name, damaged, &name) {
+          Err(error) if is_absence(&error) && from.stat(&item_path.name).is_err() => Ok(NameChange::Unchanged),
           moved => {
             moved.map_err(fail)?;
-            unpin(&from, item);
-            Ok(NameChange::Went)
+            remove_pin_without_checkpoint(&from, item);
+            Ok(NameChange::Removed)
           }
         }
       })?;
@@ -144,6 +147,6 @@ impl<D: Disk> FileBackend<D> {
       sync_names(&from, &path, self.settings.durability)?;
       Ok(moved)
     })?;
-    Ok((moved == NameChange::Went).then(|| self.shown(&directory).join(name).to_string_lossy().into_owned()))
+    Ok((moved == NameChange::Removed).then(|| self.shown(&directory).join(name).to_string_lossy().into_owned()))
   }
 }

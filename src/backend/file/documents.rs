@@ -4,32 +4,35 @@ use std::io;
 
 use super::disk::{Directory, Disk};
 use super::durable::{Temporary, absent_is_fine, sync_names};
-use super::{FileBackend, SessionPath, below, contents, exists, listing_cache, two_file_commit, versions};
+use super::{FileBackend, ItemPath, below, contents, exists, listing_cache, two_file_commit, versions};
 use crate::backend::item::RESULTS;
 use crate::backend::{CheckpointEntry, Content, Document, DocumentChange, Item, ItemName, ListedItem, Series};
 use crate::types::error::{Error, Result};
 use crate::types::id::{SessionId, TaskId};
 
+/// The lock on the names of a session's checkpoints, and the checkpoints; no lock if the file system has none.
+type LockedNames<D> = (Option<<D as Directory>::Lock>, Vec<CheckpointEntry>);
+
 impl<D: Disk> FileBackend<D> {
   pub(super) fn put_item(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<u64> {
     let path = self.path(session, item);
     let fail = |error| Error::io("write", &path, error);
-    let place = SessionPath::of(session, item);
+    let item_path = ItemPath::of(session, item);
     let durability = self.settings.durability;
     self.check_lease(session)?;
-    self.in_directory(&place.directory, |directory| {
-      let temporary = Temporary::write(directory, &place.name, content, durability).map_err(fail)?;
+    self.in_directory(&item_path.directory, |directory| {
+      let temporary = Temporary::write(directory, &item_path.name, content, durability).map_err(fail)?;
       let size = temporary.size;
       let lock = match item {
         Item::Document(_) | Item::Previous(..) => Some(two_file_commit::lock(directory, &path, self.settings)?),
         Item::Checkpoint(..) | Item::Base(..) | Item::TaskResult(_) => None,
       };
       let fence = self.fence(session)?;
-      versions::make_room(directory, &place.name, self.settings.keep_previous).map_err(fail)?;
-      temporary.persist(&place.name).map_err(fail)?;
+      versions::keep_current(directory, &item_path.name, self.settings.keep_previous).map_err(fail)?;
+      temporary.persist(&item_path.name).map_err(fail)?;
       drop((fence, lock));
       sync_names(directory, &path, durability)?;
-      self.confirm_in_place(&place.directory, directory)?;
+      self.confirm_in_place(&item_path.directory, directory)?;
       Ok(size)
     })
   }
@@ -58,8 +61,8 @@ impl<D: Disk> FileBackend<D> {
     })
   }
 
-  /// Replaces a document under the lock of its session. Labels are changed under the lock on the names too: a checkpoint that gets
-  /// one is not removed in between. The lock of the session comes before the lock on the names, everywhere.
+  /// Replaces a document under the lock on the documents. Labels are changed under the lock on the names too, so that a
+  /// checkpoint is not deleted while it gets a label. Lock order: documents before names.
   pub(super) fn update_under_lock(
     &self,
     session: &SessionId,
@@ -76,7 +79,7 @@ impl<D: Disk> FileBackend<D> {
       _ => Ok((None, Vec::new())),
     };
     self.check_lease(session)?;
-    // A change that is refused creates no session.
+    // A change that is rejected creates no session.
     if self.open_directory(&[session.as_str()])?.is_none() && change(None, &lock_names()?.1)?.is_none() {
       return Ok(());
     }
@@ -93,7 +96,7 @@ impl<D: Disk> FileBackend<D> {
       let fence = self.fence(session)?;
       match temporary {
         Some(temporary) => {
-          versions::make_room(directory, &name, self.settings.keep_previous).map_err(fail)?;
+          versions::keep_current(directory, &name, self.settings.keep_previous).map_err(fail)?;
           temporary.persist(&name).map_err(fail)?;
         }
         None => absent_is_fine(directory.remove_file(&name)).map_err(fail)?,
@@ -105,10 +108,7 @@ impl<D: Disk> FileBackend<D> {
   }
 
   /// Locks the names of a session's checkpoints, and lists them.
-  fn lock_names(
-    &self,
-    session: &SessionId,
-  ) -> Result<(Option<<D::Directory as Directory>::Lock>, Vec<CheckpointEntry>)> {
+  fn lock_names(&self, session: &SessionId) -> Result<LockedNames<D::Directory>> {
     let series = Series::from(session);
     let Some(directory) = self.open_directory(&below(session, series.folders()))? else {
       return Ok((None, Vec::new()));
@@ -121,17 +121,19 @@ impl<D: Disk> FileBackend<D> {
 
   pub(super) fn read_item(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>> {
     let path = self.path(session, item);
-    let place = SessionPath::of(session, item);
-    let Some(directory) = self.open_directory(&place.directory)? else {
+    let item_path = ItemPath::of(session, item);
+    let Some(directory) = self.open_directory(&item_path.directory)? else {
       return Ok(None);
     };
     match item {
-      Item::Document(_) => two_file_commit::read(&directory, &place.name, &path, limit, self.settings),
+      Item::Document(_) => two_file_commit::read(&directory, &item_path.name, &path, limit, self.settings),
       Item::Previous(..) => {
         two_file_commit::finish_abandoned(&directory, &path, self.settings)?;
-        contents(&directory, &place.name, &path, limit)
+        contents(&directory, &item_path.name, &path, limit)
       }
-      Item::Checkpoint(..) | Item::Base(..) | Item::TaskResult(_) => contents(&directory, &place.name, &path, limit),
+      Item::Checkpoint(..) | Item::Base(..) | Item::TaskResult(_) => {
+        contents(&directory, &item_path.name, &path, limit)
+      }
     }
   }
 
@@ -167,10 +169,10 @@ impl<D: Disk> FileBackend<D> {
     Ok(listed.collect())
   }
 
-  /// After a write, and before it is acknowledged: what was written into the directory of a deleted session goes with it. The
-  /// error makes [`FileBackend::in_directory`] begin again.
+  /// Checks, before a write is acknowledged, that its directory still belongs to the session: a file in the directory of a
+  /// deleted session is lost. The error makes [`FileBackend::in_directory`] repeat the write.
   pub(super) fn confirm_in_place(&self, path: &[&str], directory: &D::Directory) -> Result<()> {
-    let fail = |error| Error::outcome_unknown("look for the directory", &self.shown(path), error);
+    let fail = |error| Error::outcome_unknown("check the directory", &self.shown(path), error);
     if self.disk.is_in_place(path, directory).map_err(fail)? {
       return Ok(());
     }

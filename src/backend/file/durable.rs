@@ -1,4 +1,4 @@
-//! The durable steps. Each is owned by one function here; the syncs are inside them, not at call sites.
+//! Durable steps. Each is one function with the syncs inside, so that a caller cannot forget them.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -28,7 +28,7 @@ impl Durability {
   }
 }
 
-/// A file that nobody reads yet; it is removed again unless it gets its name.
+/// A file under a temporary name, which no reader sees. It is removed unless it gets its own name.
 pub struct Temporary<'a, D: Directory> {
   directory: &'a D,
   name: String,
@@ -43,7 +43,7 @@ impl<'a, D: Directory> Temporary<'a, D> {
   pub fn write(directory: &'a D, name: &str, content: &dyn Content, durability: Durability) -> io::Result<Self> {
     let name = temporary_name(name);
     let file = directory.create(&name)?;
-    // From here on, an early return removes what there is of the file.
+    // From here on, an early return removes the file.
     let mut temporary = Self {
       directory,
       name,
@@ -56,13 +56,13 @@ impl<'a, D: Directory> Temporary<'a, D> {
     Ok(temporary)
   }
 
-  /// Sets the time of its last change, durably.
+  /// Sets the time of the last change, and makes it durable.
   pub fn set_modified(&self, time: SystemTime, durability: Durability) -> io::Result<()> {
     self.directory.set_modified(&self.name, time)?;
     sync(self.directory, &self.file, durability)
   }
 
-  /// Gives the file its name, replacing what was there. The directory is not synced yet.
+  /// Renames the file to its own name, and replaces an existing file. The caller syncs the directory.
   pub fn persist(mut self, name: &str) -> io::Result<()> {
     self.directory.rename(&self.name, self.directory, name)?;
     self.has_name = true;
@@ -73,13 +73,13 @@ impl<'a, D: Directory> Temporary<'a, D> {
 impl<D: Directory> Drop for Temporary<'_, D> {
   fn drop(&mut self) {
     if !self.has_name {
-      // If even this fails there is nothing better to do: the name marks it as a left-over.
+      // If this fails, the name still marks the file as left over.
       let _ = self.directory.remove_file(&self.name);
     }
   }
 }
 
-/// Writes the contents of a new file, without waiting for them. The answer is how many bytes they are.
+/// Writes the contents of a new file without a sync. Returns their size in bytes.
 pub fn fill<D: Directory>(
   directory: &D,
   file: &mut D::File,
@@ -96,14 +96,14 @@ pub fn fill<D: Directory>(
   Ok(out.written)
 }
 
-/// Lets the medium begin to write a file, and does not wait for it.
+/// Lets the disk begin to write a file, without waiting for it.
 pub fn begin_sync<D: Directory>(directory: &D, file: &D::File, durability: Durability) {
   if durability.is_full() {
     directory.begin_sync(file);
   }
 }
 
-/// Waits until the contents of a file are durable.
+/// Makes the contents of a file durable.
 pub fn sync<D: Directory>(directory: &D, file: &D::File, durability: Durability) -> io::Result<()> {
   if durability.is_full() {
     directory.sync_file(file)?;
@@ -131,7 +131,7 @@ impl<D: Directory> Write for FileWriter<'_, D> {
   }
 }
 
-/// Makes names that are already visible durable. When this fails, nobody knows whether they survive.
+/// Makes names durable that are already visible. If this fails, it is unknown whether they survive a power cut.
 pub fn sync_names<D: Directory>(directory: &D, path: &Path, durability: Durability) -> Result<()> {
   if durability.is_full() {
     directory
@@ -141,10 +141,10 @@ pub fn sync_names<D: Directory>(directory: &D, path: &Path, durability: Durabili
   Ok(())
 }
 
-/// How often a step is begun again because somebody else was at work in the same directory.
+/// The maximum number of attempts of a step that another process can interrupt in the same directory.
 pub const ATTEMPTS: u32 = 100;
 
-/// For removals: what is gone needs no removing.
+/// Accepts the result of a removal whose name did not exist.
 pub fn absent_is_fine(removed: io::Result<()>) -> io::Result<()> {
   match removed {
     Err(error) if is_absence(&error) => Ok(()),
@@ -152,19 +152,19 @@ pub fn absent_is_fine(removed: io::Result<()>) -> io::Result<()> {
   }
 }
 
-/// A name that nobody can guess and no reader takes for an item.
+/// A name that cannot be guessed and is not that of an item.
 pub fn temporary_name(name: &str) -> String {
   format!(".{name}.{}.tmp", Uuid::new_v4().simple())
 }
 
-/// Whether [`temporary_name`] made it.
+/// Whether the name has the form of [`temporary_name`].
 pub fn is_temporary(name: &str) -> bool {
-  let inside = name.strip_prefix('.').and_then(|rest| rest.strip_suffix(".tmp"));
+  let inside = name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp"));
   let tail = inside.and_then(|inside| inside.rsplit_once('.')).map(|(_, tail)| tail);
   tail.is_some_and(is_uuid)
 }
 
-/// Whether it is the random part of a name that this store makes.
+/// Whether the text has the form of the random part in names of this store.
 pub fn is_uuid(text: &str) -> bool {
   text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

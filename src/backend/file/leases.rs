@@ -2,7 +2,7 @@
 //!
 //! Records are read and changed under a lock. Every write holds the same lock from the check of the record to the rename, even
 //! if its session has no record, so that no owner can take over in between. A fixed set of lock files serves all sessions: a lock
-//! file that is deleted with its session excludes no one. A store in which no lease was ever acquired has no lock files.
+//! file that is deleted with its session would not exclude other processes. A store in which no lease was ever acquired has no lock files.
 
 use std::io;
 use std::path::PathBuf;
@@ -26,11 +26,11 @@ const LOCK_FILES: u64 = 64;
 /// The limit for the names of owners keeps records far below this.
 const MAX_RECORD_BYTES: u64 = 1 << 16;
 
-/// Whether a write proceeds, decided under the lock of its session's lease.
+/// Whether a write may proceed, decided under the lock on the lease of its session.
 pub(super) enum Decision<L> {
-  /// With the lock still held; `None` on a file system without locks.
-  For(Option<L>),
-  Against,
+  /// It may. The lock is still held; `None` on a file system without locks.
+  Proceed(Option<L>),
+  Stop,
 }
 
 type LockOf<D> = <<D as Disk>::Directory as Directory>::Lock;
@@ -70,14 +70,14 @@ impl<D: Disk> FileBackend<D> {
     decide: impl FnOnce() -> Result<bool>,
   ) -> Result<Decision<LockOf<D>>> {
     let Some(leases) = self.open_directory(&[LEASES])? else {
-      return Ok(Decision::Against);
+      return Ok(Decision::Stop);
     };
     let lock = self.try_lock_record(&leases, session)?;
     if !decide()? {
-      return Ok(Decision::Against);
+      return Ok(Decision::Stop);
     }
     self.admit_write(&leases, session)?;
-    Ok(Decision::For(lock))
+    Ok(Decision::Proceed(lock))
   }
 
   /// An error if the lease does not admit a write. The caller holds the lock.
@@ -251,7 +251,7 @@ mod tests {
   use super::*;
 
   #[test]
-  fn a_record_is_read_as_it_was_written() {
+  fn a_record_is_parsed_as_it_was_written() {
     for owner in ["a", "", "\"quoted\" \\ é \u{1f600}"] {
       for began_at in [None, Some(1_700_000_000_000)] {
         let record = Record {
@@ -276,7 +276,7 @@ mod tests {
   }
 
   #[test]
-  fn the_stored_bytes_are_those_of_every_version() {
+  fn records_of_every_version_are_parsed_and_written_unchanged() {
     let earlier = r#"{"number":7,"owner":"an \"owner\"","expiresAt":12}"#;
     let record: Record = serde_json::from_str(earlier).unwrap();
     assert_eq!(serde_json::to_string(&record).unwrap(), earlier);

@@ -34,11 +34,11 @@ impl<D: Disk> FileBackend<D> {
     let Some(directory) = self.open_directory(&below(&series.session, series.folders()))? else {
       return Ok(None);
     };
-    // Under the lock: a conversion takes one name away after it has given the other.
+    // Under the lock: a conversion adds one name before it removes the other.
     listing_cache::with_lock(&directory, |is_locked| {
       let item = series.item(id, Encoding::Json);
       let encodings = match encodings_of(&directory, item) {
-        // Without the lock, the name may have come where it was looked for already, and have gone where it was not.
+        // Without the lock, a conversion can add a name that was checked already and remove one that was not: check again.
         Ok(encodings) if encodings.is_empty() && !is_locked => encodings_of(&directory, item),
         encodings => encodings,
       };
@@ -70,7 +70,7 @@ impl<D: Disk> FileBackend<D> {
         }
         let open = || directories::open(&self.disk, &[session.as_str()]);
         let moved = self.latest.follow(session, newest, open);
-        // The link serves other programs only: a failure does not concern the caller.
+        // Only other programs use the link: an error is reported as a warning.
         let path = self.path(session, series.item_of(newest));
         moved
           .err()

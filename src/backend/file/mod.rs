@@ -1,4 +1,4 @@
-//! Files and directories, in the layout of the original store.
+//! The backend that stores a session as a directory of files, in the layout of the original store.
 
 use std::collections::HashSet;
 use std::io;
@@ -46,10 +46,11 @@ pub use portable::SystemDisk;
 #[cfg(unix)]
 pub use unix::SystemDisk;
 
+/// Sessions as directories of files.
 #[derive(Debug)]
 pub struct FileBackend<D: Disk = SystemDisk> {
   disk: D,
-  /// For names in answers and errors; the disk knows its own.
+  /// The path of the base in results and errors. System calls use the path that the disk has.
   base: PathBuf,
   settings: Settings,
   directories: Directories,
@@ -59,28 +60,28 @@ pub struct FileBackend<D: Disk = SystemDisk> {
 }
 
 impl FileBackend {
-  /// `base` must be absolute. Nothing is touched before [`Backend::initialize`].
+  /// `base` must be absolute. The file system is not accessed before [`Backend::open`](super::Backend::open).
   #[must_use]
   pub fn new(base: PathBuf, settings: impl Into<Settings>) -> Self {
     Self::on(SystemDisk::new(base.clone()), base, settings)
   }
 }
 
-/// What became of a name.
+/// What a step did to the name of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NameChange {
-  Came,
-  Went,
-  Nothing,
+  Added,
+  Removed,
+  Unchanged,
 }
 
-/// Where an item lies: the names of the directories below the base, and its own.
-struct SessionPath<'a> {
+/// The path of an item: the directories below the base, and the name of the file.
+struct ItemPath<'a> {
   directory: Vec<&'a str>,
   name: String,
 }
 
-impl<'a> SessionPath<'a> {
+impl<'a> ItemPath<'a> {
   fn of(session: &'a SessionId, item: Item<'a>) -> Self {
     Self {
       directory: below(session, item.folders()),
@@ -89,11 +90,12 @@ impl<'a> SessionPath<'a> {
   }
 }
 
+/// The path of folders below a session.
 fn below<'a>(session: &'a SessionId, folders: Vec<&'a str>) -> Vec<&'a str> {
   [session.as_str()].into_iter().chain(folders).collect()
 }
 
-/// The empty file that keeps retention from a checkpoint.
+/// The name of the empty file that exempts a checkpoint from retention.
 fn pin_of(id: &CheckpointId) -> String {
   format!("{id}{PIN}")
 }
@@ -101,7 +103,7 @@ fn pin_of(id: &CheckpointId) -> String {
 const PIN: &str = ".pin";
 
 impl<D: Disk> FileBackend<D> {
-  /// A backend on any disk; `base` is what its names are shown below.
+  /// A backend on any disk. `base` is the path of the base in results and errors.
   pub fn on(disk: D, base: PathBuf, settings: impl Into<Settings>) -> Self {
     Self {
       disk,
@@ -114,15 +116,17 @@ impl<D: Disk> FileBackend<D> {
     }
   }
 
+  /// The path of an item in results and errors.
   fn path(&self, session: &SessionId, item: Item<'_>) -> PathBuf {
     self.base.join(session.as_str()).join(item.to_string())
   }
 
+  /// The path of a directory in results and errors.
   fn shown(&self, directory: &[&str]) -> PathBuf {
     self.base.join(directory.iter().collect::<PathBuf>())
   }
 
-  /// Runs `write` in a directory that is made if need be, again if the directory goes away in the middle of it.
+  /// Runs `write` in a directory, which is created if it is missing. Repeats it if the directory is deleted meanwhile.
   fn in_directory<T>(&self, path: &[&str], mut write: impl FnMut(&D::Directory) -> Result<T>) -> Result<T> {
     let mut attempts = 0;
     loop {
@@ -130,7 +134,7 @@ impl<D: Disk> FileBackend<D> {
       let directory = self.directories.ensure(&self.disk, path, self.settings.durability);
       let directory = directory.map_err(|error| Error::io("create directory", &self.shown(path), error));
       match directory.and_then(|directory| write(&directory)) {
-        Err(error) if is_swept_away(&error) && attempts < ATTEMPTS => {}
+        Err(error) if is_directory_deleted(&error) && attempts < ATTEMPTS => {}
         answer => return answer,
       }
     }
@@ -167,23 +171,23 @@ impl<D: Disk> FileBackend<D> {
     Ok(directories.filter_map(|entry| parse(&entry.name).ok()).collect())
   }
 
-  /// Removes the name of an item, of a checkpoint in every encoding, and gives the directory that it was in; `None` if it was
-  /// not there. The lock on the names is waited for at most `timeout`.
+  /// Removes the file of an item, or those of a checkpoint in every encoding, if `may_delete` returns true. Returns the directory;
+  /// `None` if nothing was removed. Waits for the lock on the names for at most `timeout`.
   fn unlink(
     &self,
     timeout: Duration,
     session: &SessionId,
     item: Item<'_>,
-    may_go: impl Fn(&D::Directory, Held) -> Result<bool>,
+    may_delete: impl Fn(&D::Directory, Held) -> Result<bool>,
   ) -> Result<Option<D::Directory>> {
-    let place = SessionPath::of(session, item);
-    let Some(directory) = self.open_directory(&place.directory)? else {
+    let item_path = ItemPath::of(session, item);
+    let Some(directory) = self.open_directory(&item_path.directory)? else {
       return Ok(None);
     };
     let fail = |error| Error::io("delete", &self.path(session, item), error);
     let removed = self.rename_or_remove(timeout, session, item, &directory, |held| {
-      if !may_go(&directory, held)? {
-        return Ok(NameChange::Nothing);
+      if !may_delete(&directory, held)? {
+        return Ok(NameChange::Unchanged);
       }
       let items = match item {
         Item::Checkpoint(agent, id, _) => {
@@ -193,27 +197,27 @@ impl<D: Disk> FileBackend<D> {
             .map(|encoding| Item::Checkpoint(agent, id, encoding));
           items.collect()
         }
-        other if exists(&directory, &place.name).map_err(fail)? => vec![other],
+        other if exists(&directory, &item_path.name).map_err(fail)? => vec![other],
         _ => Vec::new(),
       };
       if items.is_empty() {
-        return Ok(NameChange::Nothing);
+        return Ok(NameChange::Unchanged);
       }
       let _fence = self.fence(session)?;
       if items != [item] {
-        // Names change that the caller does not know of.
+        // The cache learns of one name only.
         self.names.forget(session);
       }
-      let mut happened = NameChange::Nothing;
+      let mut change = NameChange::Unchanged;
       for item in items {
         if self.unlink_held(session, item, &directory, held)? {
-          happened = NameChange::Went;
+          change = NameChange::Removed;
         }
       }
-      unpin(&directory, item);
-      Ok(happened)
+      remove_pin_without_checkpoint(&directory, item);
+      Ok(change)
     });
-    Ok((removed? == NameChange::Went).then_some(directory))
+    Ok((removed? == NameChange::Removed).then_some(directory))
   }
 
   /// An error if another process may hold the lock on the names.
@@ -225,9 +229,9 @@ impl<D: Disk> FileBackend<D> {
     Ok(())
   }
 
-  /// Removes one name, and says whether it was there. The caller holds the lock on the names and that of the lease.
+  /// Removes one file, and returns whether it existed. The caller holds the lock on the names and that of the lease.
   fn unlink_held(&self, session: &SessionId, item: Item<'_>, directory: &D::Directory, held: Held) -> Result<bool> {
-    self.let_go(session, item, directory)?;
+    self.move_latest_link(session, item, directory)?;
     let base_to_release = self.base_to_release(session, item, directory, held);
     match directory.remove_file(&item.file_name()) {
       Ok(()) => {}
@@ -235,14 +239,14 @@ impl<D: Disk> FileBackend<D> {
       Err(error) => return Err(Error::io("delete", &self.path(session, item), error)),
     }
     if let Some(base) = base_to_release {
-      // The checkpoint is gone. A base that stays takes up space until the next prune.
+      // The checkpoint is deleted. If this fails, the base takes up space until the next prune.
       let _ = bases::release(directory, &base, self.settings.durability);
     }
     Ok(true)
   }
 
-  /// Before a checkpoint of a session goes: the link to the newest must not name it.
-  fn let_go(&self, session: &SessionId, item: Item<'_>, directory: &D::Directory) -> Result<()> {
+  /// Moves the latest link away from a checkpoint that is about to be deleted.
+  fn move_latest_link(&self, session: &SessionId, item: Item<'_>, directory: &D::Directory) -> Result<()> {
     let Item::Checkpoint(None, id, encoding) = item else {
       return Ok(());
     };
@@ -259,8 +263,8 @@ impl<D: Disk> FileBackend<D> {
     moved.map_err(|error| Error::io("move the link to", &self.path(session, item), error))
   }
 
-  /// Does what brings or takes the name of an item; names of checkpoints are remembered. The lock on the names is waited for at
-  /// most `timeout`.
+  /// Runs `act`, which adds or removes the name of an item. For a checkpoint it runs under the lock on the names, and the cache
+  /// of names is updated. Waits for the lock for at most `timeout`.
   fn rename_or_remove(
     &self,
     timeout: Duration,
@@ -280,20 +284,20 @@ impl<D: Disk> FileBackend<D> {
       if !held.was_alone && agent.is_none() {
         self.latest.doubt(session);
       }
-      let happened = act(held)?;
-      let change = match happened {
-        NameChange::Came => Some(Change::Came(CheckpointEntry {
+      let name_change = act(held)?;
+      let change = match name_change {
+        NameChange::Added => Some(Change::Came(CheckpointEntry {
           is_pinned: exists(directory, &pin_of(id)).unwrap_or(true),
           ..CheckpointEntry::new(id.clone(), encoding, || modified(directory, &item.file_name()))
         })),
-        NameChange::Went => Some(Change::Went(id.clone(), encoding)),
-        NameChange::Nothing => None,
+        NameChange::Removed => Some(Change::Went(id.clone(), encoding)),
+        NameChange::Unchanged => None,
       };
-      Ok((happened, change))
+      Ok((name_change, change))
     })
   }
 
-  /// The checkpoints in their directory, each once, newest first.
+  /// The checkpoints in the directory of a series, each once, newest first.
   fn checkpoints_in(&self, series: &Series, directory: &D::Directory) -> Result<Vec<CheckpointEntry>> {
     let files = self.entries(directory, &below(&series.session, series.folders()))?;
     Ok(each_once(checkpoints_among(directory, &files)))
@@ -311,6 +315,7 @@ fn contents<D: Directory>(directory: &D, name: &str, path: &Path, limit: u64) ->
   }
 }
 
+/// The checkpoints among the entries of a directory, in no order, and in every encoding that they have.
 fn checkpoints_among<D: Directory>(directory: &D, files: &[Entry]) -> Vec<CheckpointEntry> {
   let entry_of = |file: &Entry| CheckpointEntry::of_file(&file.name, || modified(directory, &file.name));
   let mut entries: Vec<_> = files.iter().filter_map(entry_of).collect();
@@ -323,9 +328,9 @@ fn checkpoints_among<D: Directory>(directory: &D, files: &[Entry]) -> Vec<Checkp
   entries
 }
 
-/// The same, each checkpoint once: a process that died while it replaced one encoding by another left both. Newest first.
+/// Removes duplicates, and sorts newest first. A process that died while it replaced one encoding by another leaves both.
 fn each_once(mut entries: Vec<CheckpointEntry>) -> Vec<CheckpointEntry> {
-  // The encoding that needs no base comes last, and is kept.
+  // The encoding that needs no base comes last. Keep that one.
   entries.sort_unstable_by(CheckpointEntry::newest_first);
   entries.reverse();
   entries.dedup_by(|next, kept| next.id == kept.id);
@@ -333,8 +338,7 @@ fn each_once(mut entries: Vec<CheckpointEntry>) -> Vec<CheckpointEntry> {
   entries
 }
 
-/// The encodings in which a directory holds the checkpoint of an item: one, unless a process died while it replaced one by
-/// another.
+/// The encodings of a checkpoint in a directory: one, unless a process died while it replaced one encoding by another.
 fn encodings_of<D: Directory>(directory: &D, item: Item<'_>) -> io::Result<Vec<Encoding>> {
   let Item::Checkpoint(agent, id, _) = item else {
     return Ok(Vec::new());
@@ -348,8 +352,8 @@ fn encodings_of<D: Directory>(directory: &D, item: Item<'_>) -> io::Result<Vec<E
   Ok(encodings)
 }
 
-/// When a checkpoint is gone: a pin without one means nothing. The caller holds the lock on the names.
-fn unpin<D: Directory>(directory: &D, item: Item<'_>) {
+/// Removes the pin of a checkpoint that no longer exists. The caller holds the lock on the names.
+fn remove_pin_without_checkpoint<D: Directory>(directory: &D, item: Item<'_>) {
   if let Item::Checkpoint(_, id, _) = item
     && encodings_of(directory, item).is_ok_and(|encodings| encodings.is_empty())
   {
@@ -357,7 +361,7 @@ fn unpin<D: Directory>(directory: &D, item: Item<'_>) {
   }
 }
 
-/// Whether there is something under a name.
+/// Whether a name exists, whatever it is.
 fn exists<D: Directory>(directory: &D, name: &str) -> io::Result<bool> {
   match directory.stat(name) {
     Ok(_) => Ok(true),
@@ -366,19 +370,19 @@ fn exists<D: Directory>(directory: &D, name: &str) -> io::Result<bool> {
   }
 }
 
-/// When a file was last changed, in milliseconds.
+/// The time of the last change of a file in milliseconds; 0 if it is unknown.
 fn modified<D: Directory>(directory: &D, name: &str) -> u64 {
   directory.stat(name).map_or(0, |stat| stat.modified)
 }
 
-/// Whether there is nothing under that name: it is missing, or a part of its path is no directory.
+/// Whether the name does not exist: it is missing, or a part of its path is not a directory.
 fn is_absence(error: &io::Error) -> bool {
   matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Whether a directory went away in the middle of a step: a name in it is missing, or its lock went before it did and
-/// somebody else was let in.
-fn is_swept_away(error: &Error) -> bool {
+/// Whether the directory was deleted during a step: a name in it is missing, or its lock file was deleted first and another
+/// writer has created files in it.
+fn is_directory_deleted(error: &Error) -> bool {
   use io::ErrorKind as Kind;
   let cause = error.cause.as_ref().and_then(|cause| cause.downcast_ref::<io::Error>());
   cause.is_some_and(|cause| matches!(cause.kind(), Kind::NotFound | Kind::DirectoryNotEmpty))

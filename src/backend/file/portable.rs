@@ -1,8 +1,8 @@
-//! A disk on nothing but the standard library's paths, for systems without calls on open directories. It compiles and
-//! passes the same tests everywhere.
+//! A disk that uses only paths and the standard library, for systems without calls on open directories. It compiles and passes
+//! the same tests on every system.
 //!
-//! Links are looked for before each call, so that none is followed by mistake; on these systems a process that swaps
-//! directories for links at the right moment is not defended against.
+//! Each call first checks that the path is not a link. On these systems there is no protection against a process that replaces a
+//! directory by a link between the check and the call.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -34,7 +34,7 @@ impl Disk for SystemDisk {
   }
 
   fn is_in_place(&self, _path: &[&str], directory: &PathDirectory) -> io::Result<bool> {
-    // A directory is its path here: what was written to it is under that path, unless the directory went away.
+    // A directory is identified by its path here, so it is in place if it exists.
     fs::exists(&directory.path)
   }
 
@@ -97,7 +97,7 @@ impl Directory for PathDirectory {
       .create_new(true)
       .open(self.path.join(name))?;
     if !cfg!(windows) {
-      // Tells others that the writer lives. On Windows a lock would also keep readers out, after the rename.
+      // The lock tells other processes that the writer is alive. On Windows it would also lock out readers after the rename.
       let _ = file.try_lock();
     }
     Ok(file)
@@ -125,7 +125,7 @@ impl Directory for PathDirectory {
   }
 
   fn sync(&self) -> io::Result<()> {
-    // Windows cannot sync a directory; NTFS journals names by itself.
+    // Windows cannot sync a directory. NTFS journals names.
     Ok(())
   }
 
@@ -169,7 +169,7 @@ impl Directory for PathDirectory {
     Ok(Some(peek))
   }
 
-  /// Virus scanners and indexers hold files open for moments: those are waited out.
+  /// Retries on Windows for a while: virus scanners and indexers keep files open for moments.
   fn rename(&self, from: &str, to: &Self, new_name: &str) -> io::Result<()> {
     use std::time::Duration;
     let mut wait = Duration::from_millis(1);
@@ -181,13 +181,13 @@ impl Directory for PathDirectory {
           std::thread::sleep(wait);
           wait *= 2;
         }
-        answer => return answer,
+        renamed => return renamed,
       }
     }
   }
 
   fn link(&self, target: &str, name: &str) -> io::Result<()> {
-    // Links need rights that few users of these systems have.
+    // Few users of these systems have the right to create links.
     fs::write(self.path.join(name), target)
   }
 

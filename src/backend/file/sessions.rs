@@ -1,4 +1,4 @@
-//! Sessions: listing, creating, deleting, measuring.
+//! Lists, creates, deletes and measures sessions.
 
 use std::io;
 
@@ -47,11 +47,11 @@ impl<D: Disk> FileBackend<D> {
       let path = [session.as_str(), CHECKPOINTS];
       let directory = directories::open(&self.disk, &path);
       let item = Item::Checkpoint(None, id, Encoding::Json);
-      // A conversion between two looks may have moved it from a name that comes to one that went: look twice.
-      let is_there = |directory: &D::Directory| {
+      // A conversion can add a name that was checked already and remove one that was not: check twice.
+      let holds_checkpoint = |directory: &D::Directory| {
         Ok(!encodings_of(directory, item)?.is_empty() || !encodings_of(directory, item)?.is_empty())
       };
-      match directory.and_then(|directory| is_there(&directory)) {
+      match directory.and_then(|directory| holds_checkpoint(&directory)) {
         Ok(false) => {}
         Ok(true) => holding.push(session),
         Err(error) if is_absence(&error) || is_foreign(&error) => {}
@@ -80,14 +80,14 @@ impl<D: Disk> FileBackend<D> {
     let durability = self.settings.durability;
     self.check_lease(session)?;
     self.in_directory(&[], |base| {
-      let CreateOutcome::Made(newest) =
-        create_session::found(base, session.as_str(), &path, source, durability, || {
+      let CreateOutcome::Created(newest) =
+        create_session::create(base, session.as_str(), &path, source, durability, || {
           self.fence(session)
         })?
       else {
         return Ok(false);
       };
-      // The caches hold what another session of that name had.
+      // The caches may describe an earlier session of that id.
       self.directories.forget(session);
       self.names.forget(session);
       self.latest.forget(session);
@@ -131,12 +131,12 @@ impl<D: Disk> FileBackend<D> {
       return Ok(None);
     };
     self.check_lease(session)?;
-    // From here on, every writer holds the lock of the lease for its last step. A writer that came before that, and changes
-    // the document, holds the session's own lock.
+    // From here on, every writer holds the lock on the lease for its last step. A writer that began before that and changes the
+    // document holds the lock on the documents.
     self.make_leases()?;
     let lock = two_file_commit::lock(&directory, &path, self.settings)?;
     let decided = self.fence_if(session, || {
-      // Another process may have deleted the session, and made it again.
+      // Another process may have deleted the session and created it again.
       let is_in_place = self.disk.is_in_place(&[session.as_str()], &directory);
       if !is_in_place.map_err(|error| Error::io("read", &path, error))? {
         return Ok(false);
@@ -144,10 +144,10 @@ impl<D: Disk> FileBackend<D> {
       let (name, path) = (Item::SESSION.file_name(), self.path(session, Item::SESSION));
       accepts(contents(&directory, &name, &path, limit)?.as_deref())
     })?;
-    let Decision::For(fence) = decided else {
+    let Decision::Proceed(fence) = decided else {
       return Ok(None);
     };
-    // Windows renames no directory that holds an open file. Whoever takes this lock next waits for the lock of the lease.
+    // Windows cannot rename a directory that contains an open file. The next owner of this lock waits for the lock on the lease.
     drop(lock);
     self.remove_session(session, &base, fence).map(Some)
   }
@@ -161,15 +161,15 @@ impl<D: Disk> FileBackend<D> {
   ) -> Result<DeletedSession> {
     let path = self.base.join(session.as_str());
     let fail = |error| Error::io("delete", &path, error);
-    // One rename makes the whole session go at once, for every reader and after every crash.
-    let doomed = tombstones::new_name();
-    absent_is_fine(base.rename(session.as_str(), base, &doomed)).map_err(fail)?;
+    // One rename deletes the whole session, for every reader and after every crash.
+    let tombstone = tombstones::new_name();
+    absent_is_fine(base.rename(session.as_str(), base, &tombstone)).map_err(fail)?;
     drop(fence);
     self.directories.forget(session);
     self.names.forget(session);
     self.latest.forget(session);
     sync_names(base, &path, self.settings.durability)?;
-    let left = remove_tree(base, &doomed).map_err(fail).err();
+    let left = remove_tree(base, &tombstone).map_err(fail).err();
     Ok(DeletedSession {
       not_freed: left.or(self.forget_record(session).err()),
     })
@@ -198,23 +198,23 @@ impl<D: Disk> FileBackend<D> {
   }
 }
 
-/// Whether a directory of the base holds a session's document, or has one coming.
+/// Whether a directory of the base has a session document, or a pending one.
 fn holds_document<D: Directory>(base: &D, session: &str) -> io::Result<bool> {
   let name = Item::SESSION.file_name();
-  let is_there = |error: io::Error| if is_absence(&error) { Ok(false) } else { Err(error) };
+  let absent_is_false = |error: io::Error| if is_absence(&error) { Ok(false) } else { Err(error) };
   let session = match base.open_directory(session) {
     Ok(session) => session,
-    Err(error) => return is_there(error),
+    Err(error) => return absent_is_false(error),
   };
   match session.stat(&name) {
     Ok(stat) if stat.kind == Kind::File => Ok(true),
-    Ok(_) => two_file_commit::holds(&session, &name).or_else(is_there),
-    Err(error) if is_absence(&error) => two_file_commit::holds(&session, &name).or_else(is_there),
+    Ok(_) => two_file_commit::holds(&session, &name).or_else(absent_is_false),
+    Err(error) if is_absence(&error) => two_file_commit::holds(&session, &name).or_else(absent_is_false),
     Err(error) => Err(error),
   }
 }
 
-/// Whether a directory among the sessions belongs to another program.
+/// Whether a directory among the sessions belongs to another user.
 fn is_foreign(error: &io::Error) -> bool {
   error.kind() == io::ErrorKind::PermissionDenied
 }

@@ -1,4 +1,4 @@
-//! Sessions on their way in or out.
+//! Directories of sessions that are being deleted (tombstones) or created (staging directories).
 
 use std::io;
 
@@ -9,22 +9,24 @@ use super::disk::Directory;
 use super::durable::is_uuid;
 use super::walk::remove_tree;
 
-/// A session directory that was renamed to this is on its way out: whoever finds one may finish the removal.
+/// The directory of a deleted session. Any process may remove it.
 const PREFIX: &str = ".deleted-";
 
-/// A session that is being made: its maker may still be at it, unless it is old.
+/// The directory of a session that is being created. Its writer may be alive, unless the directory is old.
 const STAGING_PREFIX: &str = ".new-";
 
+/// A new name for a staging directory.
 pub fn new_staging_name() -> String {
   format!("{STAGING_PREFIX}{}", Uuid::new_v4().simple())
 }
 
+/// A new name for a tombstone.
 pub fn new_name() -> String {
   format!("{PREFIX}{}", Uuid::new_v4().simple())
 }
 
-/// Whether [`new_name`] made it.
-fn is_ours(name: &str) -> bool {
+/// Whether the name has the form of [`new_name`].
+fn is_tombstone(name: &str) -> bool {
   name.strip_prefix(PREFIX).is_some_and(is_uuid)
 }
 
@@ -32,17 +34,16 @@ fn is_abandoned<D: Directory>(base: &D, name: &str) -> bool {
   name.strip_prefix(STAGING_PREFIX).is_some_and(is_uuid) && is_older(base, name, DEAD_AFTER_MS)
 }
 
-/// Ends removals that a dead process began, and removes what it began to make. What cannot be removed now is tried again
-/// next time.
+/// Removes tombstones, and the staging directories of dead processes. Errors are ignored: the next call tries again.
 pub fn finish<D: Directory>(base: &D) -> io::Result<()> {
   for entry in base.entries()? {
-    if is_ours(&entry.name) {
+    if is_tombstone(&entry.name) {
       drop(remove_tree(base, &entry.name));
     } else if is_abandoned(base, &entry.name) {
-      // Renamed first: a maker that was only stopped finds its session gone, or has given it its name before.
-      let doomed = new_name();
-      if base.rename(&entry.name, base, &doomed).is_ok() {
-        drop(remove_tree(base, &doomed));
+      // Rename first: if the writer was only stopped, either its rename or this one fails.
+      let tombstone = new_name();
+      if base.rename(&entry.name, base, &tombstone).is_ok() {
+        drop(remove_tree(base, &tombstone));
       }
     }
   }

@@ -1,12 +1,12 @@
-//! Several files as one step.
+//! Replaces two documents of a session in one atomic step.
 //!
-//! The files are written into a directory of their own and synced. Renaming that directory to `.pending` is the
-//! instant at which all of them have been replaced: from then on its files belong one level up. They are moved there
-//! at once, by the writer; if it dies, by whoever next reads or writes one of them. A crash before the rename leaves
-//! the old files, one after it the new ones, and never a mix.
+//! The documents are written into a staging directory and synced. Renaming that directory to `.pending` is the commit: from then
+//! on its files are the current documents. The writer then moves them into the directory of the session. If it dies, the next
+//! process that reads or writes one of them does. A crash before the rename leaves both old documents, a crash after it both new
+//! ones.
 //!
-//! Who finishes, and who replaces one of these files alone, holds the session's lock: a `.pending` that is seen under
-//! the lock belongs to a dead process.
+//! A process holds the lock on the documents while it moves them, or replaces one of them alone. A `.pending` that is seen under
+//! the lock therefore belongs to a dead process.
 
 use std::io;
 use std::path::Path;
@@ -22,22 +22,21 @@ use crate::types::error::{Error, Result};
 const PENDING: &str = ".pending";
 pub const LOCK: &str = ".lock";
 
-/// Waits for the lock of a session, and finishes what a dead process left pending. Held until it is dropped; `None` where the
-/// file system has no locks.
+/// Locks the documents of a session, and finishes a pending commit of a dead process. `None` if the file system has no locks.
 pub fn lock<D: Directory>(session: &D, path: &Path, settings: Settings) -> Result<Option<D::Lock>> {
   let lock = locks::hold(session, LOCK, path, settings.timeout)?;
   finish(session, path, settings)?;
   Ok(lock)
 }
 
-/// Whether a step that is decided, but not finished, holds a file of that name.
+/// Whether a pending commit has a file of that name.
 pub fn holds<D: Directory>(session: &D, name: &str) -> io::Result<bool> {
   let stat = session.open_directory(PENDING)?.stat(name)?;
   Ok(stat.kind == Kind::File)
 }
 
-/// The bytes of a document. Reading waits for no writer: what is pending is decided, so it is current, and it moves into place
-/// with one rename, so it is found there or in its place. A step whose writer died is finished on the way.
+/// The bytes of a document. A read does not wait for a writer: a pending document is committed, and one rename moves it into the
+/// directory of the session, so it is in one of the two. Finishes the commit of a dead writer.
 pub fn read<D: Directory>(
   session: &D,
   name: &str,
@@ -59,11 +58,11 @@ pub fn read<D: Directory>(
   contents(session, name, path, limit)
 }
 
-/// Finishes a step whose writer died; one whose writer lives is waited for.
+/// Finishes the commit of a dead writer, or waits for a live one to finish.
 pub fn finish_abandoned<D: Directory>(session: &D, path: &Path, settings: Settings) -> Result<()> {
   match session.stat(PENDING) {
     Ok(_) => match lock(session, path, settings) {
-      // The session was deleted meanwhile: there is nothing left to finish.
+      // The session was deleted meanwhile, and the commit with it.
       Err(_) if session.stat(PENDING).is_err() => Ok(()),
       locked => locked.map(drop),
     },
@@ -71,8 +70,8 @@ pub fn finish_abandoned<D: Directory>(session: &D, path: &Path, settings: Settin
   }
 }
 
-/// Replaces all `documents` (name, content) of a session, or none; says which. `confirm` is called while the medium writes the
-/// staged documents. What `fence` gives is held while the step is decided.
+/// Replaces all `documents` (name, content) of a session, or none; returns which. `confirm` is called while the disk writes the
+/// staged documents. The lock that `fence` returns is held during the commit.
 pub fn write_together_if<D: Directory>(
   session: &D,
   path: &Path,
@@ -90,16 +89,16 @@ pub fn write_together_if<D: Directory>(
   staged.sync(durability).map_err(fail)?;
   let _lock = lock(session, path, settings)?;
   let fence = fence()?;
-  staged.decide().map_err(fail)?;
+  staged.commit().map_err(fail)?;
   drop(fence);
   durable::sync_names(session, path, durability)?;
   finish(session, path, settings)?;
   Ok(true)
 }
 
-/// Moves what is pending into place. The caller holds the lock.
+/// Moves the documents of a pending commit into the directory of the session. The caller holds the lock.
 fn finish<D: Directory>(session: &D, path: &Path, settings: Settings) -> Result<()> {
-  try_finish(session, settings).map_err(|error| Error::outcome_unknown("finish what is pending in", path, error))
+  try_finish(session, settings).map_err(|error| Error::outcome_unknown("finish the pending commit in", path, error))
 }
 
 fn try_finish<D: Directory>(session: &D, settings: Settings) -> io::Result<()> {
@@ -108,31 +107,31 @@ fn try_finish<D: Directory>(session: &D, settings: Settings) -> io::Result<()> {
     pending => pending?,
   };
   for entry in pending.entries()? {
-    versions::make_room(session, &entry.name, settings.keep_previous)?;
+    versions::keep_current(session, &entry.name, settings.keep_previous)?;
     pending.rename(&entry.name, session, &entry.name)?;
-    // Moving a file onto another name of itself leaves both: a copy made with links may hold such a pair.
+    // Renaming a file to another hard link of itself keeps both names. A copy of a store can contain such a pair.
     absent_is_fine(pending.remove_file(&entry.name))?;
   }
   if settings.durability.is_full() {
-    // Gained names first, lost ones second: in between a file is in both places, which moving it again mends.
+    // Sync the new names first. A crash before the second sync leaves a file in both directories, and it is moved again.
     session.sync()?;
     pending.sync()?;
   }
   session.remove_directory(PENDING)
 }
 
-/// A directory of files that are not decided yet; removed again unless they are.
+/// A staging directory of documents. It is removed unless it is committed.
 struct Staged<'a, D: Directory> {
   session: &'a D,
   name: String,
   directory: D,
-  /// Open, and so locked, for as long as the step is undecided.
+  /// Open, and therefore locked, until the commit.
   files: Vec<D::File>,
-  is_decided: bool,
+  is_committed: bool,
 }
 
 impl<'a, D: Directory> Staged<'a, D> {
-  /// Writes all files, so that the medium has them at once, and waits for none.
+  /// Writes all files without waiting for the disk, which then writes them at the same time.
   fn write(session: &'a D, documents: &[(&str, &dyn Content)], durability: Durability) -> io::Result<Self> {
     let name = temporary_name(PENDING.trim_start_matches('.'));
     session.make_directory(&name)?;
@@ -143,7 +142,7 @@ impl<'a, D: Directory> Staged<'a, D> {
       name,
       directory,
       files: Vec::new(),
-      is_decided: false,
+      is_committed: false,
     };
     for (name, content) in documents {
       let mut file = staged.directory.create(name)?;
@@ -158,7 +157,7 @@ impl<'a, D: Directory> Staged<'a, D> {
   }
 
   fn sync(&self, durability: Durability) -> io::Result<()> {
-    // The last is the largest.
+    // The last file is the largest, and the disk began with it: sync it first.
     for file in self.files.iter().rev() {
       durable::sync(&self.directory, file, durability)?;
     }
@@ -168,17 +167,17 @@ impl<'a, D: Directory> Staged<'a, D> {
     Ok(())
   }
 
-  fn decide(mut self) -> io::Result<()> {
+  fn commit(mut self) -> io::Result<()> {
     self.session.rename(&self.name, self.session, PENDING)?;
-    self.is_decided = true;
+    self.is_committed = true;
     Ok(())
   }
 }
 
 impl<D: Directory> Drop for Staged<'_, D> {
   fn drop(&mut self) {
-    if !self.is_decided {
-      // If even this fails there is nothing better to do: the name marks it as a left-over.
+    if !self.is_committed {
+      // If this fails, the name still marks the directory as left over.
       let _ = remove_tree(self.session, &self.name);
     }
   }

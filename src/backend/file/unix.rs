@@ -1,5 +1,5 @@
-//! The disk of Unix systems. Directories are opened one name at a time and never through a link, and files by their
-//! name in an open directory: no race can lead a call out of the base.
+//! The disk of Unix systems. Directories are opened one name at a time and never through a link, and files by their name in an
+//! open directory, so that no race can lead a call out of the base.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -37,7 +37,7 @@ impl Disk for SystemDisk {
 
   fn make_base(&self, durable: bool) -> io::Result<()> {
     make_with_parents(&self.base, durable)?;
-    // Whoever made it may have died before it was synced. A parent that may not be opened is somebody else's.
+    // Its creator may have died before the sync. A parent that cannot be opened belongs to another user, and is not synced.
     match (durable, self.base.parent().map(File::open)) {
       (true, Some(Ok(parent))) => parent.sync_all(),
       _ => Ok(()),
@@ -58,7 +58,7 @@ impl Disk for SystemDisk {
   }
 }
 
-/// From the top down, each new name synced into its parent.
+/// Creates a directory and its missing parents, from the top down. Syncs each new name.
 fn make_with_parents(path: &Path, durable: bool) -> io::Result<()> {
   let attempt = || rustix::fs::mkdir(path, Mode::RWXU).map_err(io::Error::from);
   let made = match (attempt(), path.parent()) {
@@ -105,9 +105,9 @@ impl UnixDirectory {
     Ok(File::from(openat(&self.handle, name, flags.union(NO_LINK), mode)?))
   }
 
-  /// A file to read, and its size; `None` if there is something else under that name.
+  /// A file to read, and its size; `None` if the name is not that of a file.
   fn open_file(&self, name: &str) -> io::Result<Option<(File, u64)>> {
-    // Non-blocking: a pipe in the place of a file must not hang its reader.
+    // Non-blocking: opening a pipe would block.
     let file = match self.open(name, OFlags::RDONLY | OFlags::NONBLOCK) {
       Ok(file) => file,
       // A link, or a socket.
@@ -118,7 +118,7 @@ impl UnixDirectory {
     Ok(data.is_file().then_some((file, data.len())))
   }
 
-  /// A file to lock: a pipe in its place must not hang its writers.
+  /// Opens a lock file, which is created if it is missing. Non-blocking: opening a pipe would block.
   fn open_lock(&self, name: &str) -> io::Result<File> {
     let file = self.open(name, OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK)?;
     if file.metadata()?.is_file() {
@@ -145,13 +145,13 @@ impl Directory for UnixDirectory {
 
   fn create(&self, name: &str) -> io::Result<LockedFile> {
     let file = self.open(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
-    // Tells others that the writer lives. Where there are no locks, the age of the file has to do.
+    // The lock tells other processes that the writer is alive. Without locks, they judge by the age of the file.
     let _ = file.try_lock();
     Ok(LockedFile { file })
   }
 
   fn reopen(&self, name: &str, size: u64) -> io::Result<LockedFile> {
-    // Non-blocking: a pipe in the place of a file must not hang its writer.
+    // Non-blocking: opening a pipe would block.
     let mut file = self.open(name, OFlags::WRONLY | OFlags::NONBLOCK)?;
     let data = file.metadata()?;
     if !data.is_file() || data.len() < size {
@@ -173,7 +173,7 @@ impl Directory for UnixDirectory {
 
   #[cfg(target_os = "linux")]
   fn begin_sync(&self, file: &LockedFile) {
-    // Linux takes this as a reason to start writing dirty pages back, and drops none of those.
+    // Linux starts to write dirty pages back on this call, and drops only clean ones.
     let _ = rustix::fs::fadvise(&file.file, 0, None, rustix::fs::Advice::DontNeed);
   }
 
@@ -181,7 +181,7 @@ impl Directory for UnixDirectory {
     if fault_injection::is_enabled("file-sync") {
       return Ok(());
     }
-    // On macOS the standard library asks for F_FULLFSYNC, which reaches the platter.
+    // On macOS the standard library uses F_FULLFSYNC, which also flushes the cache of the disk.
     file.file.sync_all()
   }
 
@@ -203,7 +203,7 @@ impl Directory for UnixDirectory {
     if size > limit {
       return Ok(Contents::TooLarge(size));
     }
-    // Files of this store never change once they have their name; one that grows is cut off.
+    // Files of this store do not change once they have their name. If one grows meanwhile, the addition is not read.
     let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
     let mut filled = 0;
     while filled < bytes.len() {
@@ -265,7 +265,7 @@ impl Directory for UnixDirectory {
         Err(rustix::io::Errno::NOENT) => break,
         entry => entry?,
       };
-      // Names that are not UTF-8 are foreign, and so are «.» and «..».
+      // Names that are not UTF-8 belong to other programs.
       let Ok(name) = entry.file_name().to_str() else {
         continue;
       };
@@ -293,7 +293,7 @@ impl Directory for UnixDirectory {
       FileType::Directory => Kind::Directory,
       _ => Kind::Other,
     };
-    // The types of these differ between systems.
+    // The types of these members differ between systems.
     let (seconds, nanoseconds) = (i128::from(stat.st_mtime), i128::from(stat.st_mtime_nsec));
     Ok(Stat {
       kind,
@@ -306,7 +306,7 @@ impl Directory for UnixDirectory {
     let Some(lock) = locks::take(self.open_lock(name)?)? else {
       return Ok(None);
     };
-    // A file that lost its name between the two steps is not the one that others lock.
+    // If the file was removed between the two steps, other processes lock another file.
     let locked = lock.metadata()?;
     match statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW) {
       #[allow(clippy::unnecessary_cast, reason = "the types differ between systems")]

@@ -1,7 +1,7 @@
-//! Earlier versions of a document, beside it: `session.1.json` is the one before `session.json`.
+//! Earlier versions of a document, in the same directory: `session.1.json` is the one before `session.json`.
 //!
-//! The document itself is there at every instant: the newest earlier version is a second name for its file, until the new
-//! one takes the first.
+//! The document itself exists at every moment: its file gets the name of the earlier version as a second hard link, before the
+//! new document replaces the first one.
 
 use std::io;
 
@@ -10,8 +10,8 @@ use super::durable::{Durability, Temporary, absent_is_fine, temporary_name};
 use super::is_absence;
 use crate::backend::{Document, Item};
 
-/// Makes room for a new version of the document of that file name, if it is one of those that have versions.
-pub fn make_room<D: Directory>(session: &D, name: &str, keep: u32) -> io::Result<()> {
+/// Keeps the current version of a document before it is replaced, if the document of that file name has versions.
+pub fn keep_current<D: Directory>(session: &D, name: &str, keep: u32) -> io::Result<()> {
   let mut documents = Document::VERSIONED.into_iter();
   match documents.find(|document| Item::Document(*document).file_name() == name) {
     Some(document) => shift(session, document, keep),
@@ -21,11 +21,11 @@ pub fn make_room<D: Directory>(session: &D, name: &str, keep: u32) -> io::Result
 
 fn shift<D: Directory>(session: &D, document: Document, keep: u32) -> io::Result<()> {
   let name = |back| Item::version(document, back).file_name();
-  // The oldest first: a version is never missing while another takes its name.
+  // The oldest first, so that every version exists at every moment.
   for back in (0..keep).rev() {
-    also_as(session, &name(back), &name(back + 1))?;
+    link_as(session, &name(back), &name(back + 1))?;
   }
-  // Somebody may have kept more before.
+  // Delete versions beyond `keep`, which may have been larger before.
   for back in keep + 1.. {
     match session.remove_file(&name(back)) {
       Err(error) if is_absence(&error) => break,
@@ -35,18 +35,18 @@ fn shift<D: Directory>(session: &D, document: Document, keep: u32) -> io::Result
   Ok(())
 }
 
-/// Lets `second` name what `first` names too, if there is anything.
-fn also_as<D: Directory>(session: &D, first: &str, second: &str) -> io::Result<()> {
+/// Makes `second` a hard link of `first`, if that exists.
+fn link_as<D: Directory>(session: &D, first: &str, second: &str) -> io::Result<()> {
   let temporary = temporary_name(first);
   match session.hard_link(first, &temporary) {
     Ok(()) => {
       let renamed = session.rename(&temporary, session, second);
-      // Renaming a file onto another name of itself leaves both.
+      // Renaming a file to another hard link of itself keeps both names.
       let removed = absent_is_fine(session.remove_file(&temporary));
       renamed.and(removed)
     }
     Err(error) if is_absence(&error) => Ok(()),
-    // Not every file system has second names.
+    // Not every file system has hard links.
     Err(_) => copy(session, first, second),
   }
 }

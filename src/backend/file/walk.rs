@@ -1,4 +1,4 @@
-//! Walks over whole trees.
+//! Recursive removal and measuring of directories.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use super::durable::{ATTEMPTS, absent_is_fine};
 use super::is_absence;
 use super::two_file_commit::LOCK;
 
-/// Removes a directory and all below it. A writer that was on its way in may still leave a file there: that goes too.
+/// Removes a directory and everything below it, including files that a writer adds meanwhile.
 pub fn remove_tree<D: Directory>(parent: &D, name: &str) -> io::Result<()> {
   for _ in 1..ATTEMPTS {
     match try_remove_tree(parent, name, 0) {
@@ -33,20 +33,19 @@ fn try_remove_tree<D: Directory>(parent: &D, name: &str, depth: usize) -> io::Re
   absent_is_fine(parent.remove_directory(name))
 }
 
-/// Walks of a tree recurse: what others nest deeper than this is left alone, so that no tree can exhaust the stack or the
-/// open files.
+/// An error if a directory is nested too deeply: the walks recurse, and each level takes stack and an open file.
 fn check_depth(depth: usize) -> io::Result<()> {
-  const DEEPEST: usize = 64;
-  if depth > DEEPEST {
+  const MAX_DEPTH: usize = 64;
+  if depth > MAX_DEPTH {
     return Err(io::Error::other(format!(
-      "directories are nested more than {DEEPEST} deep"
+      "directories are nested more than {MAX_DEPTH} deep"
     )));
   }
   Ok(())
 }
 
-/// The bytes of all files below the directory of a session, without the name in its lock file. What vanishes during the walk
-/// counts as gone.
+/// The size of all files below the directory of a session, without the lock file. Files that are removed during the walk do not
+/// count.
 pub fn tree_size<D: Directory>(directory: &D, depth: usize) -> io::Result<u64> {
   check_depth(depth)?;
   let mut total = 0;

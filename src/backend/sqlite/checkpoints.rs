@@ -6,10 +6,9 @@ use super::bases;
 use super::contents::Contents;
 use super::sessions::{self, ids};
 use crate::backend::{
-  CheckpointEntry, CheckpointPage, Encoding, Parent, Peek, Precondition, PutOutcome, RetentionScope, Selection, Series,
-  time_in_id,
+  CheckpointEntry, CheckpointPage, Encoding, HEAD_BYTES, Parent, Peek, Precondition, PutOutcome, RetentionScope,
+  Selection, Series, TAIL_BYTES, time_in_id,
 };
-use crate::checkpoint::summary::{HEAD_BYTES, TAIL_BYTES};
 use crate::codec::delta::Reference;
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 use crate::types::time::now_ms;

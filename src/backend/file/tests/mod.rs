@@ -14,11 +14,11 @@ use crate::backend::item::CHECKPOINTS;
 use crate::backend::{Backend, BackendExt, Encoding, conformance};
 use crate::types::id::TaskId;
 
-mod hostile;
-mod steps;
-mod stopped;
+mod stopped_process;
+mod two_file_commit;
+mod unexpected_files;
 
-/// A backend on a directory of its own that goes with it.
+/// A backend on a temporary directory, which is deleted when it is dropped.
 fn backend() -> (TempDir, FileBackend) {
   let directory = tempfile::tempdir().unwrap();
   let backend = FileBackend::new(directory.path().join("base"), Settings::default());
@@ -46,11 +46,11 @@ impl FileBackend {
 }
 
 #[test]
-fn passes_the_contract() {
+fn the_file_backend_passes_the_conformance_suite() {
   for durability in [Durability::Full, Durability::Relaxed] {
     let root = tempfile::tempdir().unwrap();
     conformance::run(|keep_previous| {
-      let base = root.path().join(Uuid::new_v4().to_string()).join("not yet there");
+      let base = root.path().join(Uuid::new_v4().to_string()).join("missing");
       let settings = Settings {
         durability,
         keep_previous,
@@ -62,10 +62,10 @@ fn passes_the_contract() {
 }
 
 #[test]
-fn the_disk_for_other_systems_passes_the_contract_too() {
+fn the_portable_disk_passes_the_conformance_suite() {
   let root = tempfile::tempdir().unwrap();
   conformance::run(|keep_previous| {
-    let base = root.path().join(Uuid::new_v4().to_string()).join("not yet there");
+    let base = root.path().join(Uuid::new_v4().to_string()).join("missing");
     let disk = portable::SystemDisk::new(base.clone());
     let settings = Settings {
       keep_previous,
@@ -76,7 +76,7 @@ fn the_disk_for_other_systems_passes_the_contract_too() {
 }
 
 #[test]
-fn a_damaged_record_of_a_lease_is_reported_and_one_from_the_future_ends() {
+fn damaged_lease_records_are_reported_and_those_from_the_future_expire() {
   let (_root, backend) = backend();
   let leases = backend.base.join(".leases");
   fs::create_dir_all(&leases).unwrap();
@@ -93,25 +93,25 @@ fn a_damaged_record_of_a_lease_is_reported_and_one_from_the_future_ends() {
 }
 
 #[test]
-fn left_overs_of_dead_writers_go_and_nothing_else() {
+fn a_sweep_removes_files_of_dead_writers_and_nothing_else() {
   let (_root, backend) = backend();
   let s = session("s");
   backend.create_empty(&s).unwrap();
   let directory = backend.session_dir(&s).join(CHECKPOINTS);
-  let (dead, living) = (temporary_name("cp-1.json"), temporary_name("cp-2.json"));
-  let (dead_step, young_step) = (temporary_name("pending"), temporary_name("pending"));
+  let (dead, live) = (temporary_name("cp-1.json"), temporary_name("cp-2.json"));
+  let (dead_directory, young_directory) = (temporary_name("pending"), temporary_name("pending"));
   let foreign = [".hidden.tmp", ".cp-3.json.0123.tmp", "mine.tmp", "notes"];
-  for name in [&dead, &living].into_iter().map(String::as_str).chain(foreign) {
+  for name in [&dead, &live].into_iter().map(String::as_str).chain(foreign) {
     fs::write(directory.join(name), b"half").unwrap();
   }
-  for step in [&dead_step, &young_step] {
-    fs::create_dir(directory.join(step)).unwrap();
+  for directory_name in [&dead_directory, &young_directory] {
+    fs::create_dir(directory.join(directory_name)).unwrap();
   }
-  fs::write(directory.join(&dead_step).join("session.json"), b"half").unwrap();
-  let writer = File::open(directory.join(&living)).unwrap();
+  fs::write(directory.join(&dead_directory).join("session.json"), b"half").unwrap();
+  let writer = File::open(directory.join(&live)).unwrap();
   writer.lock().unwrap();
 
-  // Another process, as far as the directory can tell.
+  // A second backend behaves like another process.
   let other = FileBackend::new(backend.base.clone(), Settings::default());
   let id = CheckpointId::parse("cp-4").unwrap();
   other
@@ -119,13 +119,13 @@ fn left_overs_of_dead_writers_go_and_nothing_else() {
     .unwrap();
 
   let mut expected: Vec<_> = foreign.iter().map(|name| (*name).to_owned()).collect();
-  expected.extend([living, young_step, "cp-4.json".to_owned(), ".names".to_owned()]);
+  expected.extend([live, young_directory, "cp-4.json".to_owned(), ".names".to_owned()]);
   expected.sort();
   assert_eq!(names_in(&directory), expected);
 }
 
 #[test]
-fn only_names_of_our_form_are_temporaries() {
+fn is_temporary_accepts_only_names_of_temporary_name() {
   assert!(is_temporary(&temporary_name("session.json")));
   for name in [
     ".tmp",
@@ -140,7 +140,7 @@ fn only_names_of_our_form_are_temporaries() {
 }
 
 #[test]
-fn what_is_moved_aside_is_kept_and_read_no_more() {
+fn quarantine_keeps_the_file_outside_of_the_series() {
   let (_root, backend) = backend();
   let s = session("s");
   let id = CheckpointId::parse("cp-1").unwrap();
@@ -152,7 +152,7 @@ fn what_is_moved_aside_is_kept_and_read_no_more() {
     assert_eq!(
       backend.quarantine(&series, &entry, Some(b"six")).unwrap(),
       None,
-      "it was replaced"
+      "the checkpoint was replaced"
     );
     let moved = backend.quarantine(&series, &entry, Some(content)).unwrap().unwrap();
     assert_eq!(fs::read(&moved).unwrap(), content);
@@ -162,7 +162,7 @@ fn what_is_moved_aside_is_kept_and_read_no_more() {
 }
 
 #[test]
-fn nothing_is_touched_before_initialize() {
+fn new_does_not_access_the_file_system() {
   let root = tempfile::tempdir().unwrap();
   let _ = FileBackend::new(root.path().join("base"), Settings::default());
   assert!(names_in(root.path()).is_empty());
@@ -170,7 +170,7 @@ fn nothing_is_touched_before_initialize() {
 
 #[cfg(unix)]
 #[test]
-fn files_and_directories_are_for_their_owner_only() {
+fn only_the_owner_can_access_files_and_directories() {
   use std::os::unix::fs::PermissionsExt;
   let (_root, backend) = backend();
   let s = session("s");
@@ -188,7 +188,7 @@ fn files_and_directories_are_for_their_owner_only() {
 }
 
 #[test]
-fn writing_leaves_nothing_behind_but_what_was_asked_for() {
+fn a_write_leaves_no_temporary_files() {
   let (_root, backend) = backend();
   let s = session("s");
   backend.put(&s, Item::SESSION, b"1").unwrap();
@@ -200,10 +200,10 @@ fn writing_leaves_nothing_behind_but_what_was_asked_for() {
 }
 
 #[test]
-fn a_failed_write_names_the_file_keeps_the_old_one_and_removes_its_temporary() {
+fn a_failed_write_keeps_the_old_file_and_removes_the_temporary_one() {
   let (_root, backend) = backend();
   let s = session("s");
-  // A directory in the place of the file makes the rename fail after the temporary was written.
+  // A directory of that name makes the rename fail after the temporary file was written.
   fs::create_dir_all(backend.path(&s, Item::TASK_TREE).join("occupied")).unwrap();
   let error = backend.put(&s, Item::TASK_TREE, b"{}").unwrap_err();
   assert_eq!(error.code, crate::Code::Io);
@@ -213,10 +213,10 @@ fn a_failed_write_names_the_file_keeps_the_old_one_and_removes_its_temporary() {
 }
 
 #[test]
-fn an_interrupted_removal_is_finished_by_initialize_and_foreign_files_stay() {
+fn open_removes_tombstones_and_keeps_files_of_other_programs() {
   let (_root, backend) = backend();
-  let doomed = backend.base.join(tombstones::new_name());
-  fs::create_dir_all(doomed.join("checkpoints")).unwrap();
+  let tombstone = backend.base.join(tombstones::new_name());
+  fs::create_dir_all(tombstone.join("checkpoints")).unwrap();
   fs::create_dir_all(backend.base.join(".deleted-photos")).unwrap();
   fs::write(backend.base.join("stray.txt"), b"mine").unwrap();
   assert!(backend.saved_sessions().unwrap().is_empty());
@@ -227,7 +227,7 @@ fn an_interrupted_removal_is_finished_by_initialize_and_foreign_files_stay() {
 }
 
 #[test]
-fn a_foreign_name_is_ordered_by_its_file_time() {
+fn an_id_without_a_time_is_ordered_by_the_time_of_its_file() {
   let (_root, backend) = backend();
   let s = session("s");
   for id in ["cp-1-000000", "foreign", "cp-zzzzzzzz-000000"] {
@@ -236,8 +236,8 @@ fn a_foreign_name_is_ordered_by_its_file_time() {
       .put(&s, Item::Checkpoint(None, &id, Encoding::Json), b"{}")
       .unwrap();
   }
-  for noise in [".cp-1-000000.json.0123.tmp", "notes.txt", ".json"] {
-    fs::write(backend.session_dir(&s).join("checkpoints").join(noise), b"").unwrap();
+  for other in [".cp-1-000000.json.0123.tmp", "notes.txt", ".json"] {
+    fs::write(backend.session_dir(&s).join("checkpoints").join(other), b"").unwrap();
   }
   let ids: Vec<_> = backend
     .checkpoints(&(&s).into())
@@ -249,13 +249,13 @@ fn a_foreign_name_is_ordered_by_its_file_time() {
 }
 
 #[test]
-fn a_session_that_is_deleted_under_its_writers_makes_no_write_fail() {
+fn no_write_fails_while_its_session_is_deleted() {
   for durability in [Durability::Full, Durability::Relaxed] {
-    deleted_under_its_writers(durability);
+    delete_during_writes(durability);
   }
 }
 
-fn deleted_under_its_writers(durability: Durability) {
+fn delete_during_writes(durability: Durability) {
   let root = tempfile::tempdir().unwrap();
   let backend = Arc::new(FileBackend::new(root.path().to_owned(), durability));
   let s = session("s");

@@ -1,4 +1,4 @@
-//! Links, pipes, depths and sizes that nobody who means well would make.
+//! Links, pipes, depths and sizes that the store never creates itself.
 
 use super::*;
 
@@ -35,7 +35,7 @@ fn links_are_not_followed() {
   assert!(backend.put_state(&linked, b"", b"").is_err());
   backend.remove(&s, checkpoint).unwrap();
   assert!(backend.delete_any(&linked).is_err());
-  // A link in the place of the file itself is replaced, not written through.
+  // A link that has the name of the file is replaced, not followed.
   backend.put(&s, Item::SESSION, b"mine").unwrap();
   backend.delete_any(&s).unwrap();
 
@@ -44,10 +44,10 @@ fn links_are_not_followed() {
   assert_eq!(names_in(&outside.join(CHECKPOINTS)), ["cp-1.json"]);
 }
 
-/// Looking first and opening afterwards loses this race within milliseconds.
+/// A check before the call loses this race within milliseconds.
 #[cfg(unix)]
 #[test]
-fn a_directory_that_flips_to_a_link_leads_nobody_out() {
+fn replacing_a_directory_by_a_link_leads_no_call_out_of_the_base() {
   use std::os::unix::fs::symlink;
   use std::sync::atomic::{AtomicBool, Ordering};
   let (root, backend) = backend();
@@ -56,21 +56,21 @@ fn a_directory_that_flips_to_a_link_leads_nobody_out() {
   fs::write(outside.join("session.json"), b"secret").unwrap();
   let s = session("s");
   backend.create_empty(&s).unwrap();
-  let place = backend.session_dir(&s);
+  let session_dir = backend.session_dir(&s);
   let is_over = AtomicBool::new(false);
   std::thread::scope(|scope| {
     scope.spawn(|| {
       while !is_over.load(Ordering::Relaxed) {
-        // The writer makes the directory again whenever it is missing.
-        let _ = fs::rename(&place, root.path().join(Uuid::new_v4().to_string()));
-        if symlink(&outside, &place).is_ok() {
-          fs::remove_file(&place).unwrap();
+        // The writer creates the directory again whenever it is missing.
+        let _ = fs::rename(&session_dir, root.path().join(Uuid::new_v4().to_string()));
+        if symlink(&outside, &session_dir).is_ok() {
+          fs::remove_file(&session_dir).unwrap();
         }
       }
     });
     let id = CheckpointId::parse("cp-1").unwrap();
     for _ in 0..300 {
-      // They may fail: they find a link, or nothing. A read may give what is in the store, and nothing else.
+      // The calls may fail. A read must not return anything from outside the store.
       let _ = backend.put(&s, Item::Checkpoint(None, &id, Encoding::Json), b"mine");
       let _ = backend.put(&s, Item::TASK_TREE, b"mine");
       assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap_or(None), None);
@@ -83,13 +83,13 @@ fn a_directory_that_flips_to_a_link_leads_nobody_out() {
 
 #[cfg(unix)]
 #[test]
-fn a_pipe_in_the_place_of_a_file_hangs_nobody() {
+fn reading_a_pipe_fails_without_blocking() {
   let (_root, backend) = backend();
   let s = session("s");
   backend.create_empty(&s).unwrap();
   let pipe = backend.path(&s, Item::SESSION);
-  let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
-  assert!(made.success());
+  let created = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+  assert!(created.success());
   assert_eq!(
     backend.read(&s, Item::SESSION, u64::MAX).unwrap_err().code,
     crate::Code::Corrupt
@@ -98,19 +98,19 @@ fn a_pipe_in_the_place_of_a_file_hangs_nobody() {
 
 #[cfg(unix)]
 #[test]
-fn a_pipe_in_the_place_of_the_lock_hangs_nobody() {
+fn locking_a_pipe_fails_without_blocking() {
   let (_root, backend) = backend();
   let s = session("s");
   backend.create_empty(&s).unwrap();
-  let made = std::process::Command::new("mkfifo")
+  let created = std::process::Command::new("mkfifo")
     .arg(backend.session_dir(&s).join(".lock"))
     .status();
-  assert!(made.unwrap().success());
+  assert!(created.unwrap().success());
   assert!(backend.put(&s, Item::SESSION, b"{}").is_err());
 }
 
 #[test]
-fn a_base_that_can_never_be_made_is_an_error() {
+fn a_base_that_cannot_be_created_is_an_error() {
   let root = tempfile::tempdir().unwrap();
   let file = root.path().join("file");
   fs::write(&file, b"").unwrap();
@@ -120,7 +120,7 @@ fn a_base_that_can_never_be_made_is_an_error() {
 }
 
 #[test]
-fn directories_nested_beyond_reason_exhaust_nothing() {
+fn deeply_nested_directories_exhaust_no_resources() {
   let (_root, backend) = backend();
   let s = session("s");
   backend.put(&s, Item::SESSION, b"{}").unwrap();
@@ -130,13 +130,16 @@ fn directories_nested_beyond_reason_exhaust_nothing() {
   }
   fs::create_dir_all(&deep).unwrap();
   assert!(backend.usage_of(&s).is_err());
-  assert!(backend.delete_any(&s).unwrap().is_some(), "gone, but not freed");
+  assert!(
+    backend.delete_any(&s).unwrap().is_some(),
+    "deleted, but its space was not freed"
+  );
   assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap(), None);
   backend.open().unwrap();
 }
 
 #[test]
-fn more_than_the_limit_is_not_read() {
+fn a_file_beyond_the_limit_is_not_read() {
   let (_root, backend) = backend();
   let s = session("s");
   backend.put(&s, Item::SESSION, b"12345").unwrap();

@@ -1,4 +1,4 @@
-//! A process that is stopped while it holds a lock, as far as the others can tell: the lock is held and never released.
+//! A process that is stopped while it holds a lock. The tests hold the lock and do not release it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,8 +10,8 @@ use crate::types::error::Code;
 
 const TIMEOUT: Duration = Duration::from_millis(50);
 
-/// A backend that gives up early, on a session with both documents and one earlier version of each.
-fn impatient() -> (TempDir, FileBackend, SessionId) {
+/// A backend with a short timeout, and a session with both documents and one earlier version of each.
+fn short_timeout() -> (TempDir, FileBackend, SessionId) {
   let root = tempfile::tempdir().unwrap();
   let settings = Settings {
     timeout: TIMEOUT,
@@ -42,8 +42,8 @@ fn assert_busy<T: std::fmt::Debug>(outcome: Result<T>, holder: &str) {
 }
 
 #[test]
-fn every_write_under_the_session_lock_ends_with_the_name_of_the_holder() {
-  let (_root, backend, s) = impatient();
+fn every_write_that_needs_the_session_lock_fails_with_the_name_of_its_holder() {
+  let (_root, backend, s) = short_timeout();
   let lock_file = backend.session_dir(&s).join(".lock");
   let lock = held(&lock_file);
   fs::write(&lock_file, r#"{"pid":4711,"host":"build-7.example"}"#).unwrap();
@@ -53,7 +53,7 @@ fn every_write_under_the_session_lock_ends_with_the_name_of_the_holder() {
   assert_busy(backend.put_state(&s, b"3", b"3"), holder);
   let change = |old: Option<Vec<u8>>| Ok(old.map(|_| b"3".to_vec()));
   assert_busy(backend.update(&s, Document::Session, 9, &mut change.clone()), holder);
-  assert!(began.elapsed() >= 3 * TIMEOUT, "each has waited");
+  assert!(began.elapsed() >= 3 * TIMEOUT, "each call waited");
   drop(lock);
   backend.update(&s, Document::Session, 9, &mut change.clone()).unwrap();
   assert_eq!(backend.read(&s, Item::SESSION, 9).unwrap().unwrap(), b"3");
@@ -63,8 +63,8 @@ fn every_write_under_the_session_lock_ends_with_the_name_of_the_holder() {
 }
 
 #[test]
-fn a_holder_that_cannot_be_read_has_no_name() {
-  let (_root, backend, s) = impatient();
+fn a_holder_without_a_valid_record_is_an_unknown_process() {
+  let (_root, backend, s) = short_timeout();
   let lock_file = backend.session_dir(&s).join(".lock");
   let _lock = held(&lock_file);
   let too_long = format!("{{\"pid\":1,\"host\":\"{}\"}}", "x".repeat(1 << 20));
@@ -85,8 +85,8 @@ fn a_holder_that_cannot_be_read_has_no_name() {
 }
 
 #[test]
-fn a_holder_writes_its_name_over_whatever_is_in_the_lock_file() {
-  let (_root, backend, s) = impatient();
+fn a_holder_replaces_the_contents_of_the_lock_file() {
+  let (_root, backend, s) = short_timeout();
   let lock_file = backend.session_dir(&s).join(".lock");
   let own = fs::read_to_string(&lock_file).unwrap();
   assert!(own.starts_with(&format!("{{\"pid\":{},", std::process::id())), "{own}");
@@ -100,7 +100,7 @@ fn a_holder_writes_its_name_over_whatever_is_in_the_lock_file() {
 }
 
 #[test]
-fn the_disk_for_other_systems_names_its_holder_too() {
+fn the_portable_disk_names_the_holder_too() {
   let root = tempfile::tempdir().unwrap();
   let settings = Settings {
     timeout: TIMEOUT,
@@ -115,11 +115,11 @@ fn the_disk_for_other_systems_names_its_holder_too() {
 }
 
 #[test]
-fn documents_of_a_writer_that_was_stopped_after_its_decision_are_read_without_its_lock() {
-  let (_root, backend, s) = impatient();
+fn documents_of_a_writer_that_was_stopped_after_its_commit_are_read_without_its_lock() {
+  let (_root, backend, s) = short_timeout();
   let directory = backend.session_dir(&s);
   let lock = held(&directory.join(".lock"));
-  // One of the two has been moved into its place already.
+  // One of the two documents has been moved already.
   fs::create_dir(directory.join(".pending")).unwrap();
   fs::write(directory.join(".pending/task-tree.json"), b"3").unwrap();
   fs::write(directory.join("session.json"), b"3").unwrap();
@@ -127,7 +127,7 @@ fn documents_of_a_writer_that_was_stopped_after_its_decision_are_read_without_it
   assert_eq!(read(Item::SESSION).unwrap().unwrap(), b"3");
   assert_eq!(read(Item::TASK_TREE).unwrap().unwrap(), b"3");
   assert_eq!(backend.saved_sessions().unwrap(), std::slice::from_ref(&s));
-  // Earlier versions are moved under the lock: which is which is not known now.
+  // Earlier versions are renamed under the lock, so they cannot be read without it.
   assert_busy(
     read(Item::Previous(Document::TaskTree, 1)),
     "another call of this process",
@@ -136,13 +136,13 @@ fn documents_of_a_writer_that_was_stopped_after_its_decision_are_read_without_it
   assert!(directory.join(".pending").is_dir());
   drop(lock);
   assert_eq!(read(Item::TASK_TREE).unwrap().unwrap(), b"3");
-  assert!(!directory.join(".pending").exists(), "finished for its dead writer");
+  assert!(!directory.join(".pending").exists(), "the reader finished the commit");
   assert_eq!(read(Item::Previous(Document::TaskTree, 1)).unwrap().unwrap(), b"2");
 }
 
 #[test]
-fn the_lock_of_a_lease_has_a_deadline_and_a_holder_too() {
-  let (_root, backend, s) = impatient();
+fn waiting_for_the_lock_on_a_lease_has_a_deadline_and_names_the_holder() {
+  let (_root, backend, s) = short_timeout();
   let claim = Claim {
     owner: "a",
     ttl_ms: 60_000,
@@ -173,8 +173,8 @@ fn the_lock_of_a_lease_has_a_deadline_and_a_holder_too() {
 }
 
 #[test]
-fn a_checkpoint_is_neither_pinned_nor_removed_while_another_process_keeps_the_names_locked() {
-  let (_root, backend, s) = impatient();
+fn a_checkpoint_is_neither_pinned_nor_deleted_while_another_process_holds_the_lock_on_the_names() {
+  let (_root, backend, s) = short_timeout();
   let series = Series::from(&s);
   let ids = ["cp-1-000001", "cp-1-000002", "cp-1-000003"].map(|id| CheckpointId::parse(id).unwrap());
   for id in &ids {
@@ -185,22 +185,22 @@ fn a_checkpoint_is_neither_pinned_nor_removed_while_another_process_keeps_the_na
   let lock = held(&backend.session_dir(&s).join(CHECKPOINTS).join(".names"));
   assert_busy(backend.set_pinned(&series, &ids[0], true), "pin");
   assert_busy(backend.delete_surplus(&series, &entries[1], None), "delete");
-  // The holder may be about to give it another name, which would bring it back.
+  // The holder may be about to store it in another encoding, which would undo the deletion.
   assert_busy(backend.remove(&s, series.item_of(&entries[0])), "delete");
   drop(lock);
   assert!(backend.remove(&s, series.item_of(&entries[0])).unwrap());
   assert!(backend.set_pinned(&series, &ids[0], true).unwrap());
   assert!(
     !backend.delete_surplus(&series, &entries[1], None).unwrap(),
-    "it is pinned"
+    "the checkpoint is pinned"
   );
   assert!(backend.set_pinned(&series, &ids[0], false).unwrap());
   assert!(backend.delete_surplus(&series, &entries[1], None).unwrap());
 }
 
 #[test]
-fn a_checkpoint_is_not_replaced_while_another_process_keeps_the_names_locked() {
-  let (_root, backend, s) = impatient();
+fn a_checkpoint_is_not_replaced_while_another_process_holds_the_lock_on_the_names() {
+  let (_root, backend, s) = short_timeout();
   let series = Series::from(&s);
   let id = CheckpointId::parse("cp-1-000001").unwrap();
   backend.put(&s, series.item(&id, Encoding::Json), b"{}").unwrap();
@@ -249,26 +249,26 @@ fn a_checkpoint_is_not_replaced_while_another_process_keeps_the_names_locked() {
 }
 
 #[test]
-fn an_import_sets_times_without_waiting_for_a_lock() {
-  let (_root, backend, _) = impatient();
+fn creating_a_session_with_items_waits_for_no_lock() {
+  let (_root, backend, _) = short_timeout();
   let id = CheckpointId::parse("foreign").unwrap();
   let s = session("new");
-  let mut supply = |receive: &mut crate::backend::ItemSink<'_>| {
-    receive(crate::backend::NewItem {
+  let mut source = |sink: &mut crate::backend::ItemSink<'_>| {
+    sink(crate::backend::NewItem {
       item: Item::Checkpoint(None, &id, Encoding::Json),
       content: b"{}",
       is_pinned: false,
       made_at: Some(1234),
     })
   };
-  assert!(backend.create_session_with(&s, &mut supply).unwrap());
+  assert!(backend.create_session_with(&s, &mut source).unwrap());
   let entries = backend.checkpoints(&(&s).into()).unwrap();
   assert_eq!(entries[0].made_at, 1234);
 }
 
 #[test]
-fn a_lock_file_that_cannot_be_opened_does_not_mean_that_there_are_no_locks() {
-  let (_root, backend, s) = impatient();
+fn a_lock_file_that_cannot_be_opened_counts_as_locked() {
+  let (_root, backend, s) = short_timeout();
   let series = Series::from(&s);
   let id = CheckpointId::parse("cp-1-000001").unwrap();
   backend.put(&s, series.item(&id, Encoding::Json), b"{}").unwrap();
@@ -297,7 +297,7 @@ fn a_lock_file_that_cannot_be_opened_does_not_mean_that_there_are_no_locks() {
 }
 
 #[test]
-fn a_lock_file_that_is_removed_meanwhile_lets_no_two_in() {
+fn removing_a_lock_file_does_not_admit_two_holders() {
   let root = tempfile::tempdir().unwrap();
   let backend = FileBackend::new(root.path().to_owned(), Durability::Relaxed);
   let inside = AtomicBool::new(false);
@@ -324,8 +324,8 @@ fn a_lock_file_that_is_removed_meanwhile_lets_no_two_in() {
 }
 
 #[test]
-fn the_lock_files_of_a_session_in_use_stay_when_another_is_to_have_its_name() {
-  let (_root, backend, s) = impatient();
+fn creating_a_session_keeps_the_lock_files_of_an_existing_one() {
+  let (_root, backend, s) = short_timeout();
   let series = Series::from(&s);
   let id = CheckpointId::parse("cp-1-000001").unwrap();
   backend.put(&s, series.item(&id, Encoding::Json), b"{}").unwrap();

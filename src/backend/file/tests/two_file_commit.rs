@@ -1,14 +1,14 @@
-//! Session and tree as one step, whoever dies in the middle of it.
+//! Both documents are replaced in one step, even if the writer dies during it.
 
 use super::*;
 
 #[cfg(unix)]
 #[test]
-fn a_pending_file_that_is_in_both_places_is_mended() {
+fn a_pending_document_that_was_moved_but_not_removed_is_finished() {
   let (_root, backend) = backend();
   let s = session("s");
   backend.put_state(&s, b"old", b"old").unwrap();
-  died_after_deciding(&backend, &s, &[]);
+  die_after_commit(&backend, &s, &[]);
   let session_dir = backend.session_dir(&s);
   fs::remove_file(session_dir.join("session.json")).unwrap();
   fs::hard_link(
@@ -22,9 +22,9 @@ fn a_pending_file_that_is_in_both_places_is_mended() {
   assert_eq!(names_in(&session_dir), [".lock", "session.json", "task-tree.json"]);
 }
 
-/// Stores that open a session for the first time sweep it, in the middle of a restore of another.
+/// A store sweeps a session when it first writes to it, while another store may be replacing its documents.
 #[test]
-fn a_sweep_never_tears_the_step_of_a_living_writer() {
+fn a_sweep_does_not_disturb_the_commit_of_a_live_writer() {
   let (_root, backend) = backend();
   let s = session("s");
   backend.put_state(&s, b"0", b"0").unwrap();
@@ -51,8 +51,8 @@ fn a_sweep_never_tears_the_step_of_a_living_writer() {
   });
 }
 
-/// A process that died after the decisive rename, having moved the first `moved` files.
-fn died_after_deciding(backend: &FileBackend, s: &SessionId, moved: &[&str]) {
+/// Leaves what a process leaves that died after the commit, when it had moved the files `moved`.
+fn die_after_commit(backend: &FileBackend, s: &SessionId, moved: &[&str]) {
   let session_dir = backend.session_dir(s);
   let pending = session_dir.join(".pending");
   fs::create_dir(&pending).unwrap();
@@ -65,7 +65,7 @@ fn died_after_deciding(backend: &FileBackend, s: &SessionId, moved: &[&str]) {
 }
 
 #[test]
-fn a_decided_step_is_finished_by_the_next_reader() {
+fn the_next_reader_finishes_a_commit() {
   for moved in [
     &[][..],
     &["session.json"],
@@ -76,7 +76,7 @@ fn a_decided_step_is_finished_by_the_next_reader() {
       let (_root, backend) = backend();
       let s = session("s");
       backend.put_state(&s, b"old", b"old").unwrap();
-      died_after_deciding(&backend, &s, moved);
+      die_after_commit(&backend, &s, moved);
       for item in [first_read, Item::SESSION, Item::TASK_TREE] {
         assert_eq!(
           backend.read(&s, item, u64::MAX).unwrap().unwrap(),
@@ -93,27 +93,27 @@ fn a_decided_step_is_finished_by_the_next_reader() {
 }
 
 #[test]
-fn a_decided_step_counts_before_a_later_write_of_one_part() {
+fn a_write_of_one_document_finishes_a_commit_first() {
   let (_root, backend) = backend();
   let s = session("s");
   backend.put_state(&s, b"old", b"old").unwrap();
-  died_after_deciding(&backend, &s, &[]);
+  die_after_commit(&backend, &s, &[]);
   backend.put(&s, Item::SESSION, b"newest").unwrap();
   assert_eq!(backend.read(&s, Item::SESSION, u64::MAX).unwrap().unwrap(), b"newest");
   assert_eq!(backend.read(&s, Item::TASK_TREE, u64::MAX).unwrap().unwrap(), b"new");
 }
 
 #[test]
-fn a_decided_step_already_makes_a_session() {
+fn a_session_with_a_pending_document_is_listed() {
   let (_root, backend) = backend();
   let s = session("s");
   backend.create_empty(&s).unwrap();
-  died_after_deciding(&backend, &s, &[]);
+  die_after_commit(&backend, &s, &[]);
   assert_eq!(backend.saved_sessions().unwrap(), [s]);
 }
 
 #[test]
-fn a_step_that_was_not_decided_never_happened() {
+fn staged_documents_without_a_commit_have_no_effect() {
   let (_root, backend) = backend();
   let s = session("s");
   backend.put_state(&s, b"old", b"old").unwrap();
