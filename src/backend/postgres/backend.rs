@@ -1,33 +1,30 @@
-//! The operations of the trait, on a server.
+//! The operations of [`Backend`], each as one call to the server.
 
 use uuid::Uuid;
 
 use super::bases::BaseKey;
 use super::checkpoints::CheckpointKey;
-use super::connection::{Connection, Params};
+use super::connection::Connection;
 use super::contents::Contents;
+use super::delete_session::{self, DeleteOutcome};
 use super::documents::DocumentKey;
-use super::failure::Failure;
-use super::lists::{Near, RetentionSelect};
-use super::replacing::{self, Replacement};
-use super::storing::{self, LabelsWith, Outcome, Storing};
-use super::{
-  PostgresBackend, bases, checkpoints, clearing, create_session, documents, leases, lists, payload, removal, schema,
-  sessions,
-};
+use super::error::PgError;
+use super::lists::StoredEnds;
+use super::put::{self, NewCheckpoint};
+use super::replace_documents::{self, Replacement};
+use super::{PostgresBackend, bases, checkpoints, create_session, delete, documents, leases, lists, schema, sessions};
 use crate::backend::ext::each_series;
 use crate::backend::{
   Acquired, Attribute, Backend, CheckpointEntry, CheckpointPage, Claim, Content, DeleteCondition, DeleteMode,
-  DeletedSession, Document, DocumentChange, Encoding, Fences, FileStamp, Item, ItemKind, ItemName, ItemSource, Lease,
-  ListedItem, Maintenance, NewLabels, Peek, PeekResult, PutOptions, PutOutcome, ReadResult, RetentionAnswer,
-  RetentionQuery, Selection, Series, SessionFilter, Usage,
+  DeletedSession, Document, DocumentChange, Encoding, Fences, Item, ItemKind, ItemName, ItemSource, Lease, ListedItem,
+  Maintenance, Peek, PeekResult, PutOptions, PutOutcome, ReadResult, Selection, Series, SessionFilter, Usage,
 };
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 
 impl Backend for PostgresBackend {
   fn location(&self) -> String {
-    self.target.location()
+    self.config.location()
   }
 
   fn name_of(&self, session: &SessionId, item: Item<'_>) -> String {
@@ -44,7 +41,7 @@ impl Backend for PostgresBackend {
   }
 
   fn sessions(&self, filter: SessionFilter<'_>) -> Result<Vec<SessionId>> {
-    self.ask("read", &|| self.location(), async |connection| match filter {
+    self.with_connection("read", &|| self.location(), async |connection| match filter {
       SessionFilter::All => sessions::list(connection, None).await,
       SessionFilter::Saved => sessions::list(connection, Some(&Item::SESSION.to_string())).await,
       SessionFilter::WithCheckpoint(id) => lists::sessions_with(connection, id).await,
@@ -53,7 +50,7 @@ impl Backend for PostgresBackend {
 
   fn agents(&self, session: &SessionId) -> Result<Vec<AgentId>> {
     let name = || self.name_of_session(session);
-    self.ask("read", &name, async |connection| {
+    self.with_connection("read", &name, async |connection| {
       lists::agents(connection, session).await
     })
   }
@@ -61,7 +58,7 @@ impl Backend for PostgresBackend {
   fn items(&self, session: &SessionId, kind: ItemKind<'_>) -> Result<Vec<ListedItem>> {
     let unsized_item = |name| ListedItem { name, size: None };
     let name = || self.name_of_session(session);
-    self.ask("read", &name, async |connection| {
+    self.with_connection("read", &name, async |connection| {
       Ok(match kind {
         ItemKind::TaskResults => {
           let ids = documents::results(connection, session).await?.into_iter();
@@ -87,11 +84,11 @@ impl Backend for PostgresBackend {
 
   fn create_session(&self, session: &SessionId, source: Option<&mut ItemSource<'_>>) -> Result<bool> {
     if let Some(source) = source {
-      return create_session::create_with(self, session, source);
+      return create_session::create_session_with(self, session, source);
     }
     let (name, fence) = (|| self.name_of_session(session), self.fence(session));
-    self.ask("create", &name, async |connection| {
-      sessions::add(connection, session, fence).await
+    self.with_connection("create", &name, async |connection| {
+      sessions::create(connection, session, fence).await
     })?;
     Ok(true)
   }
@@ -104,22 +101,22 @@ impl Backend for PostgresBackend {
   ) -> Result<Option<DeletedSession>> {
     let (name, fence) = (|| self.name_of_session(session), self.fence(session));
     let Some(condition) = condition else {
-      self.ask("delete", &name, async |connection| {
-        sessions::remove(connection, session, fence).await
+      self.with_connection("delete", &name, async |connection| {
+        delete_session::delete(connection, session, fence).await
       })?;
       return Ok(Some(DeletedSession::default()));
     };
     let mut is_sent = false;
-    let is_deleted = self.ask("delete", &name, async |connection| {
+    let is_deleted = self.with_connection("delete", &name, async |connection| {
       let mut decide = |document: Option<Contents>| {
         let document = document.map(|document| document.within(&self.name_of(session, Item::SESSION), condition.limit));
         (condition.accepts)(document.transpose()?.as_deref())
       };
-      match sessions::remove_if(connection, session, fence, condition.limit, &mut decide, &mut is_sent).await? {
-        sessions::Removed::Gone => Ok(true),
-        sessions::Removed::Kept => Ok(false),
-        // An earlier attempt without an answer has deleted it.
-        sessions::Removed::Missing => Ok(connection.is_repeat && is_sent),
+      match delete_session::delete_if(connection, session, fence, condition.limit, &mut decide, &mut is_sent).await? {
+        DeleteOutcome::Deleted => Ok(true),
+        DeleteOutcome::Kept => Ok(false),
+        // An earlier attempt, whose answer did not arrive, has deleted it.
+        DeleteOutcome::Missing => Ok(connection.is_retry && is_sent),
       }
     })?;
     Ok(is_deleted.then(DeletedSession::default))
@@ -129,25 +126,25 @@ impl Backend for PostgresBackend {
     let bytes = self.bytes(session, item, content)?;
     let (token, fence) = (Uuid::new_v4(), self.fence(session));
     let name = || self.name_of(session, item);
-    self.ask("write", &name, async |connection| match item {
+    self.with_connection("write", &name, async |connection| match item {
       Item::Checkpoint(agent, id, encoding) => {
-        let storing = Storing {
+        let checkpoint = NewCheckpoint {
           key: CheckpointKey::new(session, agent, id, encoding),
           fence,
           bytes: &bytes,
           options: &PutOptions::new(encoding),
           labels: None,
         };
-        storing::put(connection, &storing, &[]).await.map(drop)
+        put::put(connection, &checkpoint, &[]).await.map(drop)
       }
       Item::Base(agent, id) => bases::put(connection, &BaseKey::new(session, agent, id), fence, &bytes).await,
       Item::Document(document) => {
-        let replacement = self.replacement(session, vec![(document, Some(&bytes[..]))], token);
-        replacing::replace(connection, &replacement, None).await
+        let replacement = self.replacement(session, &[(document, Some(&bytes[..]))], token);
+        replacement.run(connection, None).await
       }
       Item::Previous(..) | Item::TaskResult(_) => {
         let key = DocumentKey::new(session, item);
-        replacing::put(connection, &key, fence, &bytes, token).await
+        replace_documents::put(connection, &key, fence, &bytes, token).await
       }
     })?;
     Ok(bytes.len() as u64)
@@ -162,7 +159,7 @@ impl Backend for PostgresBackend {
   ) -> Result<PutOutcome> {
     let item = series.item(id, options.encoding);
     let bytes = self.bytes(&series.session, item, content)?;
-    let storing = Storing {
+    let checkpoint = NewCheckpoint {
       key: CheckpointKey::new(&series.session, series.agent.as_ref(), id, options.encoding),
       fence: self.fence(&series.session),
       bytes: &bytes,
@@ -171,30 +168,22 @@ impl Backend for PostgresBackend {
     };
     let name = || self.name_of(&series.session, item);
     let token = Uuid::new_v4();
-    let (outcome, retention) = self.ask("write", &name, async |connection| {
+    let (mut outcome, answer) = self.with_connection("write", &name, async |connection| {
       match (options.labels, &options.retention) {
         (Some(labels), _) => {
-          let outcome = self.put_labelled(connection, series, &storing, labels, token).await?;
+          let outcome = self
+            .put_labelled(connection, series, &checkpoint, labels, token)
+            .await?;
           Ok((outcome, None))
         }
-        (None, Some(query)) => self.put_and_ask(connection, series, &storing, query).await,
-        (None, None) => Ok((storing::put(connection, &storing, &[]).await?.0, None)),
+        (None, Some(query)) => self.put_with_retention(connection, series, &checkpoint, query).await,
+        (None, None) => Ok((put::put(connection, &checkpoint, &[]).await?.0, None)),
       }
     })?;
-    Ok(match outcome {
-      Outcome::Stored => PutOutcome::Stored {
-        size: bytes.len() as u64,
-        base: options.base.map(|base| FileStamp {
-          size: base.size(),
-          modified: 0,
-        }),
-        retention,
-      },
-      Outcome::BaseIsGone => PutOutcome::BaseIsGone,
-      Outcome::Conflict(newest) => PutOutcome::Conflict(newest),
-      Outcome::Behind(newest) => PutOutcome::Behind(newest),
-      Outcome::Missing => PutOutcome::Missing,
-    })
+    if let PutOutcome::Stored { retention, .. } = &mut outcome {
+      *retention = answer;
+    }
+    Ok(outcome)
   }
 
   fn put_state_if(
@@ -209,20 +198,20 @@ impl Backend for PostgresBackend {
     if !confirm() {
       return Ok(false);
     }
-    let documents = vec![
+    let documents = [
       (Document::Session, Some(&document[..])),
       (Document::TaskTree, Some(&tree[..])),
     ];
-    let replacement = self.replacement(session, documents, Uuid::new_v4());
+    let replacement = self.replacement(session, &documents, Uuid::new_v4());
     let name = || self.name_of(session, Item::SESSION);
-    self.ask("write", &name, async |connection| {
-      replacing::replace(connection, &replacement, None).await
+    self.with_connection("write", &name, async |connection| {
+      replacement.run(connection, None).await
     })?;
     Ok(true)
   }
 
-  /// Nothing is locked while `change` runs: if the document is no longer the one that it was given, it is called again. The checkpoints
-  /// are listed after the document was read, so every checkpoint with a label in it is among them.
+  /// No lock is held while `change` runs: if the document changes meanwhile, `change` is called again. The checkpoints are listed
+  /// after the document is read, so the list has every checkpoint that the document gives a label.
   fn update_document(
     &self,
     session: &SessionId,
@@ -233,9 +222,9 @@ impl Backend for PostgresBackend {
     let item = Item::Document(document);
     let key = DocumentKey::new(session, item);
     let (name, token) = (|| self.name_of(session, item), Uuid::new_v4());
-    self.ask("write", &name, async |connection| {
+    self.with_connection("write", &name, async |connection| {
       let current = documents::read_current(connection, &key, token, limit).await?;
-      if current.is_done {
+      if current.is_changed {
         return Ok(());
       }
       let old = current.contents.map(|old| old.within(&name(), limit)).transpose()?;
@@ -246,11 +235,11 @@ impl Backend for PostgresBackend {
       let update = match change(old, &entries) {
         Ok(Some(update)) => update,
         Ok(None) => return Ok(()),
-        Err(error) => return Err(self.refused(connection, session, error).await),
+        Err(error) => return Err(self.lease_error_or(connection, session, error).await),
       };
-      let mut replacement = self.replacement(session, vec![(document, update.document.as_deref())], token);
+      let mut replacement = self.replacement(session, &[(document, update.document.as_deref())], token);
       replacement.relies_on = update.relies_on.as_ref();
-      replacing::replace(connection, &replacement, Some(current.seen)).await
+      replacement.run(connection, Some(current.seen)).await
     })
   }
 
@@ -261,7 +250,7 @@ impl Backend for PostgresBackend {
     };
     let sessions: Vec<_> = items.iter().map(|(session, _)| session.as_str()).collect();
     let name = document.to_string();
-    let read = self.ask("read", &|| self.location(), async |connection| {
+    let read = self.with_connection("read", &|| self.location(), async |connection| {
       documents::read_each(connection, &sessions, &name, limit).await
     })?;
     let read = items.iter().zip(read).map(|((session, item), contents)| {
@@ -271,33 +260,33 @@ impl Backend for PostgresBackend {
     Ok(read.collect())
   }
 
-  /// What is not stored apart is read whole.
+  /// Reads the columns of the head and the tail, or the whole checkpoint if longer ends are requested.
   fn peek(&self, of: &[(&Series, &CheckpointEntry)], head: usize, tail: usize) -> Result<Vec<PeekResult>> {
-    let near = self.ask("read", &|| self.location(), async |connection| {
+    let ends = self.with_connection("read", &|| self.location(), async |connection| {
       lists::peek(connection, of, head, tail).await
     })?;
-    let peek = |(&(series, entry), near): (&(&Series, &CheckpointEntry), _)| match near {
+    let peek = |(&(series, entry), ends): (&(&Series, &CheckpointEntry), _)| match ends {
       None => Ok(None),
-      Some(Near::Enough(peek)) => Ok(Some(peek)),
-      Some(Near::TooLittle) => {
+      Some(StoredEnds::Complete(peek)) => Ok(Some(peek)),
+      Some(StoredEnds::TooShort) => {
         let whole = self.read_item(&series.session, series.item_of(entry), u64::MAX)?;
         Ok(whole.map(|bytes| Peek::of(&bytes, head, tail)))
       }
     };
-    Ok(of.iter().zip(near).map(peek).collect())
+    Ok(of.iter().zip(ends).map(peek).collect())
   }
 
   fn list(&self, series: &[Series], selection: Selection<'_>) -> Result<Vec<CheckpointPage>> {
     if series.len() > 1 && selection == Selection::All && series.iter().all(|series| series.agent.is_none()) {
       let sessions: Vec<_> = series.iter().map(|series| series.session.as_str()).collect();
-      let lists = self.ask("read", &|| self.location(), async |connection| {
+      let lists = self.with_connection("read", &|| self.location(), async |connection| {
         lists::list_each(connection, &sessions).await
       })?;
       return Ok(lists.into_iter().map(CheckpointPage::all).collect());
     }
     each_series(series, |series| {
       let name = || self.name_of_session(&series.session);
-      self.ask("read", &name, async |connection| {
+      self.with_connection("read", &name, async |connection| {
         lists::select(connection, series, selection).await
       })
     })
@@ -306,14 +295,14 @@ impl Backend for PostgresBackend {
   fn delete(&self, session: &SessionId, item: Item<'_>, mode: DeleteMode) -> Result<bool> {
     let name = || self.name_of(session, item);
     let (token, fence, mut number) = (Uuid::new_v4(), self.fence(session), None);
-    self.ask("delete", &name, async |connection| match (item, mode) {
+    self.with_connection("delete", &name, async |connection| match (item, mode) {
       (Item::Checkpoint(agent, id, encoding), DeleteMode::Always) => {
-        removal::remove(connection, &CheckpointKey::new(session, agent, id, encoding), fence).await
+        delete::delete_checkpoint(connection, &CheckpointKey::new(session, agent, id, encoding), fence).await
       }
       (Item::Checkpoint(agent, id, encoding), DeleteMode::UnlessKept(is_labelled)) => {
         let key = CheckpointKey::new(session, agent, id, encoding);
         let Some(is_labelled) = is_labelled else {
-          return removal::remove_unless_kept(connection, &key, fence).await;
+          return delete::delete_checkpoint_if_deletable(connection, &key, fence).await;
         };
         let labels = DocumentKey::new(session, Item::LABELS);
         let current = documents::read_current(connection, &labels, Uuid::new_v4(), u64::MAX).await?;
@@ -324,12 +313,12 @@ impl Backend for PostgresBackend {
         if labels.is_some_and(|labels| is_labelled(&labels, id)) {
           return Ok(false);
         }
-        removal::remove_unless_labelled(connection, &key, fence, current.seen).await
+        delete::delete_checkpoint_if_unlabelled(connection, &key, fence, current.seen).await
       }
-      (Item::Base(agent, id), _) => bases::remove(connection, &BaseKey::new(session, agent, id), fence).await,
+      (Item::Base(agent, id), _) => bases::delete(connection, &BaseKey::new(session, agent, id), fence).await,
       _ => {
         let key = DocumentKey::new(session, item);
-        clearing::remove(connection, &key, fence, token, &mut number).await
+        delete::delete_document(connection, &key, fence, token, &mut number).await
       }
     })
   }
@@ -338,10 +327,10 @@ impl Backend for PostgresBackend {
     let fence = self.fence(&series.session);
     let name = || self.name_of(&series.session, series.item(id, Encoding::Json));
     match attribute {
-      Attribute::Pinned(is_pinned) => self.ask("pin", &name, async |connection| {
+      Attribute::Pinned(is_pinned) => self.with_connection("pin", &name, async |connection| {
         checkpoints::set_pinned(connection, series, id, fence, is_pinned).await
       }),
-      Attribute::MadeAt(made_at) => self.ask("set the time of", &name, async |connection| {
+      Attribute::MadeAt(made_at) => self.with_connection("set the time of", &name, async |connection| {
         checkpoints::set_made_at(connection, series, id, fence, made_at).await
       }),
     }
@@ -350,10 +339,10 @@ impl Backend for PostgresBackend {
   fn quarantine(&self, series: &Series, entry: &CheckpointEntry, judged: Option<&[u8]>) -> Result<Option<String>> {
     let (session, item) = (&series.session, series.item_of(entry));
     let name = || self.name_of(session, item);
-    // The name says what it was; the second part keeps two of the same name apart.
+    // The second part keeps two checkpoints of the same name apart.
     let new_name = format!("damaged/{}.{}", item.file_name(), Uuid::new_v4().simple());
     let (fence, mut stored) = (self.fence(session), None);
-    let moved = self.ask("move aside", &name, async |connection| {
+    let moved = self.with_connection("quarantine", &name, async |connection| {
       let key = CheckpointKey::of(series, entry);
       if stored.is_none() {
         stored = checkpoints::read(connection, &key, u64::MAX).await?;
@@ -369,26 +358,26 @@ impl Backend for PostgresBackend {
       if !is_same {
         return Ok(false);
       }
-      removal::set_aside(connection, &key, fence, stored, &new_name).await
+      delete::quarantine(connection, &key, fence, stored, &new_name).await
     })?;
     Ok(moved.then(|| self.name(session, &new_name)))
   }
 
   fn usage(&self, sessions: &[SessionId]) -> Result<Vec<Result<Usage>>> {
     let ids: Vec<_> = sessions.iter().map(SessionId::as_str).collect();
-    let usages = self.ask("read", &|| self.location(), async |connection| {
+    let usages = self.with_connection("read", &|| self.location(), async |connection| {
       sessions::usage(connection, &ids).await
     })?;
     Ok(usages.into_iter().map(Ok).collect())
   }
 
-  /// What the server acknowledged is durable, and it reuses space by itself.
+  /// A commit that the server acknowledged is durable, and autovacuum reuses the space.
   fn maintain(&self, task: Maintenance<'_>) -> Result<u64> {
     match task {
       Maintenance::DeleteUnusedBases(series) => {
         let (name, fence) = (|| self.name_of_session(&series.session), self.fence(&series.session));
-        self.ask("clean up", &name, async |connection| {
-          bases::remove_unused(connection, series, fence).await
+        self.with_connection("clean up", &name, async |connection| {
+          bases::delete_unused(connection, series, fence).await
         })
       }
       Maintenance::SyncDeletes(_) | Maintenance::RefreshLatestLink(_) | Maintenance::Vacuum => Ok(0),
@@ -402,27 +391,27 @@ impl Backend for PostgresBackend {
   fn acquire(&self, session: &SessionId, claim: Claim<'_>) -> Result<Acquired> {
     let (name, token) = (|| self.name_of_session(session), Uuid::new_v4());
     let last = self.fences.of(session);
-    self.ask("acquire", &name, async |connection| {
+    self.with_connection("acquire", &name, async |connection| {
       leases::acquire(connection, session, claim, last, token).await
     })
   }
 
   fn renew(&self, session: &SessionId, token: u64, ttl_ms: u64) -> Result<Option<Lease>> {
     let name = || self.name_of_session(session);
-    self.ask("renew the lease of", &name, async |connection| {
+    self.with_connection("renew the lease of", &name, async |connection| {
       leases::renew(connection, session, token, ttl_ms).await
     })
   }
 
   fn release(&self, session: &SessionId, token: u64) -> Result<bool> {
     let (name, attempt) = (|| self.name_of_session(session), Uuid::new_v4());
-    self.ask("release", &name, async |connection| {
+    self.with_connection("release", &name, async |connection| {
       leases::release(connection, session, token, attempt).await
     })
   }
 
   fn leases(&self) -> Result<Vec<(SessionId, Lease)>> {
-    self.ask("read", &|| self.location(), async |connection| {
+    self.with_connection("read", &|| self.location(), async |connection| {
       leases::list(connection).await
     })
   }
@@ -431,7 +420,7 @@ impl Backend for PostgresBackend {
 impl PostgresBackend {
   fn read_item(&self, session: &SessionId, item: Item<'_>, limit: u64) -> Result<Option<Vec<u8>>> {
     let name = || self.name_of(session, item);
-    let contents = self.ask("read", &name, async |connection| match item {
+    let contents = self.with_connection("read", &name, async |connection| match item {
       Item::Checkpoint(agent, id, encoding) => {
         checkpoints::read(connection, &CheckpointKey::new(session, agent, id, encoding), limit).await
       }
@@ -441,111 +430,21 @@ impl PostgresBackend {
     contents.map(|contents| contents.within(&name(), limit)).transpose()
   }
 
-  /// Stores a checkpoint with its label, if the labels of the session are still those that `labels` was shown.
-  async fn put_labelled(
-    &self,
-    connection: &Connection,
-    series: &Series,
-    storing: &Storing<'_>,
-    labels: &NewLabels<'_>,
-    token: Uuid,
-  ) -> Result<Outcome, Failure> {
-    let session = &series.session;
-    let key = DocumentKey::new(session, Item::LABELS);
-    let current = documents::read_current(connection, &key, token, u64::MAX).await?;
-    if current.is_done {
-      return Ok(Outcome::Stored);
-    }
-    let name = || self.name_of(session, Item::LABELS);
-    let old = current.contents.map(|old| old.within(&name(), u64::MAX)).transpose()?;
-    let entries = lists::list(connection, series).await?;
-    let document = match labels(old, &entries) {
-      Ok(document) => document,
-      Err(error) => return Err(self.refused(connection, session, error).await),
-    };
-    let labelled = Storing {
-      labels: Some(LabelsWith {
-        seen: current.seen,
-        document: &document,
-        token,
-      }),
-      ..*storing
-    };
-    Ok(storing::put(connection, &labelled, &[]).await?.0)
-  }
-
-  /// A caller that may not write is told so, whatever else is in the way.
-  async fn refused(&self, connection: &Connection, session: &SessionId, error: Error) -> Failure {
-    match leases::look(connection, session, self.fence(session)).await {
-      Err(Failure::Ours(refused)) => refused.into(),
+  /// The error of a lost lease, which takes precedence over `error`.
+  pub(super) async fn lease_error_or(&self, connection: &Connection, session: &SessionId, error: Error) -> PgError {
+    match leases::check_fence(connection, session, self.fence(session)).await {
+      Err(PgError::Store(lost)) => lost.into(),
       _ => error.into(),
     }
-  }
-
-  /// Stores a checkpoint, and answers what retention asks next in the same round trip, or applies it there. What follows the checkpoint
-  /// in that round trip cannot take it back: without an answer, the caller asks again.
-  async fn put_and_ask(
-    &self,
-    connection: &Connection,
-    series: &Series,
-    storing: &Storing<'_>,
-    query: &RetentionQuery,
-  ) -> Result<(Outcome, Option<RetentionAnswer>), Failure> {
-    let (session, document) = (series.session.as_str(), Item::RETENTION.to_string());
-    let limit = payload::to_signed(query.limit);
-    let within = |contents: Contents| {
-      let name = self.name_of(&series.session, Item::RETENTION);
-      contents.within(&name, query.limit)
-    };
-    let keep = query.keep().filter(|_| !storing.key.is_delta());
-    if let Some(keep) = keep {
-      let keep = payload::to_signed(keep.max(1) as u64);
-      let params = storing.key.under(&storing.fence, &[&keep, &document, &limit]);
-      let questions: [(_, Params<'_>); 1] = [(removal::REMOVE_BEYOND, &params)];
-      let (outcome, answers) = storing::put(connection, storing, &questions).await?;
-      let row = answers.first().and_then(|rows| rows.as_ref()?.first());
-      let removed = row.and_then(|row| removal::RemovedBeyond::read(row).ok());
-      let answer = removed.map(|removed| RetentionAnswer {
-        document: removed.retention.map(within).transpose(),
-        list: removed.newest.map(|newest| CheckpointPage {
-          newest: Some(newest),
-          ..CheckpointPage::default()
-        }),
-      });
-      return Ok((outcome, answer));
-    }
-    let select = RetentionSelect::new(series, query.scope);
-    let questions: [(_, Params<'_>); 2] = [
-      (documents::READ, &[&session, &document, &limit]),
-      (select.sql(), &select.params()),
-    ];
-    let (outcome, answers) = storing::put(connection, storing, &questions).await?;
-    let mut answer = None;
-    if let [Some(retention), Some(entries)] = &answers[..]
-      && let Ok(list) = select.read(entries)
-      && let Ok(contents) = retention.first().map(|row| documents::contents(row, 0)).transpose()
-    {
-      answer = Some(RetentionAnswer {
-        document: contents.flatten().map(within).transpose(),
-        list: Some(list),
-      });
-    }
-    Ok((outcome, answer))
   }
 
   fn replacement<'a>(
     &self,
     session: &'a SessionId,
-    documents: Vec<(Document, Option<&'a [u8]>)>,
+    documents: &[(Document, Option<&'a [u8]>)],
     token: Uuid,
   ) -> Replacement<'a> {
-    Replacement {
-      session,
-      fence: self.fence(session),
-      documents,
-      keep: self.settings.keep_previous,
-      token,
-      relies_on: None,
-    }
+    let keep = self.settings.keep_previous;
+    Replacement::new(session, self.fence(session), documents, keep, token)
   }
 }

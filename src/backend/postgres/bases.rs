@@ -3,16 +3,17 @@
 use super::checkpoints::agent_text;
 use super::connection::Connection;
 use super::contents::Contents;
-use super::failure::Failure;
+use super::error::PgError;
 use super::leases;
 use super::payload::{to_signed, to_unsigned};
+use super::sql::{LOCK_SESSION_IF_PRESENT, SQL};
 use crate::backend::Series;
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 
 /// The primary key of a base.
 #[derive(Debug, Clone, Copy)]
 pub struct BaseKey<'a> {
-  of: &'a SessionId,
+  session_id: &'a SessionId,
   session: &'a str,
   agent: &'a str,
   id: &'a str,
@@ -21,7 +22,7 @@ pub struct BaseKey<'a> {
 impl<'a> BaseKey<'a> {
   pub fn new(session: &'a SessionId, agent: Option<&'a AgentId>, id: &'a CheckpointId) -> Self {
     Self {
-      of: session,
+      session_id: session,
       session: session.as_str(),
       agent: agent_text(agent),
       id: id.as_str(),
@@ -30,47 +31,28 @@ impl<'a> BaseKey<'a> {
 }
 
 /// Replaces a whole base.
-pub async fn put(connection: &Connection, key: &BaseKey<'_>, fence: Option<i64>, bytes: &[u8]) -> Result<(), Failure> {
-  let sql = with_place!(
-    "pieces AS (
-      SELECT start FROM waymark.keys
-      WHERE session = $1 AND agent = $3::text AND id = $4::text AND EXISTS (SELECT 1 FROM place) ORDER BY start FOR UPDATE
-    ),
-    ground AS (SELECT (SELECT count(*) FROM pieces) AS pieces FROM place),
-    cut AS (
-      DELETE FROM waymark.keys
-      WHERE session = $1 AND agent = $3 AND id = $4 AND start > 0 AND EXISTS (SELECT 1 FROM ground WHERE pieces >= 0)
-    ),
-    put AS (
-      INSERT INTO waymark.keys (session, agent, id, start, size, bytes)
-      SELECT $1, $3, $4, 0, octet_length($5::bytea), $5 FROM ground WHERE pieces >= 0
-      ON CONFLICT (session, agent, id, start) DO UPDATE SET size = excluded.size, bytes = excluded.bytes
-      RETURNING 1
-    )",
-    answer!("put")
-  );
+pub async fn put(connection: &Connection, key: &BaseKey<'_>, fence: Option<i64>, bytes: &[u8]) -> Result<(), PgError> {
   let rows = connection
-    .change(sql, &[&key.session, &fence, &key.agent, &key.id, &bytes])
+    .execute(&SQL.put_base, &[&key.session, &fence, &key.agent, &key.id, &bytes])
     .await;
-  if leases::placed(connection, key.of, fence, rows).await? {
+  if leases::creating_write_outcome(connection, key.session_id, fence, rows).await? {
     Ok(())
   } else {
-    Err(Failure::Overtaken)
+    Err(PgError::RetryNow)
   }
 }
 
-/// For a session that is being created.
-pub async fn add(connection: &Connection, key: &BaseKey<'_>, bytes: &[u8]) -> Result<(), Failure> {
+/// Stores a base of a session that is being created.
+pub async fn add(connection: &Connection, key: &BaseKey<'_>, bytes: &[u8]) -> Result<(), PgError> {
   let sql = "INSERT INTO waymark.keys (session, agent, id, start, size, bytes)
     VALUES ($1, $2, $3, 0, octet_length($4::bytea), $4)";
-  let params = [&key.session, &key.agent, &key.id];
   connection
-    .query(sql, &[params[0], params[1], params[2], &bytes])
+    .query(sql, &[&key.session, &key.agent, &key.id, &bytes])
     .await
     .map(drop)
 }
 
-pub async fn read(connection: &Connection, key: &BaseKey<'_>, limit: u64) -> Result<Option<Contents>, Failure> {
+pub async fn read(connection: &Connection, key: &BaseKey<'_>, limit: u64) -> Result<Option<Contents>, PgError> {
   // Do not load what is too large.
   let sql = "WITH total AS (
       SELECT coalesce(sum(octet_length(bytes)), 0)::bigint AS size FROM waymark.keys
@@ -79,9 +61,8 @@ pub async fn read(connection: &Connection, key: &BaseKey<'_>, limit: u64) -> Res
     SELECT total.size, k.bytes FROM total
     LEFT JOIN waymark.keys k ON k.session = $1 AND k.agent = $2 AND k.id = $3 AND total.size <= $4
     ORDER BY k.start";
-  let limit_here = to_signed(limit);
   let rows = connection
-    .query(sql, &[&key.session, &key.agent, &key.id, &limit_here])
+    .query(sql, &[&key.session, &key.agent, &key.id, &to_signed(limit)])
     .await?;
   let size = rows
     .first()
@@ -101,22 +82,16 @@ pub async fn read(connection: &Connection, key: &BaseKey<'_>, limit: u64) -> Res
   Ok(Some(Contents::whole(size, false, Some(bytes))))
 }
 
-pub async fn remove(connection: &Connection, key: &BaseKey<'_>, fence: Option<i64>) -> Result<bool, Failure> {
-  let sql = with_session!(
-    "gone AS (
-      DELETE FROM waymark.keys WHERE session = $1 AND agent = $3 AND id = $4 AND EXISTS (SELECT 1 FROM place) RETURNING 1
-    )",
-    answer!("gone")
-  );
+pub async fn delete(connection: &Connection, key: &BaseKey<'_>, fence: Option<i64>) -> Result<bool, PgError> {
   let rows = connection
-    .change(sql, &[&key.session, &fence, &key.agent, &key.id])
+    .execute(&SQL.delete_base, &[&key.session, &fence, &key.agent, &key.id])
     .await?;
-  let gone = leases::let_in(connection, key.of, fence, &rows).await?;
-  Ok(gone || connection.is_repeat)
+  let is_deleted = leases::write_outcome(connection, key.session_id, fence, &rows).await?;
+  Ok(is_deleted || connection.is_retry)
 }
 
 /// The bases of a series, with their sizes.
-pub async fn list(connection: &Connection, series: &Series) -> Result<Vec<(CheckpointId, u64)>, Failure> {
+pub async fn list(connection: &Connection, series: &Series) -> Result<Vec<(CheckpointId, u64)>, PgError> {
   let sql = "SELECT id, sum(size)::bigint FROM waymark.keys WHERE session = $1 AND agent = $2 GROUP BY id ORDER BY id";
   let (session, agent) = (series.session.as_str(), agent_text(series.agent.as_ref()));
   let mut bases = Vec::new();
@@ -129,34 +104,19 @@ pub async fn list(connection: &Connection, series: &Series) -> Result<Vec<(Check
   Ok(bases)
 }
 
-/// Deletes the unused bases of a series, and returns how many bytes they had. The session is locked meanwhile. Where there is nothing
-/// to delete, no lease is needed.
-pub async fn remove_unused(connection: &Connection, series: &Series, fence: Option<i64>) -> Result<u64, Failure> {
-  let sql = concat!(
-    "WITH unused AS (
-      SELECT id, start FROM waymark.keys WHERE session = $1 AND agent = $3 AND NOT EXISTS (
-        SELECT 1 FROM waymark.checkpoints c WHERE c.session = $1 AND c.agent = $3 AND c.key = keys.id
-      )
-    ),
-    gone AS (
-      DELETE FROM waymark.keys USING unused, waymark.sessions s
-      WHERE keys.session = $1 AND keys.agent = $3 AND keys.id = unused.id AND keys.start = unused.start AND s.id = $1 AND ",
-    admitted!("s"),
-    " RETURNING keys.size
-    )
-    SELECT EXISTS (SELECT 1 FROM unused) AND NOT EXISTS (SELECT 1 FROM gone),
-      (SELECT coalesce(sum(size), 0)::bigint FROM gone)"
-  );
+/// Deletes the unused bases of a series, and returns how many bytes they had. Needs no lease if there are none.
+pub async fn delete_unused(connection: &Connection, series: &Series, fence: Option<i64>) -> Result<u64, PgError> {
   let (session, agent) = (series.session.as_str(), agent_text(series.agent.as_ref()));
   let answers = connection
-    .change_together(&[
-      ("SELECT 1 FROM waymark.sessions WHERE id = $1 FOR UPDATE", &[&session]),
-      (sql, &[&session, &fence, &agent]),
+    .execute_together(&[
+      (LOCK_SESSION_IF_PRESENT, &[&session]),
+      (&SQL.delete_unused_bases, &[&session, &fence, &agent]),
     ])
     .await?;
-  let row = answers.last().and_then(|rows| rows.first()).ok_or(Failure::Overtaken)?;
-  if row.try_get(0)? {
-    leases::explain(connection, &series.session, fence).await?;
+  let row = answers.last().and_then(|rows| rows.first()).ok_or(PgError::RetryNow)?;
+  let is_refused = row.try_get(0)?;
+  if is_refused {
+    leases::explain_refusal(connection, &series.session, fence).await?;
   }
   Ok(to_unsigned(row.try_get(1)?))
 }

@@ -1,8 +1,8 @@
-//! One call: as many attempts as its time allows, and one outcome.
+//! A call: attempts until its deadline, and one outcome.
 //!
-//! What was certainly not done is tried again if that may help: a connection that was refused, a deadlock. So is what may
-//! have been done, because every change is made so that doing it twice is doing it once. Only if the time is up before
-//! anybody has answered is the outcome unknown.
+//! An attempt that certainly changed nothing is repeated if that may help, as after a refused connection or a deadlock. So is
+//! one whose answer did not arrive, because every change is idempotent. The outcome is unknown only if no later attempt gets an
+//! answer before the deadline.
 
 use std::cell::Cell;
 use std::io;
@@ -17,20 +17,20 @@ use uuid::Uuid;
 
 use super::PostgresBackend;
 use super::connection::Connection;
-use super::failure::{DbError, Failure, Retry};
+use super::error::{DbError, PgError, Retry};
 use crate::types::error::{Code, Error, Result};
 
-/// The pause before the second attempt; each is twice as long as the one before it, up to the longest.
+/// The pause before the second attempt. Each further pause is twice as long, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Who was overtaken need not wait for anything, but two of them should not come at once again.
-const NEXT_TURN: Duration = Duration::from_millis(2);
+/// The pause after [`PgError::RetryNow`], which keeps two writers from colliding again.
+const COLLISION_PAUSE: Duration = Duration::from_millis(2);
 
-/// The pool's own time is up a little sooner, and it knows what it waited for.
+/// The pool's own timeout fires first, because its error says what it waited for.
 const SLACK: Duration = Duration::from_millis(20);
 
-/// All stores of a process share it. Nobody waits for its threads, so the process may end whenever it likes.
+/// The runtime of all stores of this process. Its thread does not keep the process alive.
 fn runtime() -> Result<&'static Runtime, DbError> {
   static RUNTIME: OnceLock<io::Result<Runtime>> = OnceLock::new();
   let runtime = RUNTIME.get_or_init(|| {
@@ -41,126 +41,127 @@ fn runtime() -> Result<&'static Runtime, DbError> {
       .enable_time()
       .build()
   });
-  runtime.as_ref().map_err(DbError::of_system)
+  runtime.as_ref().map_err(DbError::from_system)
 }
 
-/// One attempt of a call, on a connection of its own.
+/// One attempt of a call, with a connection of its own.
 pub struct Attempt<'a> {
   pub connection: Connection,
   runtime: &'a Runtime,
-  patience: Duration,
+  timeout: Duration,
   deadline: Cell<Instant>,
 }
 
 impl Attempt<'_> {
-  /// Does a part of it on this thread, for as long as there is time.
-  pub fn run<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+  /// Blocks this thread until a part of the attempt is done, or the deadline has passed.
+  pub fn block_on<T>(&self, work: impl Future<Output = Result<T, PgError>>) -> Result<T, PgError> {
     let done = self
       .runtime
       .block_on(async { timeout_at(self.deadline.get(), work).await });
-    done.unwrap_or_else(|_| Err(DbError::too_slow(self.patience).into()))
+    done.unwrap_or_else(|_| Err(DbError::answer_timeout(self.timeout).into()))
   }
 
-  /// For what is long, and goes on: each part of it has all the time of a call.
-  pub fn extend(&self) {
-    self.deadline.set(Instant::now() + self.patience);
+  /// Moves the deadline, so that each part of a long attempt has the timeout of a call.
+  pub fn extend_deadline(&self) {
+    self.deadline.set(Instant::now() + self.timeout);
   }
 }
 
-/// Times between attempts: longer and longer, and never the same for two callers who were refused together.
+/// The pauses between attempts: exponential, with jitter that separates callers that failed together.
 struct Pauses(Duration);
 
 impl Pauses {
   fn next(&mut self) -> Duration {
     let longest = self.0;
     self.0 = (longest * 2).min(LONGEST_PAUSE);
-    some_of(longest)
+    with_jitter(longest)
   }
 }
 
-/// Between a half and the whole of it.
-fn some_of(pause: Duration) -> Duration {
+/// A random time between half of `pause` and all of it.
+fn with_jitter(pause: Duration) -> Duration {
   let random = u32::from_le_bytes(*Uuid::new_v4().as_bytes().first_chunk().unwrap_or(&[0; 4]));
   pause.mul_f64(0.5 + f64::from(random) / f64::from(u32::MAX) / 2.0)
 }
 
-/// A refusal is no answer to an earlier attempt, which may have been made in time.
-fn lost_meanwhile(doing: &str, name: &str, refusal: Error) -> Error {
+/// The error of a call whose lease was lost after an attempt without an answer, which may have succeeded before that.
+fn lease_lost_after_attempt(doing: &str, name: &str, error: Error) -> Error {
   let message = format!(
-    "Could not {doing} {name}: the connection was lost before the server had answered, and then so was the lease. It may or \
-     may not have been done"
+    "Could not {doing} {name}: the connection was lost before the server answered, and then the lease was lost. It may or may \
+     not have been done"
   );
-  Error::new(Code::OutcomeUnknown, message).because(refusal)
+  Error::new(Code::OutcomeUnknown, message).because(error)
 }
 
 impl PostgresBackend {
-  /// For a call that is one piece of work. `doing` is a verb phrase without its object, which is asked for if it fails.
-  pub(super) fn ask<T>(
+  /// Makes a call whose attempts are one piece of work. `doing` is a verb phrase without its object; `name` is called for an
+  /// error.
+  pub(super) fn with_connection<T>(
     &self,
     doing: &str,
     name: &dyn Fn() -> String,
-    mut work: impl AsyncFnMut(&Connection) -> Result<T, Failure>,
+    mut work: impl AsyncFnMut(&Connection) -> Result<T, PgError>,
   ) -> Result<T> {
-    self.call(doing, name, |attempt| attempt.run(work(&attempt.connection)))
+    self.call(doing, name, |attempt| attempt.block_on(work(&attempt.connection)))
   }
 
   pub(super) fn call<T>(
     &self,
     doing: &str,
     name: &dyn Fn() -> String,
-    mut work: impl FnMut(&Attempt<'_>) -> Result<T, Failure>,
+    mut work: impl FnMut(&Attempt<'_>) -> Result<T, PgError>,
   ) -> Result<T> {
-    let patience = self.settings.timeout;
-    let runtime = runtime().map_err(|refusal| refusal.into_error(doing, &name()))?;
+    let timeout = self.settings.timeout;
+    let runtime = runtime().map_err(|error| error.into_error(doing, &name()))?;
     let began = Instant::now();
-    let mut deadline = began + patience;
+    let mut deadline = began + timeout;
     let mut pauses = Pauses(FIRST_PAUSE);
     let mut is_unknown = false;
     loop {
-      let mut is_overtaken = false;
-      let (refusal, is_connected) = match self.connection(runtime, deadline, is_unknown, began) {
-        Err(refusal) => (refusal, false),
+      let mut is_collision = false;
+      let (error, is_connected) = match self.connection(runtime, deadline, is_unknown, began) {
+        Err(error) => (error, false),
         Ok(connection) => {
           let attempt = Attempt {
             connection,
             runtime,
-            patience,
+            timeout,
             deadline: Cell::new(deadline),
           };
           let outcome = work(&attempt);
           deadline = attempt.deadline.get();
-          is_unknown |= attempt.connection.is_under_way();
-          match Self::released(attempt, outcome) {
+          is_unknown |= attempt.connection.is_unanswered();
+          match release_connection(attempt, outcome) {
             Ok(done) => return Ok(done),
-            Err(Failure::Ours(error)) if is_unknown && error.code == Code::LeaseLost => {
+            Err(PgError::Store(error)) => {
               self.fences.observe(&error);
-              return Err(lost_meanwhile(doing, &name(), error));
+              return Err(if is_unknown && error.code == Code::LeaseLost {
+                lease_lost_after_attempt(doing, &name(), error)
+              } else {
+                error
+              });
             }
-            Err(Failure::Ours(error)) => {
-              self.fences.observe(&error);
-              return Err(error);
-            }
-            Err(Failure::Refused(refusal)) => (refusal, true),
-            Err(Failure::Overtaken) => {
-              is_overtaken = true;
-              (DbError::overtaken(patience), true)
+            Err(PgError::Db(error)) => (error, true),
+            Err(PgError::RetryNow) => {
+              is_collision = true;
+              (DbError::contention(timeout), true)
             }
           }
         }
       };
-      let pause = if is_overtaken {
-        some_of(NEXT_TURN)
+      let pause = if is_collision {
+        with_jitter(COLLISION_PAUSE)
       } else {
         pauses.next()
       };
       let next = Instant::now() + pause;
-      if refusal.outlook == Retry::Final || next >= deadline {
+      if error.retry == Retry::Never || next >= deadline {
         return Err(if is_unknown {
-          refusal.into_unknown(doing, &name())
+          error.into_outcome_unknown(doing, &name())
         } else if is_connected {
-          refusal.into_error(doing, &name())
+          error.into_error(doing, &name())
         } else {
-          refusal.into_error("connect to", &self.target.address)
+          error.into_error("connect to", &self.config.address)
         });
       }
       thread::sleep(next.saturating_duration_since(Instant::now()));
@@ -171,7 +172,7 @@ impl PostgresBackend {
     &self,
     runtime: &Runtime,
     deadline: Instant,
-    is_repeat: bool,
+    is_retry: bool,
     began: Instant,
   ) -> Result<Connection, DbError> {
     self.connector.prepare()?;
@@ -188,8 +189,8 @@ impl PostgresBackend {
         Ok(Connection::new(
           client,
           connector,
-          &self.target.schema,
-          is_repeat,
+          &self.config.schema,
+          is_retry,
           began.elapsed(),
         ))
       }
@@ -197,23 +198,23 @@ impl PostgresBackend {
         self.settings.max_connections,
         self.settings.timeout,
       )),
-      Ok(Err(PoolError::Backend(error))) => Err(DbError::of_connecting(&error)),
-      Ok(Err(_)) | Err(_) => Err(DbError::of_connecting_slowly()),
+      Ok(Err(PoolError::Backend(error))) => Err(DbError::from_connecting(&error)),
+      Ok(Err(_)) | Err(_) => Err(DbError::connect_timeout()),
     }
   }
+}
 
-  /// Gives the connection back, unless it must not be used again.
-  fn released<T>(attempt: Attempt<'_>, outcome: Result<T, Failure>) -> Result<T, Failure> {
-    let Attempt {
-      connection, runtime, ..
-    } = attempt;
-    let _entered = runtime.enter();
-    match &outcome {
-      Err(Failure::Refused(refusal)) if refusal.is_timeout() => connection.abandon(),
-      Err(Failure::Refused(refusal)) if refusal.spoils_connection() => connection.discard(),
-      _ if connection.is_in_transaction() => connection.discard(),
-      _ => drop(connection),
-    }
-    outcome
+/// Returns the connection to the pool, unless it must not be used again.
+fn release_connection<T>(attempt: Attempt<'_>, outcome: Result<T, PgError>) -> Result<T, PgError> {
+  let Attempt {
+    connection, runtime, ..
+  } = attempt;
+  let _entered = runtime.enter();
+  match &outcome {
+    Err(PgError::Db(error)) if error.is_answer_timeout() => connection.cancel_and_discard(),
+    Err(PgError::Db(error)) if error.spoils_connection() => connection.discard(),
+    _ if connection.is_in_transaction() => connection.discard(),
+    _ => drop(connection),
   }
+  outcome
 }

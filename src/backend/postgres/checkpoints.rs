@@ -4,59 +4,29 @@ use tokio_postgres::types::ToSql;
 
 use super::connection::Connection;
 use super::contents::Contents;
-use super::failure::Failure;
+use super::error::PgError;
 use super::leases;
 use super::payload::{Payload, to_signed, to_unsigned};
-use super::sql::LOCK_SESSION;
+use super::sql::SQL;
 use crate::backend::{CheckpointEntry, Encoding, HEAD_BYTES, Series, TAIL_BYTES, time_in_id};
 use crate::codec::delta::Reference;
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 use crate::types::time::now_ms;
 
-/// What names one checkpoint.
+/// The primary key of a checkpoint, and its encoding.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckpointKey<'a> {
-  pub of: &'a SessionId,
-  session: &'a str,
+  pub session_id: &'a SessionId,
+  pub session: &'a str,
   agent: &'a str,
   id: &'a str,
   encoding: i16,
 }
 
-/// The condition that a [`CheckpointKey`] is bound to as the first four parameters, by those who read.
-macro_rules! where_key {
-  ($sql:literal) => {
-    concat!($sql, " WHERE session = $1 AND agent = $2 AND id = $3 AND encoding = $4")
-  };
-}
-
-/// The condition for a checkpoint in whatever encoding, on the first three of these parameters.
-macro_rules! where_id {
-  ($sql:literal) => {
-    concat!($sql, " WHERE session = $1 AND agent = $2 AND id = $3")
-  };
-}
-
-/// The same for a statement that writes; its second parameter is the fencing token.
-macro_rules! where_id_under {
-  ($sql:literal) => {
-    concat!($sql, " WHERE session = $1 AND agent = $3 AND id = $4")
-  };
-}
-
-/// As [`where_key`], for a statement that writes; its second parameter is the fencing token.
-macro_rules! where_key_under {
-  ($sql:literal) => {
-    concat!($sql, " WHERE session = $1 AND agent = $3 AND id = $4 AND encoding = $5")
-  };
-}
-
-pub(super) use {where_id, where_id_under, where_key_under};
-
 impl<'a> CheckpointKey<'a> {
   pub fn new(session: &'a SessionId, agent: Option<&'a AgentId>, id: &'a CheckpointId, encoding: Encoding) -> Self {
     Self {
-      of: session,
+      session_id: session,
       session: session.as_str(),
       agent: agent_text(agent),
       id: id.as_str(),
@@ -72,14 +42,14 @@ impl<'a> CheckpointKey<'a> {
     self.encoding == number_of(Encoding::Delta)
   }
 
-  /// The parameters of a statement that reads.
-  pub fn with<'p>(&'p self, more: &[&'p (dyn ToSql + Sync)]) -> Vec<&'p (dyn ToSql + Sync)> {
+  /// The parameters of a statement that reads: session, agent, id, encoding, then `more`.
+  pub fn read_params<'p>(&'p self, more: &[&'p (dyn ToSql + Sync)]) -> Vec<&'p (dyn ToSql + Sync)> {
     let key: [&(dyn ToSql + Sync); 4] = [&self.session, &self.agent, &self.id, &self.encoding];
     [&key, more].concat()
   }
 
-  /// The parameters of a statement that writes.
-  pub fn under<'p>(
+  /// The parameters of a statement that writes: session, fencing token, agent, id, encoding, then `more`.
+  pub fn write_params<'p>(
     &'p self,
     fence: &'p (dyn ToSql + Sync),
     more: &[&'p (dyn ToSql + Sync)],
@@ -89,6 +59,7 @@ impl<'a> CheckpointKey<'a> {
   }
 }
 
+/// The value of the column `agent`: empty for the checkpoints of the session itself.
 pub fn agent_text(agent: Option<&AgentId>) -> &str {
   agent.map_or("", AgentId::as_str)
 }
@@ -102,14 +73,14 @@ pub fn number_of(encoding: Encoding) -> i16 {
   }
 }
 
-/// `None` for a number that somebody else put there.
+/// `None` for a number that no store writes.
 pub fn encoding_of(number: i16) -> Option<Encoding> {
   Encoding::ALL
     .into_iter()
     .find(|encoding| number_of(*encoding) == number)
 }
 
-/// The parts in which a checkpoint is stored. The first and the last are what a list needs to see.
+/// The columns of a checkpoint. Lists read only its head and its tail.
 pub struct Parts<'a> {
   pub size: i64,
   pub made_at: i64,
@@ -129,7 +100,7 @@ impl<'a> Parts<'a> {
       made_at: to_signed(time_in_id(key.id).unwrap_or_else(now_ms)),
       base: base.map(|reference| reference.key.to_string()),
       head,
-      // All other encodings are packed already.
+      // All other encodings are compressed already.
       middle: if key.encoding == number_of(Encoding::Json) {
         Payload::packed(middle)
       } else {
@@ -140,21 +111,21 @@ impl<'a> Parts<'a> {
   }
 }
 
-/// Stores a checkpoint of a session that is being made, with what else is known of it.
+/// Stores a checkpoint of a session that is being created. Of two encodings of one checkpoint, the first is kept.
 pub async fn add(
   connection: &Connection,
   key: &CheckpointKey<'_>,
   bytes: &[u8],
   made_at: Option<u64>,
   is_pinned: bool,
-) -> Result<(), Failure> {
+) -> Result<(), PgError> {
   let parts = Parts::of(key, bytes);
   let (made_at, middle) = (made_at.map_or(parts.made_at, to_signed), &*parts.middle.bytes);
   let sql = "INSERT INTO waymark.checkpoints
       (session, agent, id, encoding, made_at, pinned, size, key, packed, head, tail, middle)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
     ON CONFLICT (id, session, agent) DO UPDATE SET pinned = checkpoints.pinned OR excluded.pinned";
-  let params = key.with(&[
+  let params = key.read_params(&[
     &made_at,
     &is_pinned,
     &parts.size,
@@ -167,14 +138,12 @@ pub async fn add(
   connection.query(sql, &params).await.map(drop)
 }
 
-pub async fn read(connection: &Connection, key: &CheckpointKey<'_>, limit: u64) -> Result<Option<Contents>, Failure> {
-  // What is too large is not even loaded, whatever it says of itself.
-  let sql = where_key!(
-    "SELECT size, packed, head, tail,
+pub async fn read(connection: &Connection, key: &CheckpointKey<'_>, limit: u64) -> Result<Option<Contents>, PgError> {
+  // Do not load what is too large, whatever its `size` says.
+  let sql = "SELECT size, packed, head, tail,
       CASE WHEN greatest(size, octet_length(head) + octet_length(middle) + octet_length(tail)) <= $5 THEN middle END
-    FROM waymark.checkpoints"
-  );
-  let rows = connection.query(sql, &key.with(&[&to_signed(limit)])).await?;
+    FROM waymark.checkpoints WHERE session = $1 AND agent = $2 AND id = $3 AND encoding = $4";
+  let rows = connection.query(sql, &key.read_params(&[&to_signed(limit)])).await?;
   let Some(row) = rows.first() else {
     return Ok(None);
   };
@@ -193,17 +162,11 @@ pub async fn set_made_at(
   id: &CheckpointId,
   fence: Option<i64>,
   made_at: u64,
-) -> Result<bool, Failure> {
-  let sql = with_session!(
-    "done AS (",
-    where_id_under!("UPDATE waymark.checkpoints SET made_at = $5"),
-    " AND EXISTS (SELECT 1 FROM place) RETURNING 1)",
-    answer!("done")
-  );
+) -> Result<bool, PgError> {
   let (session, agent) = (series.session.as_str(), agent_text(series.agent.as_ref()));
   let params: [&(dyn ToSql + Sync); 5] = [&session, &fence, &agent, &id.as_str(), &to_signed(made_at)];
-  let rows = connection.change(sql, &params).await?;
-  leases::let_in(connection, &series.session, fence, &rows).await
+  let rows = connection.execute(&SQL.set_made_at, &params).await?;
+  leases::write_outcome(connection, &series.session, fence, &rows).await
 }
 
 pub async fn set_pinned(
@@ -212,12 +175,12 @@ pub async fn set_pinned(
   id: &CheckpointId,
   fence: Option<i64>,
   is_pinned: bool,
-) -> Result<bool, Failure> {
+) -> Result<bool, PgError> {
   let (session, agent) = (series.session.as_str(), agent_text(series.agent.as_ref()));
   let answers = connection
-    .change_together(&[
-      (LOCK_SESSION, &[&session, &fence]),
-      // Whoever stores the same checkpoint in another encoding has to know.
+    .execute_together(&[
+      (&SQL.lock_session, &[&session, &fence]),
+      // A concurrent write of the same checkpoint in another encoding must see the pin: it repeats itself if `pins` has changed.
       ("UPDATE waymark.sessions SET pins = pins + 1 WHERE id = $1", &[&session]),
       (
         "UPDATE waymark.checkpoints SET pinned = $4 WHERE session = $1 AND agent = $2 AND id = $3 RETURNING 1",
@@ -225,6 +188,6 @@ pub async fn set_pinned(
       ),
     ])
     .await;
-  let answers = leases::unless_denied(connection, &series.session, fence, answers).await?;
+  let answers = leases::locked_write_outcome(connection, &series.session, fence, answers).await?;
   Ok(answers.is_some_and(|answers| answers.last().is_some_and(|rows| !rows.is_empty())))
 }

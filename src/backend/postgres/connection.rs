@@ -1,4 +1,4 @@
-//! One connection, for one attempt.
+//! A connection for one attempt of a call.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
-use super::connect::Connector;
-use super::failure::{DbError, Failure, Retry};
+use super::connector::Connector;
+use super::error::{DbError, PgError, Retry};
 
 pub type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// What the statements of this backend call the schema. Each store has its own in its place.
+/// The schema in the texts of statements. It is replaced by that of the store.
 const SCHEMA: &str = "waymark.";
 
 pub struct Connection {
@@ -22,93 +22,94 @@ pub struct Connection {
   /// Quoted, with the dot behind it.
   schema: String,
   connector: Connector,
-  /// Whether something was sent that changes what is stored, and the answer has not come.
-  is_under_way: Cell<bool>,
+  /// Whether a change was sent whose answer has not arrived.
+  is_unanswered: Cell<bool>,
   is_in_transaction: Cell<bool>,
-  /// Whether nobody knows what became of an earlier attempt.
-  pub is_repeat: bool,
-  /// How long ago the first attempt began.
+  /// Whether the outcome of an earlier attempt of this call is unknown.
+  pub is_retry: bool,
+  /// The time since the first attempt began.
   age: Duration,
 }
 
 impl Connection {
-  pub fn new(client: Object, connector: Connector, schema: &str, is_repeat: bool, age: Duration) -> Self {
+  pub fn new(client: Object, connector: Connector, schema: &str, is_retry: bool, age: Duration) -> Self {
     Self {
       client,
       schema: format!("\"{schema}\"."),
       connector,
-      is_under_way: Cell::new(false),
+      is_unanswered: Cell::new(false),
       is_in_transaction: Cell::new(false),
-      is_repeat,
+      is_retry,
       age,
     }
   }
 
-  /// How many milliseconds ago an attempt may have been made of which nobody knows what became; `None` if there was none.
-  pub fn repeats_since_ms(&self) -> Option<i64> {
-    // The server's clock may be a little faster than ours.
+  /// The milliseconds since the first attempt; `None` if the outcome of no attempt is unknown.
+  pub fn ms_since_first_attempt(&self) -> Option<i64> {
+    // The server's clock may run a little faster.
     const SLACK: Duration = Duration::from_secs(1);
     let age = self.age + SLACK;
     self
-      .is_repeat
+      .is_retry
       .then(|| i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
   }
 
-  pub fn is_under_way(&self) -> bool {
-    self.is_under_way.get()
+  pub fn is_unanswered(&self) -> bool {
+    self.is_unanswered.get()
   }
 
-  /// Whether it was begun, and neither committed nor taken back.
+  /// Whether a transaction was begun that has not ended.
   pub fn is_in_transaction(&self) -> bool {
     self.is_in_transaction.get()
   }
 
-  /// Asks for something, or does something in a transaction that is not ended yet.
-  pub async fn query(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, Failure> {
+  /// Runs a statement that reads, or one of a transaction that has not ended.
+  pub async fn query(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, PgError> {
     let statement = self.client.prepare_cached(&self.in_schema(sql)).await?;
     Ok(self.client.query(&statement, params).await?)
   }
 
-  /// A statement that is a transaction of its own.
-  pub async fn change(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, Failure> {
-    let answers = self.change_and_ask(&[(sql, params)], &[]).await?.0;
+  /// Runs a statement that changes something as a transaction of its own.
+  pub async fn execute(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, PgError> {
+    let answers = self.execute_then_query(&[(sql, params)], &[]).await?.0;
     Ok(answers.into_iter().next().unwrap_or_default())
   }
 
-  /// Statements that are one transaction, sent all at once: it takes no longer than one of them. The answers are theirs.
-  pub async fn change_together(&self, statements: &[(&str, Params<'_>)]) -> Result<Vec<Vec<Row>>, Failure> {
-    Ok(self.change_and_ask(statements, &[]).await?.0)
+  /// Runs statements as one transaction in one round trip, and returns the answer of each.
+  pub async fn execute_together(&self, statements: &[(&str, Params<'_>)]) -> Result<Vec<Vec<Row>>, PgError> {
+    Ok(self.execute_then_query(statements, &[]).await?.0)
   }
 
-  /// The same, and what is asked as soon as they are done, in the same journey. An answer may be missing.
-  pub async fn change_and_ask(
+  /// Like [`Self::execute_together`], and runs `queries` after the commit, in the same round trip. The answer of a query that
+  /// failed is `None`.
+  pub async fn execute_then_query(
     &self,
     changes: &[(&str, Params<'_>)],
-    questions: &[(&str, Params<'_>)],
-  ) -> Result<(Vec<Vec<Row>>, Vec<Option<Vec<Row>>>), Failure> {
-    let (changes, questions) = (self.prepared(changes).await?, self.prepared(questions).await?);
-    self.is_under_way.set(true);
-    // They are sent in the order in which they are first asked. After a change that is refused, all others of its transaction
-    // are, and so is the transaction.
-    let is_alone = changes.len() == 1 && !self.connector.sets_durability();
+    queries: &[(&str, Params<'_>)],
+  ) -> Result<(Vec<Vec<Row>>, Vec<Option<Vec<Row>>>), PgError> {
+    let (changes, queries) = (self.prepare(changes).await?, self.prepare(queries).await?);
+    self.is_unanswered.set(true);
+    // Requests are sent in the order in which their futures are first polled. After a statement fails, the server refuses all
+    // others of its transaction, and the commit rolls back.
+    let is_single = changes.len() == 1 && !self.connector.sets_durability();
     let bracket = async |sql: &str| {
-      if is_alone {
+      if is_single {
         return Ok(());
       }
       self.client.batch_execute(sql).await
     };
     let opening = self.connector.begin();
-    let (begun, done, ended, answers) = join4(
+    let (begun, results, committed, answers) = join4(
       bracket(&opening),
       self.answers(&changes),
       bracket("COMMIT"),
-      self.answers(&questions),
+      self.answers(&queries),
     )
     .await;
-    let done = begun.and_then(|()| done.into_iter().collect::<Result<Vec<_>, _>>());
-    let done = done.and_then(|done| ended.map(|()| done));
-    let done = self.settled(done.map_err(|error| DbError::of_statement(&error)))?;
-    Ok((done, answers.into_iter().map(Result::ok).collect()))
+    let results = begun.and_then(|()| results.into_iter().collect::<Result<Vec<_>, _>>());
+    let results = results.and_then(|results| committed.map(|()| results));
+    let results = self.record_answer(results)?;
+    Ok((results, answers.into_iter().map(Result::ok).collect()))
   }
 
   async fn answers(&self, prepared: &[(Statement, Params<'_>)]) -> Vec<Result<Vec<Row>, tokio_postgres::Error>> {
@@ -118,7 +119,7 @@ impl Connection {
     join_all(answers).await
   }
 
-  async fn prepared<'a>(&self, statements: &[(&str, Params<'a>)]) -> Result<Vec<(Statement, Params<'a>)>, Failure> {
+  async fn prepare<'a>(&self, statements: &[(&str, Params<'a>)]) -> Result<Vec<(Statement, Params<'a>)>, PgError> {
     let mut prepared = Vec::with_capacity(statements.len());
     for (sql, params) in statements {
       prepared.push((self.client.prepare_cached(&self.in_schema(sql)).await?, *params));
@@ -126,28 +127,28 @@ impl Connection {
     Ok(prepared)
   }
 
-  /// Begins a transaction that is not sent all at once.
-  pub async fn begin(&self) -> Result<(), Failure> {
+  /// Begins a transaction of several round trips.
+  pub async fn begin(&self) -> Result<(), PgError> {
     self.is_in_transaction.set(true);
     Ok(self.client.batch_execute(&self.connector.begin()).await?)
   }
 
-  pub async fn roll_back(&self) -> Result<(), Failure> {
+  pub async fn rollback(&self) -> Result<(), PgError> {
     self.client.batch_execute("ROLLBACK").await?;
     self.is_in_transaction.set(false);
     Ok(())
   }
 
-  pub async fn commit(&self) -> Result<(), Failure> {
-    self.is_under_way.set(true);
-    let ended = self.client.batch_execute("COMMIT").await;
-    self.settled(ended.map_err(|error| DbError::of_statement(&error)))?;
+  pub async fn commit(&self) -> Result<(), PgError> {
+    self.is_unanswered.set(true);
+    let committed = self.client.batch_execute("COMMIT").await;
+    self.record_answer(committed)?;
     self.is_in_transaction.set(false);
     Ok(())
   }
 
-  /// Statements without parameters, as they are.
-  pub async fn run(&self, sql: &str) -> Result<(), Failure> {
+  /// Runs statements without parameters.
+  pub async fn batch(&self, sql: &str) -> Result<(), PgError> {
     Ok(self.client.batch_execute(&self.in_schema(sql)).await?)
   }
 
@@ -155,30 +156,32 @@ impl Connection {
     sql.replace(SCHEMA, &self.schema)
   }
 
-  /// A refusal is an answer too, unless it says that none will come.
-  fn settled<T>(&self, answer: Result<T, DbError>) -> Result<T, Failure> {
+  /// An error is an answer too, unless it means that none will arrive.
+  fn record_answer<T>(&self, answer: Result<T, tokio_postgres::Error>) -> Result<T, PgError> {
+    let answer = answer.map_err(|error| DbError::from_statement(&error));
     let is_answer = match &answer {
       Ok(_) => true,
-      Err(refusal) => refusal.outlook != Retry::Unanswered,
+      Err(error) => error.retry != Retry::Unanswered,
     };
-    self.is_under_way.set(!is_answer);
+    self.is_unanswered.set(!is_answer);
     Ok(answer?)
   }
 
-  /// Whoever gets it next would wait for what this one did not wait for.
+  /// Closes the connection instead of returning it to the pool: the next user would wait for the statement that this one did not
+  /// wait for.
   pub fn discard(self) {
     drop(Object::take(self.client));
   }
 
-  /// The same, and the server is asked to stop.
-  pub fn abandon(self) {
+  /// Closes the connection, and asks the server to cancel its statement.
+  pub fn cancel_and_discard(self) {
     self.connector.cancel(self.client.cancel_token());
     self.discard();
   }
 }
 
-/// How a statement says that something it needs is not so: it divides by none of it. Nothing of it, or of its transaction,
-/// is then done.
-pub fn is_denied(failure: &Failure) -> bool {
-  matches!(failure, Failure::Refused(refusal) if refusal.has_state(&SqlState::DIVISION_BY_ZERO))
+/// Whether a statement failed one of its own checks, which it reports by dividing by zero. Nothing of it, or of its transaction,
+/// was stored.
+pub fn is_failed_check(error: &PgError) -> bool {
+  matches!(error, PgError::Db(error) if error.has_sqlstate(&SqlState::DIVISION_BY_ZERO))
 }

@@ -1,60 +1,56 @@
-//! A session that is made as one step: one transaction, one thing after the other, whatever they are together.
+//! Creation of a session from a source, in one transaction of several round trips.
 
 use uuid::Uuid;
 
 use super::call::Attempt;
-use super::connection::{Connection, is_denied};
-use super::failure::Failure;
-use super::storing::TAKE_SESSION;
-use super::{PostgresBackend, bases, checkpoints, documents, leases, replacing};
+use super::connection::{Connection, is_failed_check};
+use super::error::PgError;
+use super::sql::SQL;
+use super::{PostgresBackend, bases, checkpoints, documents, leases, replace_documents};
 use crate::backend::{Item, ItemSource, NewItem};
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::SessionId;
 
-/// Who founded it, and whether it holds anything.
-const STATE: &str = "SELECT founder,
-    EXISTS (SELECT 1 FROM waymark.checkpoints WHERE session = $1)
-    OR EXISTS (SELECT 1 FROM waymark.documents d WHERE d.session = $1 AND (d.size IS NOT NULL OR EXISTS (
-      SELECT 1 FROM waymark.previous p
-      WHERE p.session = $1 AND p.name = d.name AND p.number >= d.oldest AND p.number < d.number
-    )))
-    OR EXISTS (SELECT 1 FROM waymark.keys WHERE session = $1)
-    OR EXISTS (SELECT 1 FROM waymark.damaged WHERE session = $1)
-  FROM waymark.sessions WHERE id = $1";
-
-/// What is left of documents that are not there any more.
-const CLEAR: [&str; 2] = [
+/// Deletes the rows that deleted documents leave behind.
+const DELETE_DOCUMENT_ROWS: [&str; 2] = [
   "DELETE FROM waymark.previous WHERE session = $1",
   "DELETE FROM waymark.documents WHERE session = $1",
 ];
 
-const SIGN: &str = "UPDATE waymark.sessions SET present = true, founder = $2 WHERE id = $1";
-
-/// What a founder finds.
-enum ClaimState {
-  /// A session that holds nothing; it is this founder's now.
-  Ours,
-  /// What this founder made, in an attempt that nobody answered.
-  Done,
+/// The state of the session when the transaction begins.
+enum SessionState {
+  /// It holds nothing, and is locked by the transaction.
+  Empty,
+  /// An earlier attempt of this call, whose answer was lost, has created it.
+  Created,
+  /// It holds something else.
   Taken,
 }
 
-pub fn create_with(backend: &PostgresBackend, session: &SessionId, source: &mut ItemSource<'_>) -> Result<bool> {
+pub fn create_session_with(
+  backend: &PostgresBackend,
+  session: &SessionId,
+  source: &mut ItemSource<'_>,
+) -> Result<bool> {
   let (token, fence) = (Uuid::new_v4(), backend.fence(session));
   let name = || backend.name_of_session(session);
   backend.call("create", &name, |attempt| {
-    attempt.extend();
-    match attempt.run(take(&attempt.connection, session, fence, token))? {
-      ClaimState::Done => return Ok(true),
-      ClaimState::Taken => return Ok(false),
-      ClaimState::Ours => {}
+    attempt.extend_deadline();
+    match attempt.block_on(begin(&attempt.connection, session, fence, token))? {
+      SessionState::Created => return Ok(true),
+      SessionState::Taken => return Ok(false),
+      SessionState::Empty => {}
     }
     let mut failure = None;
     let supplied = source(&mut |new| {
       let bytes = backend.bytes(session, new.item, new.content)?;
-      attempt.extend();
-      let added = attempt.run(add_item(&attempt.connection, session, &new, &bytes, token));
-      added.map_err(|refused| hand_over(refused, &mut failure))
+      attempt.extend_deadline();
+      let added = attempt.block_on(add_item(&attempt.connection, session, &new, &bytes, token));
+      // The source only has to end. The error itself decides about the next attempt.
+      added.map_err(|error| {
+        failure = Some(error);
+        Error::new(Code::Io, "The server did not store the item")
+      })
     });
     match (failure, supplied) {
       (Some(failure), _) => Err(failure),
@@ -63,57 +59,53 @@ pub fn create_with(backend: &PostgresBackend, session: &SessionId, source: &mut 
         Err(error.into())
       }
       (None, Ok(())) => {
-        attempt.extend();
-        attempt.run(attempt.connection.commit())?;
+        attempt.extend_deadline();
+        attempt.block_on(attempt.connection.commit())?;
         Ok(true)
       }
     }
   })
 }
 
-/// What the supply is told when something is refused: it only has to end. The refusal itself is for whoever tries again.
-fn hand_over(refused: Failure, failure: &mut Option<Failure>) -> Error {
-  *failure = Some(refused);
-  Error::new(Code::Io, "The server refused it")
-}
-
-/// A transaction that cannot be taken back goes with its connection.
+/// If this fails, the connection is closed, which ends the transaction too.
 fn roll_back(attempt: &Attempt<'_>) {
-  let _ = attempt.run(attempt.connection.roll_back());
+  let _ = attempt.block_on(attempt.connection.rollback());
 }
 
-async fn take(
+/// Begins the transaction, and locks the session. Ends the transaction unless the session is empty.
+async fn begin(
   connection: &Connection,
   session: &SessionId,
   fence: Option<i64>,
   token: Uuid,
-) -> Result<ClaimState, Failure> {
+) -> Result<SessionState, PgError> {
   let id = session.as_str();
   connection.begin().await?;
-  if let Err(failure) = connection.query(TAKE_SESSION, &[&id, &fence]).await {
-    connection.roll_back().await?;
-    if !is_denied(&failure) {
-      return Err(failure);
+  if let Err(error) = connection.query(&SQL.create_or_lock_session, &[&id, &fence]).await {
+    connection.rollback().await?;
+    if !is_failed_check(&error) {
+      return Err(error);
     }
-    leases::explain(connection, session, fence).await?;
-    return Err(Failure::Overtaken);
+    leases::explain_refusal(connection, session, fence).await?;
+    return Err(PgError::RetryNow);
   }
-  let rows = connection.query(STATE, &[&id]).await?;
-  let row = rows.first().ok_or(Failure::Overtaken)?;
-  let (founder, is_taken): (Option<Uuid>, bool) = (row.try_get(0)?, row.try_get(1)?);
-  if is_taken || founder == Some(token) {
-    connection.roll_back().await?;
-    return Ok(if founder == Some(token) {
-      ClaimState::Done
+  let rows = connection.query(&SQL.read_session_state, &[&id]).await?;
+  let row = rows.first().ok_or(PgError::RetryNow)?;
+  let (creator, is_taken): (Option<Uuid>, bool) = (row.try_get(0)?, row.try_get(1)?);
+  if creator == Some(token) || is_taken {
+    connection.rollback().await?;
+    return Ok(if creator == Some(token) {
+      SessionState::Created
     } else {
-      ClaimState::Taken
+      SessionState::Taken
     });
   }
-  for sql in CLEAR {
+  for sql in DELETE_DOCUMENT_ROWS {
     connection.query(sql, &[&id]).await?;
   }
-  connection.query(SIGN, &[&id, &token]).await?;
-  Ok(ClaimState::Ours)
+  let sql = "UPDATE waymark.sessions SET present = true, founder = $2 WHERE id = $1";
+  connection.query(sql, &[&id, &token]).await?;
+  Ok(SessionState::Empty)
 }
 
 async fn add_item(
@@ -122,13 +114,13 @@ async fn add_item(
   new: &NewItem<'_>,
   bytes: &[u8],
   token: Uuid,
-) -> Result<(), Failure> {
+) -> Result<(), PgError> {
   match new.item {
     Item::Checkpoint(agent, id, encoding) => {
       let key = checkpoints::CheckpointKey::new(session, agent, id, encoding);
       checkpoints::add(connection, &key, bytes, new.made_at, new.is_pinned).await
     }
     Item::Base(agent, id) => bases::add(connection, &bases::BaseKey::new(session, agent, id), bytes).await,
-    item => replacing::add(connection, &documents::DocumentKey::new(session, item), bytes, token).await,
+    item => replace_documents::add(connection, &documents::DocumentKey::new(session, item), bytes, token).await,
   }
 }

@@ -1,92 +1,68 @@
-//! Lists of checkpoints, from the indexes alone, and looks at their ends.
+//! Lists of checkpoints, from the indexes alone, and reads of their heads and tails.
 
 use std::collections::HashMap;
 
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 
-use super::checkpoints::{agent_text, encoding_of, number_of, where_id};
+use super::checkpoints::{agent_text, encoding_of, number_of};
 use super::connection::Connection;
-use super::failure::Failure;
+use super::error::PgError;
 use super::payload::{to_signed, to_unsigned};
+use super::retention::RetentionSelect;
 use super::sessions::ids;
-use crate::backend::{CheckpointEntry, CheckpointPage, Peek, RetentionScope, Selection, Series};
+use crate::backend::{CheckpointEntry, CheckpointPage, Peek, Selection, Series};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 
-/// The checkpoints of a series, newest first.
-macro_rules! list {
-  ($columns:literal, $condition:literal, $limit:literal) => {
-    concat!(
-      "SELECT ",
-      $columns,
-      "id, encoding, made_at, pinned FROM waymark.checkpoints WHERE session = $1 AND agent = $2 ",
-      $condition,
-      " ORDER BY made_at DESC, id DESC, encoding DESC ",
-      $limit
-    )
-  };
-}
+/// All checkpoints of a series, newest first.
+pub const ALL: &str = "SELECT id, encoding, made_at, pinned FROM waymark.checkpoints WHERE session = $1 AND agent = $2
+  ORDER BY made_at DESC, id DESC, encoding DESC";
 
-const ALL: &str = list!("", "", "");
-const NEWEST: &str = list!("", "", "LIMIT 1");
-/// The newest, and those beyond so many that are not pinned.
-const BEYOND: &str = concat!(
-  "(",
-  list!("true AS is_newest, ", "", "LIMIT 1"),
-  ") UNION ALL (",
-  list!("false, ", "AND NOT pinned", "OFFSET $3"),
-  ")"
-);
-/// Parts of a list, each with how many there are in all.
-macro_rules! page {
-  ($condition:literal) => {
-    concat!(
-      "SELECT series.total, page.id, page.encoding, page.made_at, page.pinned
-      FROM (SELECT count(*) AS total FROM waymark.checkpoints WHERE session = $1 AND agent = $2) series
-      LEFT JOIN (",
-      list!("", $condition, "LIMIT $3"),
-      ") page ON true"
-    )
-  };
-}
-const FIRST_PAGE: &str = page!("");
-const NEXT_PAGE: &str = page!("AND (made_at, id, encoding) < ($4, $5, $6)");
+/// The first $3 checkpoints of a series, each with the number of all.
+const FIRST_PAGE: &str = "SELECT series.total, page.id, page.encoding, page.made_at, page.pinned
+  FROM (SELECT count(*) AS total FROM waymark.checkpoints WHERE session = $1 AND agent = $2) series
+  LEFT JOIN (
+    SELECT id, encoding, made_at, pinned FROM waymark.checkpoints WHERE session = $1 AND agent = $2
+    ORDER BY made_at DESC, id DESC, encoding DESC LIMIT $3
+  ) page ON true";
+
+/// The same for the checkpoints after one.
+const NEXT_PAGE: &str = "SELECT series.total, page.id, page.encoding, page.made_at, page.pinned
+  FROM (SELECT count(*) AS total FROM waymark.checkpoints WHERE session = $1 AND agent = $2) series
+  LEFT JOIN (
+    SELECT id, encoding, made_at, pinned FROM waymark.checkpoints WHERE session = $1 AND agent = $2
+      AND (made_at, id, encoding) < ($4, $5, $6)
+    ORDER BY made_at DESC, id DESC, encoding DESC LIMIT $3
+  ) page ON true";
+
 pub const OF_SESSIONS: &str = "SELECT session, id, encoding, made_at, pinned FROM waymark.checkpoints
   WHERE session = ANY ($1::text[]) AND agent = ''";
 const AGENTS: &str = "SELECT DISTINCT agent FROM waymark.checkpoints WHERE session = $1 AND agent > '' ORDER BY agent";
 const SESSIONS: &str = "SELECT DISTINCT session FROM waymark.checkpoints WHERE id = $1 AND agent = '' ORDER BY session";
 
-/// With how many parameters they have.
+/// The statements that a test checks for sequential scans, with the number of their parameters.
 #[cfg(test)]
-pub const LISTS: [(&str, usize); 7] = [
-  (ALL, 2),
-  (NEWEST, 2),
-  (BEYOND, 3),
-  (FIRST_PAGE, 3),
-  (NEXT_PAGE, 6),
-  (AGENTS, 1),
-  (SESSIONS, 1),
-];
+pub const LISTS: [(&str, usize); 5] = [(ALL, 2), (FIRST_PAGE, 3), (NEXT_PAGE, 6), (AGENTS, 1), (SESSIONS, 1)];
 
-pub async fn list(connection: &Connection, series: &Series) -> Result<Vec<CheckpointEntry>, Failure> {
-  let (session, agent) = texts(series);
+pub async fn list(connection: &Connection, series: &Series) -> Result<Vec<CheckpointEntry>, PgError> {
+  let (session, agent) = key_of(series);
   entries(&connection.query(ALL, &[&session, &agent]).await?)
 }
 
-/// One of them, in the encoding that it has now.
+/// The entry of a checkpoint, with its current encoding.
 pub async fn find(
   connection: &Connection,
   series: &Series,
   id: &CheckpointId,
-) -> Result<Option<CheckpointEntry>, Failure> {
-  let (session, agent) = texts(series);
-  let sql = where_id!("SELECT id, encoding, made_at, pinned FROM waymark.checkpoints");
+) -> Result<Option<CheckpointEntry>, PgError> {
+  let (session, agent) = key_of(series);
+  let sql =
+    "SELECT id, encoding, made_at, pinned FROM waymark.checkpoints WHERE session = $1 AND agent = $2 AND id = $3";
   let rows = connection.query(sql, &[&session, &agent, &id.as_str()]).await?;
   Ok(entries(&rows)?.pop())
 }
 
-/// The checkpoints of each of these sessions, newest first, without those of their agents.
-pub async fn list_each(connection: &Connection, sessions: &[&str]) -> Result<Vec<Vec<CheckpointEntry>>, Failure> {
+/// The checkpoints of each session, newest first, without those of its agents.
+pub async fn list_each(connection: &Connection, sessions: &[&str]) -> Result<Vec<Vec<CheckpointEntry>>, PgError> {
   let rows = connection.query(OF_SESSIONS, &[&sessions]).await?;
   let mut by_session: HashMap<&str, Vec<CheckpointEntry>> = HashMap::new();
   for row in &rows {
@@ -101,80 +77,11 @@ pub async fn list_each(connection: &Connection, sessions: &[&str]) -> Result<Vec
   Ok(sessions.iter().map(of).collect())
 }
 
-/// The statement that answers retention.
-pub struct RetentionSelect<'a> {
-  scope: RetentionScope,
-  session: &'a str,
-  agent: &'a str,
-  keep: i64,
-}
-
-impl<'a> RetentionSelect<'a> {
-  pub fn new(series: &'a Series, scope: RetentionScope) -> Self {
-    let (session, agent) = texts(series);
-    let keep = match scope {
-      RetentionScope::Beyond(keep) => to_signed(keep as u64),
-      RetentionScope::All => 0,
-    };
-    Self {
-      scope,
-      session,
-      agent,
-      keep,
-    }
-  }
-
-  pub fn sql(&self) -> &'static str {
-    match self.scope {
-      // Nobody has more than that.
-      RetentionScope::Beyond(keep) if u32::try_from(keep).is_err() => NEWEST,
-      RetentionScope::Beyond(_) => BEYOND,
-      RetentionScope::All => ALL,
-    }
-  }
-
-  pub fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
-    let mut params: Vec<&(dyn ToSql + Sync)> = vec![&self.session, &self.agent];
-    if self.sql() == BEYOND {
-      params.push(&self.keep);
-    }
-    params
-  }
-
-  pub fn read(&self, rows: &[Row]) -> Result<CheckpointPage, Failure> {
-    let (mut newest, mut entries) = (None, Vec::new());
-    match self.scope {
-      RetentionScope::All => {
-        entries = self::entries(rows)?;
-        newest = entries.first().cloned();
-      }
-      RetentionScope::Beyond(_) if self.sql() == NEWEST => newest = self::entries(rows)?.pop(),
-      RetentionScope::Beyond(_) => {
-        for row in rows {
-          if row.try_get(0)? {
-            newest = entry(row, 1)?;
-          } else {
-            entries.extend(entry(row, 1)?);
-          }
-        }
-        // Of what comes together, no order is promised.
-        entries.sort_by(CheckpointEntry::newest_first);
-      }
-    }
-    Ok(CheckpointPage {
-      total: entries.len(),
-      newest,
-      entries,
-      warning: None,
-    })
-  }
-}
-
 pub async fn select(
   connection: &Connection,
   series: &Series,
   selection: Selection<'_>,
-) -> Result<CheckpointPage, Failure> {
+) -> Result<CheckpointPage, PgError> {
   match selection {
     Selection::All => Ok(CheckpointPage::all(list(connection, series).await?)),
     Selection::One(id) => {
@@ -189,14 +96,14 @@ pub async fn select(
   }
 }
 
-/// So many that come after one, or from the newest on, and how many there are in all.
-pub async fn page(
+/// At most `limit` checkpoints after `after`, or from the newest on, and the number of all.
+async fn page(
   connection: &Connection,
   series: &Series,
   after: Option<&CheckpointEntry>,
   limit: usize,
-) -> Result<CheckpointPage, Failure> {
-  let (session, agent) = texts(series);
+) -> Result<CheckpointPage, PgError> {
+  let (session, agent) = key_of(series);
   let limit = to_signed(limit as u64);
   let rows = match after {
     None => connection.query(FIRST_PAGE, &[&session, &agent, &limit]).await?,
@@ -210,7 +117,7 @@ pub async fn page(
   let total: i64 = rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or(0);
   let mut entries = Vec::with_capacity(rows.len());
   for row in &rows {
-    // Without entries there is one row all the same.
+    // An empty page has one row, for the total.
     if row.try_get::<_, Option<&str>>(1)?.is_some() {
       entries.extend(entry(row, 1)?);
     }
@@ -224,13 +131,13 @@ pub async fn page(
   })
 }
 
-/// Both ends of some checkpoints, without the rest, in the order in which they are asked for.
+/// The head and the tail of each checkpoint, in their order; `None` if it does not exist.
 pub async fn peek(
   connection: &Connection,
   wanted: &[(&Series, &CheckpointEntry)],
   head: usize,
   tail: usize,
-) -> Result<Vec<Option<Near>>, Failure> {
+) -> Result<Vec<Option<StoredEnds>>, PgError> {
   let (mut sessions, mut agents, mut ids, mut encodings) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
   for (series, entry) in wanted {
     sessions.push(series.session.as_str());
@@ -240,37 +147,37 @@ pub async fn peek(
   }
   let sql = "SELECT c.size, c.head, c.tail
     FROM unnest($1::text[], $2::text[], $3::text[], $4::smallint[]) WITH ORDINALITY
-      AS wanted (session, agent, id, encoding, place)
+      AS wanted (session, agent, id, encoding, position)
     LEFT JOIN waymark.checkpoints c ON c.session = wanted.session AND c.agent = wanted.agent AND c.id = wanted.id
       AND c.encoding = wanted.encoding
-    ORDER BY wanted.place";
+    ORDER BY wanted.position";
   let rows = connection.query(sql, &[&sessions, &agents, &ids, &encodings]).await?;
-  let near = |row: &Row| {
+  let ends = |row: &Row| {
     let Some(size) = row.try_get::<_, Option<i64>>(0)? else {
       return Ok(None);
     };
     let (first, last) = (row.try_get(1)?, row.try_get(2)?);
-    Ok(Some(Near::of(first, last, to_unsigned(size), head, tail)))
+    Ok(Some(StoredEnds::of(first, last, to_unsigned(size), head, tail)))
   };
-  rows.iter().map(near).collect()
+  rows.iter().map(ends).collect()
 }
 
-/// What can be seen of a checkpoint without its middle.
-pub enum Near {
-  Enough(Peek),
-  /// More is asked for.
-  TooLittle,
+/// The requested ends of a checkpoint, if its columns `head` and `tail` contain them.
+pub enum StoredEnds {
+  Complete(Peek),
+  /// More bytes were requested than these columns hold.
+  TooShort,
 }
 
-impl Near {
+impl StoredEnds {
   fn of(first: &[u8], last: &[u8], size: u64, head: usize, tail: usize) -> Self {
     if (first.len() + last.len()) as u64 == size {
-      return Self::Enough(Peek::of(&[first, last].concat(), head, tail));
+      return Self::Complete(Peek::of(&[first, last].concat(), head, tail));
     }
     if head > first.len() || tail > last.len() {
-      return Self::TooLittle;
+      return Self::TooShort;
     }
-    Self::Enough(Peek {
+    Self::Complete(Peek {
       head: first[..head].to_vec(),
       tail: last[last.len() - tail..].to_vec(),
       size,
@@ -278,11 +185,12 @@ impl Near {
   }
 }
 
-fn texts(series: &Series) -> (&str, &str) {
+/// The values of the columns `session` and `agent`.
+pub fn key_of(series: &Series) -> (&str, &str) {
   (series.session.as_str(), agent_text(series.agent.as_ref()))
 }
 
-fn entries(rows: &[Row]) -> Result<Vec<CheckpointEntry>, Failure> {
+pub fn entries(rows: &[Row]) -> Result<Vec<CheckpointEntry>, PgError> {
   let mut entries = Vec::with_capacity(rows.len());
   for row in rows {
     entries.extend(entry(row, 0)?);
@@ -290,8 +198,8 @@ fn entries(rows: &[Row]) -> Result<Vec<CheckpointEntry>, Failure> {
   Ok(entries)
 }
 
-/// An entry from four columns; `None` for what somebody else put there.
-pub fn entry(row: &Row, first_column: usize) -> Result<Option<CheckpointEntry>, Failure> {
+/// An entry from four columns: id, encoding, time, pin. `None` if the id or the encoding is not one that a store writes.
+pub fn entry(row: &Row, first_column: usize) -> Result<Option<CheckpointEntry>, PgError> {
   let id = CheckpointId::parse(row.try_get(first_column)?).ok();
   let encoding = encoding_of(row.try_get(first_column + 1)?);
   let made_at = to_unsigned(row.try_get(first_column + 2)?);
@@ -304,11 +212,12 @@ pub fn entry(row: &Row, first_column: usize) -> Result<Option<CheckpointEntry>, 
   }))
 }
 
-/// The agents that have checkpoints, in the order of their ids.
-pub async fn agents(connection: &Connection, session: &SessionId) -> Result<Vec<AgentId>, Failure> {
+/// The agents that have checkpoints, ordered by id.
+pub async fn agents(connection: &Connection, session: &SessionId) -> Result<Vec<AgentId>, PgError> {
   ids(&connection.query(AGENTS, &[&session.as_str()]).await?, AgentId::parse)
 }
 
-pub async fn sessions_with(connection: &Connection, id: &CheckpointId) -> Result<Vec<SessionId>, Failure> {
+/// The sessions that hold a checkpoint of that id, ordered by id.
+pub async fn sessions_with(connection: &Connection, id: &CheckpointId) -> Result<Vec<SessionId>, PgError> {
   ids(&connection.query(SESSIONS, &[&id.as_str()]).await?, SessionId::parse)
 }

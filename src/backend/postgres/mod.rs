@@ -1,16 +1,16 @@
 //! A `PostgreSQL` database, version 14 or later: for many machines that share their sessions.
 //!
-//! Plain SQL with parameters, and nothing that would have to be installed: no extension, procedure or trigger, and nobody
-//! listens for notifications. A database that speaks the protocol serves as well if it has `INSERT … ON CONFLICT`,
-//! statements that change data in `WITH`, `RETURNING`, row locks (`FOR UPDATE`, `FOR SHARE`, `FOR KEY SHARE`), arrays with
-//! `unnest`, `bytea` and `uuid`, indexes with conditions and `INCLUDE`, and READ COMMITTED in which whoever waited for a row
-//! sees it as it is then. `pg_advisory_xact_lock` is used where it is there, to make the tables once.
+//! The backend uses plain SQL with parameters. It installs no extension, procedure or trigger, and does not use notifications. A
+//! database that speaks the protocol can take the place of `PostgreSQL` if it has `INSERT … ON CONFLICT`, statements that change
+//! data in `WITH`, `RETURNING`, row locks (`FOR UPDATE`, `FOR SHARE`, `FOR KEY SHARE`), arrays with `unnest`, `bytea` and `uuid`,
+//! partial indexes and `INCLUDE`, and READ COMMITTED, in which a statement that waited for a row sees its current version.
+//! `pg_advisory_xact_lock` is used if it exists, so that the tables are created once.
 //!
-//! Most changes are one statement, which is a transaction of its own; others are several that are sent at once. What they
-//! check is checked where it is changed: nothing is looked at first and changed later.
+//! Most changes are one statement, which is a transaction of its own; others are several statements in one round trip. A
+//! precondition is checked in the transaction that makes the change.
 //!
-//! A pooler between the store and the server should keep a session for a connection: statements are prepared once, and how they
-//! are planned is set once. What a transaction depends on, such as its durability, is set with `SET LOCAL` in that transaction.
+//! A pooler between the store and the server should work in session mode: statements are prepared once for each connection, and
+//! so are the settings of the planner. What a transaction depends on, such as its durability, is set with `SET LOCAL` in it.
 
 use std::fmt;
 use std::path::Path;
@@ -21,62 +21,62 @@ use super::{Content, Fences, Item, Settings};
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::SessionId;
 
-#[macro_use]
-mod sql;
-
 mod backend;
 mod bases;
 mod call;
 mod checkpoints;
-mod clearing;
-mod connect;
+mod config;
 mod connection;
+mod connector;
 mod contents;
 mod create_session;
+mod delete;
+mod delete_session;
 mod documents;
-mod failure;
+mod error;
+mod labels;
 mod leases;
 mod lists;
 mod payload;
-mod removal;
-mod replacing;
+mod put;
+mod replace_documents;
+mod retention;
 mod schema;
 mod sessions;
+mod sql;
 mod sqlstate;
-mod storing;
-mod target;
 mod tls;
 mod url;
 
-use connect::Connector;
-use target::Target;
+use config::PgConfig;
+use connector::Connector;
 pub use url::is_url;
 
 pub struct PostgresBackend {
-  target: Target,
+  config: PgConfig,
   settings: Settings,
   connector: Connector,
   pool: Pool,
   fences: Fences,
 }
 
-/// Nothing that could hold a password.
+/// Shows no field that could contain a password.
 impl fmt::Debug for PostgresBackend {
   fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-    formatter.debug_tuple("PostgresBackend").field(&self.target).finish()
+    formatter.debug_tuple("PostgresBackend").field(&self.config).finish()
   }
 }
 
 impl PostgresBackend {
-  /// Nothing is touched before [`super::Backend::open`].
+  /// Connects to nothing before [`super::Backend::open`].
   pub fn new(url: &str, settings: impl Into<Settings>) -> Result<Self> {
     let settings = settings.into();
-    let target = Target::parse(url, settings.timeout)?;
-    let connector = Connector::new(target.tls.clone(), settings.durability);
-    // A connection that was closed is noticed without asking.
+    let config = PgConfig::parse(url, settings.timeout)?;
+    let connector = Connector::new(config.tls.clone(), settings.durability);
+    // A closed connection is detected without a round trip.
     let recycling_method = RecyclingMethod::Fast;
     let manager = Manager::from_connect(
-      target.config.clone(),
+      config.client.clone(),
       connector.clone(),
       ManagerConfig { recycling_method },
     );
@@ -86,7 +86,7 @@ impl PostgresBackend {
       .build()
       .map_err(|error| Error::new(Code::Internal, error.to_string()))?;
     Ok(Self {
-      target,
+      config,
       settings,
       connector,
       pool,
@@ -94,21 +94,21 @@ impl PostgresBackend {
     })
   }
 
-  /// The name of something below a session.
-  fn name(&self, session: &SessionId, below: &str) -> String {
-    format!("{}/{below}", self.name_of_session(session))
+  /// The name of an item of a session.
+  fn name(&self, session: &SessionId, item: &str) -> String {
+    format!("{}/{item}", self.name_of_session(session))
   }
 
   fn name_of_session(&self, session: &SessionId) -> String {
-    format!("{}#{session}", self.target.location())
+    format!("{}#{session}", self.config.location())
   }
 
-  /// Under which number this store writes to a session, as the database counts.
+  /// The fencing token of this store for a session, as the type of the column.
   fn fence(&self, session: &SessionId) -> Option<i64> {
     self.fences.of(session).map(payload::to_signed)
   }
 
-  /// Everything is rendered before it is sent, and once.
+  /// Renders an item before the call, so that retries send the same bytes.
   fn bytes(&self, session: &SessionId, item: Item<'_>, content: &dyn Content) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     match content.write_to(&mut bytes) {

@@ -1,29 +1,29 @@
-//! The tables, and whether a database has them.
+//! The tables: how they are created, migrated and recognized.
 
 use sha2::{Digest as _, Sha256};
 use tokio_postgres::error::SqlState;
 
 use super::PostgresBackend;
 use super::connection::Connection;
-use super::failure::{DbError, Failure};
+use super::error::{DbError, PgError};
 use crate::types::error::{Code, Error, Result};
 
-/// A new meaning of a table or a column is a new number.
+/// The number of the last step. A table or a column never changes its meaning without a new step.
 pub const VERSION: i32 = 3;
 
-/// Ids are compared byte by byte, whatever the language of the database. The keys of the indexes that answer lists, sums
-/// and retention hold all that those need, so no payload is read for them.
+/// Step 1: the tables. Texts are compared byte by byte, whatever the locale of the database. The indexes hold every column that
+/// lists, sums and retention need, so these read no payload.
 ///
-/// A checkpoint is one row; its head and its tail, which lists show, are columns of their own. `agent` is empty for the
-/// checkpoints of the session itself, `encoding` counts as `Encoding::ALL` does, and `key` is what a delta stands on. A key
-/// is a row of pieces; each says at which byte of the key it starts. `packed` says that `middle` or `bytes` is a zstd
-/// frame; `size` is what it was before.
-///
-/// A document whose `size` is null is not there. Its `number` is the one that it gets in `previous` when another takes its
-/// place; those from `oldest` on are kept, whatever else is there. `tokens` are those of the last changes, newest first, and
-/// `changed_at` when they came: who makes a change a second time finds its own. A session has the token of who founded it, and `pins` counts how often
-/// something was pinned or let go in it. One that is not `present` is there for its lease alone: writes and leases meet in
-/// this one row, so that neither can pass the other by.
+/// - `checkpoints`: one row per checkpoint. Its head and its tail, which lists read, are columns of their own. `agent` is empty
+///   for the checkpoints of the session itself, `encoding` is the position in `Encoding::ALL`, and `key` is the base of a delta.
+/// - `keys`: the bases, in pieces. `start` is the position of a piece in the base, in bytes.
+/// - `packed` says that `middle` or `bytes` is a zstd frame; `size` is the size before compression.
+/// - `documents`: a null `size` means that the document does not exist. `number` is the one that the document gets in `previous`
+///   when it is replaced. Only versions from `oldest` on are kept, whatever other rows exist. `tokens` and `changed_at` are the
+///   tokens and times of the last 64 changes, newest first: a retry looks for its own token.
+/// - `sessions`: `founder` is the token of the call that created the session from a source. `pins` counts the times that a
+///   checkpoint was pinned or unpinned. A row that is not `present` exists for its lease alone: writes and leases lock the same
+///   row.
 const TABLES: &str = r#"
   CREATE TABLE waymark.meta (
     id integer PRIMARY KEY,
@@ -106,9 +106,9 @@ const TABLES: &str = r#"
   );
 "#;
 
-/// What the second version changed: an id is stored once. Of several encodings, which the first version could leave, the one
-/// that needs no key stays.
-const SECOND: &str = "
+/// Step 2: an id is stored once. Of several encodings, which version 1 could leave, the first of `Encoding::ALL` is kept: it
+/// needs no base.
+const ONE_ENCODING: &str = "
   DELETE FROM waymark.checkpoints extra USING waymark.checkpoints kept
     WHERE kept.id = extra.id AND kept.session = extra.session AND kept.agent = extra.agent
       AND kept.encoding < extra.encoding;
@@ -116,57 +116,57 @@ const SECOND: &str = "
   ALTER TABLE waymark.checkpoints ADD PRIMARY KEY (id, session, agent);
 ";
 
-/// What the third version added: when a lease was acquired or last renewed. Null in a row of an earlier version.
-const THIRD: &str = "ALTER TABLE waymark.sessions ADD COLUMN lease_began bigint";
+/// Step 3: the time when a lease was acquired or last renewed. Null in a row of an earlier version.
+const LEASE_BEGAN: &str = "ALTER TABLE waymark.sessions ADD COLUMN lease_began bigint";
 
-/// What leads from each version to the next.
-const STEPS: [&str; VERSION as usize] = [TABLES, SECOND, THIRD];
+/// The steps from each version to the next. A step never changes after a release.
+const STEPS: [&str; VERSION as usize] = [TABLES, ONE_ENCODING, LEASE_BEGAN];
 
-/// How often others may be quicker with something of the same name before it is taken to be somebody else's.
-const MOST_COLLISIONS: u32 = 5;
+/// After so many collisions of names, the existing tables are taken to be those of another application.
+const MAX_COLLISIONS: u32 = 5;
 
-/// Makes the tables, adds to those of an older version, and refuses those of a newer one. Who may only use them finds that
-/// they are there, and is not asked for more.
+/// Creates the tables, migrates those of an older version, and rejects those of a newer one. Needs no privilege to create
+/// anything if the tables are up to date.
 pub fn ensure(backend: &PostgresBackend) -> Result<()> {
   ensure_with(backend, true)
 }
 
-/// As on a database that has no such lock.
+/// As on a database without advisory locks.
 #[cfg(test)]
 pub fn ensure_without_lock(backend: &PostgresBackend) -> Result<()> {
   ensure_with(backend, false)
 }
 
 fn ensure_with(backend: &PostgresBackend, mut has_locks: bool) -> Result<()> {
-  let (schema, location) = (&backend.target.schema, backend.target.location());
+  let (schema, location) = (&backend.config.schema, backend.config.location());
   let mut collisions = 0;
-  backend.ask("open", &|| location.clone(), async |connection| {
-    let known = is_known(version(connection, &location).await?, &location)?;
-    if known == STEPS.len() {
+  backend.with_connection("open", &|| location.clone(), async |connection| {
+    let done = steps_done(version(connection, &location).await?, &location)?;
+    if done == STEPS.len() {
       return Ok(());
     }
-    if known == 0 && backend.settings.must_exist {
+    if done == 0 && backend.settings.must_exist {
       return Err(Error::no_store(&location).into());
     }
     match migrate(connection, schema, &location, has_locks).await {
-      Err(Failure::Refused(refusal)) if refusal.has_state(&SqlState::UNDEFINED_FUNCTION) && has_locks => {
+      Err(PgError::Db(error)) if error.has_sqlstate(&SqlState::UNDEFINED_FUNCTION) && has_locks => {
         has_locks = false;
-        Err(Failure::Overtaken)
+        Err(PgError::RetryNow)
       }
-      // Without the lock, or beside somebody who does not take it, two may make the same thing at once.
-      Err(Failure::Refused(refusal)) if is_collision(&refusal) => {
+      // Without the lock, two processes may create the same table at once.
+      Err(PgError::Db(error)) if is_collision(&error) => {
         collisions += 1;
-        if collisions < MOST_COLLISIONS {
-          return Err(Failure::Overtaken);
+        if collisions < MAX_COLLISIONS {
+          return Err(PgError::RetryNow);
         }
-        Err(foreign(&location).because(refusal.into_error("open", &location)).into())
+        Err(foreign(&location).because(error.into_error("open", &location)).into())
       }
       other => other,
     }
   })
 }
 
-fn is_collision(refusal: &DbError) -> bool {
+fn is_collision(error: &DbError) -> bool {
   [
     SqlState::DUPLICATE_TABLE,
     SqlState::DUPLICATE_SCHEMA,
@@ -174,76 +174,76 @@ fn is_collision(refusal: &DbError) -> bool {
     SqlState::UNIQUE_VIOLATION,
   ]
   .iter()
-  .any(|state| refusal.has_state(state))
+  .any(|state| error.has_sqlstate(state))
 }
 
-/// Why a schema that another application uses is not opened.
+/// The error for a schema that another application uses.
 fn foreign(location: &str) -> Error {
   let message = format!(
-    "{location} cannot be opened: its schema holds tables that no store made. Give the store a schema of its own, with \
+    "{location} cannot be opened: its schema contains tables of another application. Give the store a schema of its own, with \
      schema=<name> in the URL"
   );
   Error::new(Code::Corrupt, message)
 }
 
-/// How the server says that a table is there, but not with the columns that it is asked for.
-fn is_foreign(refusal: &DbError) -> bool {
+/// Whether the table exists with other columns.
+fn is_foreign(error: &DbError) -> bool {
   [
     SqlState::UNDEFINED_COLUMN,
-    // A column that is compared has another type.
+    // No comparison exists for the type of the column.
     SqlState::UNDEFINED_FUNCTION,
     SqlState::DATATYPE_MISMATCH,
     SqlState::INVALID_TEXT_REPRESENTATION,
     SqlState::WRONG_OBJECT_TYPE,
   ]
   .iter()
-  .any(|state| refusal.has_state(state))
+  .any(|state| error.has_sqlstate(state))
 }
 
-/// The version of the tables; 0 if they have still to be made.
-async fn version(connection: &Connection, location: &str) -> Result<i32, Failure> {
+/// The version of the tables; 0 if they do not exist.
+async fn version(connection: &Connection, location: &str) -> Result<i32, PgError> {
   let sql = "SELECT version FROM waymark.meta WHERE id = 1";
   match connection.query(sql, &[]).await {
     Ok(rows) => match rows.first().map(|row| row.try_get::<_, i32>(0)) {
       Some(version) => Ok(version.map_err(|error| foreign(location).because(error))?),
       None => Ok(0),
     },
-    Err(Failure::Refused(refusal)) if is_foreign(&refusal) => {
-      Err(foreign(location).because(refusal.into_error("open", location)).into())
+    Err(PgError::Db(error)) if is_foreign(&error) => {
+      Err(foreign(location).because(error.into_error("open", location)).into())
     }
-    Err(Failure::Refused(refusal))
-      if refusal.has_state(&SqlState::UNDEFINED_TABLE) || refusal.has_state(&SqlState::INVALID_SCHEMA_NAME) =>
+    Err(PgError::Db(error))
+      if error.has_sqlstate(&SqlState::UNDEFINED_TABLE) || error.has_sqlstate(&SqlState::INVALID_SCHEMA_NAME) =>
     {
       Ok(0)
     }
-    Err(failure) => Err(failure),
+    Err(error) => Err(error),
   }
 }
 
-/// How many steps a version is away from nothing.
-fn is_known(version: i32, location: &str) -> Result<usize> {
+/// The number of steps that led to a version. An error if this store does not know it.
+fn steps_done(version: i32, location: &str) -> Result<usize> {
   match usize::try_from(version) {
     Ok(known) if known <= STEPS.len() => Ok(known),
     Ok(newer) => Err(Error::new(
       Code::NewerVersion,
-      format!("{location} was made by a newer version (schema {newer}). Update waymark to open it"),
+      format!("{location} was created by a newer version (schema {newer}). Update waymark to open it"),
     )),
     Err(_) => Err(Error::corrupt(location, "its schema has no version")),
   }
 }
 
-/// One transaction, and one at a time: whoever comes second finds everything done.
-async fn migrate(connection: &Connection, schema: &str, location: &str, has_locks: bool) -> Result<(), Failure> {
+/// Runs the missing steps in one transaction. The advisory lock lets only one process migrate at a time.
+async fn migrate(connection: &Connection, schema: &str, location: &str, has_locks: bool) -> Result<(), PgError> {
   connection.begin().await?;
   if has_locks {
-    // Databases without this function go on without it: what collides there is tried again.
+    // On a database without this function, `ensure_with` goes on without it, and repeats the migration after a collision.
     let sql = "SELECT pg_advisory_xact_lock($1)";
     connection.query(sql, &[&lock_number(schema)]).await?;
   }
-  // Whoever has no right to make schemas may have been given this one.
+  // The user may have a schema without the privilege to create one.
   let sql = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1";
   if connection.query(sql, &[&schema]).await?.is_empty() {
-    connection.run(&format!("CREATE SCHEMA \"{schema}\"")).await?;
+    connection.batch(&format!("CREATE SCHEMA \"{schema}\"")).await?;
   }
   let sql = "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = $1 AND c.relname = 'meta'";
@@ -253,15 +253,15 @@ async fn migrate(connection: &Connection, schema: &str, location: &str, has_lock
   } else {
     0
   };
-  for step in &STEPS[is_known(version, location)?..] {
-    connection.run(step).await?;
+  for step in &STEPS[steps_done(version, location)?..] {
+    connection.batch(step).await?;
   }
   let sql = "INSERT INTO waymark.meta (id, version) VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET version = $1";
   connection.query(sql, &[&VERSION]).await?;
   connection.commit().await
 }
 
-/// The lock of a schema: no two of one database should have the same, and no other application any of them.
+/// The number of the advisory lock of a schema. A hash, because other schemas and applications use the same numbers.
 fn lock_number(schema: &str) -> i64 {
   let hash = Sha256::digest(format!("waymark schema {schema}"));
   i64::from_le_bytes(*hash.first_chunk().unwrap_or(&[0; 8]))

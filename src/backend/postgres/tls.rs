@@ -1,4 +1,4 @@
-//! How sure the client wants to be of whom it talks to.
+//! TLS, and how the certificate of the server is verified.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,48 +14,48 @@ use rustls::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// Whom the client believes to be the server.
+/// How the certificate of the server is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-  /// Nothing is encrypted.
+  /// The connection is not encrypted.
   NoTls,
-  /// Encrypted, whoever it is.
-  Anybody,
-  /// Whoever has a certificate of an authority that is trusted.
-  Signed,
+  /// Any certificate is accepted.
+  AnyCertificate,
+  /// The certificate must be signed by a trusted authority.
+  VerifyCa,
   /// The same, and it must be for this host.
-  SignedForHost,
+  VerifyFull,
 }
 
 #[derive(Debug, Clone)]
 pub struct Tls {
   pub trust: Trust,
-  /// Whether the client goes on without it, if that is all that the server has.
+  /// Whether a connection without TLS is accepted, if the server has none.
   pub is_optional: bool,
-  /// Who is trusted, in PEM; without it, whom the system trusts.
+  /// A file with the trusted certificates, in PEM; `None` for those of the system.
   pub root: Option<PathBuf>,
 }
 
 impl Tls {
-  /// What makes the connections. The files of certificates are read now; the error says which cannot be.
+  /// Reads the certificates. The error names the file that cannot be read.
   pub fn connector(&self) -> Result<MakeRustlsConnect, String> {
     let provider = Arc::new(ring::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match self.trust {
-      Trust::NoTls | Trust::Anybody => Arc::new(Believing {
+      Trust::NoTls | Trust::AnyCertificate => Arc::new(CertificateVerifier {
         provider: Arc::clone(&provider),
         authorities: None,
       }),
-      Trust::Signed | Trust::SignedForHost => {
+      Trust::VerifyCa | Trust::VerifyFull => {
         let certificates = self.authorities()?;
         let mut roots = RootCertStore::empty();
-        // The system's own may hold some that nobody can read.
+        // Those of the system may include some that rustls cannot parse.
         roots.add_parsable_certificates(certificates.iter().cloned());
-        Arc::new(Believing {
+        Arc::new(CertificateVerifier {
           provider: Arc::clone(&provider),
           authorities: Some(Authorities {
             roots,
             certificates,
-            is_for_host: self.trust == Trust::SignedForHost,
+            is_for_host: self.trust == Trust::VerifyFull,
           }),
         })
       }
@@ -71,20 +71,20 @@ impl Tls {
 
   fn authorities(&self) -> Result<Vec<CertificateDer<'static>>, String> {
     let certificates = match &self.root {
-      Some(path) => in_file(path)?,
+      Some(path) => read_certificates(path)?,
       None => rustls_native_certs::load_native_certs().certs,
     };
     if certificates.is_empty() {
       return Err(match &self.root {
-        Some(path) => format!("sslrootcert {} holds no certificate in PEM", path.display()),
-        None => "the system has no certificates that could be trusted. Give a file of them as sslrootcert".to_owned(),
+        Some(path) => format!("sslrootcert {} contains no certificate in PEM", path.display()),
+        None => "the system has no trusted certificates. Give a file with certificates as sslrootcert".to_owned(),
       });
     }
     Ok(certificates)
   }
 }
 
-fn in_file(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
   let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
   read.map_err(|error| format!("sslrootcert {} cannot be read ({error})", path.display()))
 }
@@ -96,9 +96,10 @@ struct Authorities {
   is_for_host: bool,
 }
 
-/// Looks at a certificate as far as it is asked to; that the other side holds its key is checked in any case.
+/// Verifies certificates only if it has authorities. The signature, which proves that the server holds the key, is always
+/// verified.
 #[derive(Debug)]
-struct Believing {
+struct CertificateVerifier {
   provider: Arc<CryptoProvider>,
   authorities: Option<Authorities>,
 }
@@ -115,11 +116,12 @@ impl Authorities {
     let parsed = ParsedCertificate::try_from(certificate)?;
     let algorithms = provider.signature_verification_algorithms.all;
     let verified = verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots, intermediates, now, algorithms);
-    // A certificate that a server made for itself is trusted if it is the very one that was given, though it is marked as that of
-    // an authority. Its validity is checked before everything else.
-    let is_given = self.certificates.iter().any(|given| given == certificate);
+    // A self-signed certificate is trusted if it is one of the trusted certificates, even if it is marked as that of an
+    // authority, which the verifier rejects. The verifier checks the validity first, so that check has passed for every other
+    // error.
+    let is_trusted = self.certificates.iter().any(|known| known == certificate);
     match verified {
-      Err(error) if !is_given || is_about_time(&error) => return Err(error),
+      Err(error) if !is_trusted || is_validity_error(&error) => return Err(error),
       _ => {}
     }
     if self.is_for_host {
@@ -129,8 +131,8 @@ impl Authorities {
   }
 }
 
-/// Whether a certificate is refused because it is not valid yet or any more, or because that cannot be read.
-fn is_about_time(error: &TlsError) -> bool {
+/// Whether a certificate is rejected because it is expired or not valid yet, or because its period of validity cannot be read.
+fn is_validity_error(error: &TlsError) -> bool {
   use CertificateError::{BadEncoding, Expired, ExpiredContext, NotValidYet, NotValidYetContext};
   matches!(
     error,
@@ -140,7 +142,7 @@ fn is_about_time(error: &TlsError) -> bool {
   )
 }
 
-impl ServerCertVerifier for Believing {
+impl ServerCertVerifier for CertificateVerifier {
   fn verify_server_cert(
     &self,
     certificate: &CertificateDer<'_>,

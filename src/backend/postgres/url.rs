@@ -1,7 +1,7 @@
-//! The parts of a database URL that need more care than `tokio_postgres::Config` takes, which parses the others.
+//! The parts of a database URL that `tokio_postgres::Config` does not parse strictly enough. It parses the others.
 //!
-//! Errors quote nothing but names of parameters: where a delimiter is missing or not encoded, any other part of the URL may belong
-//! to the password.
+//! Errors quote only names of parameters: where a delimiter is missing or not encoded, any other part of the URL may belong to
+//! the password.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 const SCHEMES: [&str; 2] = ["postgres", "postgresql"];
 
-/// Everything but the unreserved characters of a URL.
+/// All except the unreserved characters of a URL.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Whether a location selects this backend, valid or not.
@@ -18,7 +18,7 @@ pub fn is_url(location: &str) -> bool {
   scheme.is_some_and(|scheme| SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)))
 }
 
-/// Why a URL is invalid, without any part of it but names of parameters.
+/// Why a URL is invalid. It quotes only names of parameters.
 pub type InvalidReason = String;
 
 /// The parts of a URL, still encoded.
@@ -40,7 +40,7 @@ impl<'a> UrlParts<'a> {
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
-    // What follows such a character could be the rest of the password.
+    // The text behind such a character could be the end of the password.
     if tail.contains(['@', '#']) || authority.matches('@').count() > 1 {
       return Err(
         "a name, the password or a value contains a delimiter. Write %40 for @, %2F for /, %3A for :, %3F for ? and %23 \
@@ -53,10 +53,10 @@ impl<'a> UrlParts<'a> {
     let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
     let (path, query) = tail.split_once('?').unwrap_or((tail, ""));
     let database = path.strip_prefix('/').unwrap_or(path);
-    // Without the ?, its parameters would follow here, and one of them may be the password.
+    // If the ? is missing, the parameters are here, and one of them may be the password.
     if database.contains(['=', '&', ';', ' ']) {
       return Err(
-        "a ? is missing before its parameters, or the name of the database has a character that is not encoded".into(),
+        "a ? is missing before its parameters, or the database name contains a character that is not encoded".into(),
       );
     }
     Ok(Self {
@@ -84,7 +84,7 @@ fn parameters(query: &str) -> Result<Vec<(&str, &str)>, InvalidReason> {
     .collect()
 }
 
-/// Decoders keep an incomplete escape as it is. Here it means that a % of the password is not encoded.
+/// A decoder would keep an incomplete escape. Here it means that a % of the password is not encoded.
 fn check_escapes(text: &str) -> Result<(), InvalidReason> {
   let is_escape = |after: &str| {
     let digits = after.as_bytes().first_chunk::<2>();

@@ -1,4 +1,4 @@
-//! Connections that break, servers that fall silent, and what is stored afterwards.
+//! Broken connections and silent servers, and what is stored afterwards.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -8,7 +8,7 @@ use super::proxy::{Fault, Proxy};
 use super::*;
 use crate::backend::{BackendExt, source_of};
 
-/// A backend behind something that fails when it is told to.
+/// A backend behind a proxy that fails on request.
 fn behind_proxy(settings: Settings) -> Option<(Schema, Proxy, PostgresBackend)> {
   let schema = Schema::new()?;
   schema.open(Settings::default());
@@ -18,21 +18,21 @@ fn behind_proxy(settings: Settings) -> Option<(Schema, Proxy, PostgresBackend)> 
   Some((schema, proxy, backend))
 }
 
-fn kept(keep_previous: u32) -> Settings {
+fn keeping(keep_previous: u32) -> Settings {
   Settings {
     keep_previous,
     ..Settings::default()
   }
 }
 
-/// Both ways in which a connection can break while something with these bytes is under way.
+/// A connection breaks before the server sees a message with these bytes, or after it.
 fn breaks(bytes: &'static [u8]) -> [Fault; 2] {
   [Fault::Before(bytes), Fault::After(bytes)]
 }
 
 #[test]
-fn a_document_whose_connection_breaks_is_stored_once() {
-  let Some((_schema, proxy, backend)) = behind_proxy(kept(9)) else {
+fn put_stores_a_document_once_if_the_connection_breaks() {
+  let Some((_schema, proxy, backend)) = behind_proxy(keeping(9)) else {
     return;
   };
   let s = session("victim");
@@ -70,15 +70,15 @@ fn a_document_whose_connection_breaks_is_stored_once() {
 }
 
 #[test]
-fn an_update_that_was_answered_by_nobody_is_not_made_twice() {
-  let Some((_schema, proxy, backend)) = behind_proxy(kept(0)) else {
+fn update_document_applies_a_change_once_if_the_answer_is_lost() {
+  let Some((_schema, proxy, backend)) = behind_proxy(keeping(0)) else {
     return;
   };
   let s = session("s");
   for round in 1..=3_usize {
     let mut is_first = true;
     let grow = &mut |old: Option<Vec<u8>>| {
-      // Only what is stored breaks, not what is read before it.
+      // The fault must hit the write, not the read before it.
       if std::mem::take(&mut is_first) {
         proxy.set(Fault::After(b"grown"));
       }
@@ -92,18 +92,18 @@ fn an_update_that_was_answered_by_nobody_is_not_made_twice() {
 }
 
 #[test]
-fn a_document_is_stored_once_even_if_many_others_come_before_it_is_tried_again() {
-  let Some((schema, proxy, backend)) = behind_proxy(kept(99)) else {
+fn put_stores_a_document_once_if_30_other_changes_come_before_the_retry() {
+  let Some((schema, proxy, backend)) = behind_proxy(keeping(99)) else {
     return;
   };
-  let other = schema.open(kept(99));
+  let other = schema.open(keeping(99));
   let s = session("victim");
-  for way in 0..2 {
+  for is_update in [false, true] {
     backend.put(&s, Item::SESSION, b"before").unwrap();
     thread::scope(|scope| {
       proxy.set(Fault::Last(b"mine"));
       let written = scope.spawn(|| {
-        if way == 0 {
+        if !is_update {
           return backend.put(&s, Item::SESSION, b"mine").map(drop);
         }
         backend.update(&s, Document::Session, 9, &mut |_| Ok(Some(b"mine".to_vec())))
@@ -120,13 +120,13 @@ fn a_document_is_stored_once_even_if_many_others_come_before_it_is_tried_again()
     let versions = (0..=other.versions(&s, Document::Session).unwrap())
       .filter_map(|back| other.read(&s, Item::version(Document::Session, back), 9).unwrap())
       .filter(|bytes| bytes == b"mine");
-    assert_eq!(versions.count(), 1, "{way}");
+    assert_eq!(versions.count(), 1, "{is_update}");
     other.delete_any(&s).unwrap();
   }
 }
 
 #[test]
-fn a_store_that_is_closed_keeps_no_connections() {
+fn close_closes_all_connections() {
   let Some((_schema, backend)) = backend() else { return };
   assert!(backend.pool.status().size > 0);
   backend.close().unwrap();
@@ -135,8 +135,8 @@ fn a_store_that_is_closed_keeps_no_connections() {
 }
 
 #[test]
-fn what_is_removed_while_the_connection_breaks_was_there() {
-  let Some((_schema, proxy, backend)) = behind_proxy(kept(0)) else {
+fn deletions_report_success_if_the_connection_breaks() {
+  let Some((_schema, proxy, backend)) = behind_proxy(keeping(0)) else {
     return;
   };
   let (s, series) = (session("victim"), Series::from(session("victim")));
@@ -180,24 +180,24 @@ fn what_is_removed_while_the_connection_breaks_was_there() {
 }
 
 #[test]
-fn a_delta_whose_connection_breaks_is_stored_on_a_whole_key() {
-  let Some((_schema, proxy, backend)) = behind_proxy(kept(0)) else {
+fn put_checkpoint_stores_a_delta_with_its_whole_base_if_the_connection_breaks() {
+  let Some((_schema, proxy, backend)) = behind_proxy(keeping(0)) else {
     return;
   };
   let series = Series::from(session("victim"));
-  // The newest is not retired.
+  // Retention never deletes the newest checkpoint.
   write_checkpoint(&backend, &series, 9999, b"{}");
   for (round, fault) in breaks(b"victim").into_iter().enumerate() {
     let first = 10 * round as u64;
     let key = checkpoint(first);
-    for (number, known, added) in [(0, 0, &b"key!"[..]), (1, 4, b" and more"), (2, 13, b"")] {
+    for (number, known, added) in [(0, 0, &b"base"[..]), (1, 4, b" and more"), (2, 13, b"")] {
       proxy.set(fault.clone());
       let put = delta(&backend, &series, first + number, first, known, added);
       assert!(matches!(put, PutOutcome::Stored { .. }));
       assert!(proxy.is_over());
     }
     let read = backend.read(&series.session, series.base(&key), 99).unwrap();
-    assert_eq!(read.unwrap(), b"key! and more");
+    assert_eq!(read.unwrap(), b"base and more");
     for number in 0..3 {
       let entry = CheckpointEntry::new(checkpoint(first + number), Encoding::Delta, || 0);
       proxy.set(fault.clone());
@@ -208,8 +208,8 @@ fn a_delta_whose_connection_breaks_is_stored_on_a_whole_key() {
 }
 
 #[test]
-fn a_session_whose_founding_is_answered_by_nobody_is_founded_once() {
-  let Some((_schema, proxy, backend)) = behind_proxy(kept(0)) else {
+fn create_session_creates_a_session_once_if_the_answer_is_lost() {
+  let Some((_schema, proxy, backend)) = behind_proxy(keeping(0)) else {
     return;
   };
   for (round, fault) in [
@@ -240,8 +240,8 @@ fn a_session_whose_founding_is_answered_by_nobody_is_founded_once() {
 }
 
 #[test]
-fn when_the_time_is_up_the_outcome_is_unknown_only_if_it_is() {
-  let Some((schema, proxy, backend)) = behind_proxy(hurried(1000)) else {
+fn a_timeout_reports_an_unknown_outcome_only_if_a_change_was_sent() {
+  let Some((schema, proxy, backend)) = behind_proxy(with_timeout(1000)) else {
     return;
   };
   let s = session("victim");
@@ -251,7 +251,7 @@ fn when_the_time_is_up_the_outcome_is_unknown_only_if_it_is() {
   assert!(error.message.starts_with("Could not write postgres://"), "{error}");
   assert!(error.message.contains("may or may not have been done"), "{error}");
   let error = backend.put(&s, Item::SESSION, b"{}").unwrap_err();
-  assert_eq!(error.code, Code::Io, "nothing was sent: {error}");
+  assert_eq!(error.code, Code::Io, "no change was sent: {error}");
   assert!(error.message.starts_with("Could not connect to postgres://"), "{error}");
   assert_eq!(backend.read(&s, Item::SESSION, 9).unwrap_err().code, Code::Io);
   proxy.set(Fault::None);
@@ -260,8 +260,8 @@ fn when_the_time_is_up_the_outcome_is_unknown_only_if_it_is() {
 }
 
 #[test]
-fn a_server_that_falls_silent_is_waited_for_as_long_as_was_asked_and_no_longer() {
-  let Some((_schema, proxy, backend)) = behind_proxy(hurried(1000)) else {
+fn a_silent_server_is_waited_for_until_the_timeout() {
+  let Some((_schema, proxy, backend)) = behind_proxy(with_timeout(1000)) else {
     return;
   };
   let s = session("s");
@@ -270,7 +270,7 @@ fn a_server_that_falls_silent_is_waited_for_as_long_as_was_asked_and_no_longer()
   let begun = Instant::now();
   let error = backend.read(&s, Item::SESSION, 9).unwrap_err();
   assert_eq!(
-    (error.code, name_of_cause(&error)),
+    (error.code, code_of_cause(&error)),
     (Code::Io, Some("ETIMEDOUT")),
     "{error}"
   );
@@ -281,14 +281,14 @@ fn a_server_that_falls_silent_is_waited_for_as_long_as_was_asked_and_no_longer()
     "{waited:?}"
   );
   let error = backend.put(&s, Item::SESSION, b"new").unwrap_err();
-  assert_eq!(error.code, Code::Io, "there is no connection to send it on: {error}");
+  assert_eq!(error.code, Code::Io, "no connection could be opened: {error}");
   proxy.set(Fault::None);
-  // What is sent, is sent on a connection that knows the statement.
+  // Prepare the statement, so that the next write is sent on this connection.
   backend.put(&s, Item::SESSION, b"old").unwrap();
   proxy.set(Fault::Silent);
   let error = backend.put(&s, Item::SESSION, b"new").unwrap_err();
   assert_eq!(
-    (error.code, name_of_cause(&error)),
+    (error.code, code_of_cause(&error)),
     (Code::OutcomeUnknown, Some("ETIMEDOUT")),
     "{error}"
   );
@@ -297,16 +297,16 @@ fn a_server_that_falls_silent_is_waited_for_as_long_as_was_asked_and_no_longer()
 }
 
 #[test]
-fn a_lock_that_somebody_keeps_is_waited_for_and_the_statement_is_stopped() {
+fn a_statement_that_waits_for_a_lock_is_cancelled_at_the_timeout() {
   let Some(schema) = Schema::new() else { return };
-  let backend = schema.open(hurried(1000));
+  let backend = schema.open(with_timeout(1000));
   let other = schema.open(Settings::default());
   let s = session("s");
   backend.put(&s, Item::SESSION, b"old").unwrap();
   let lock = format!("SELECT 1 FROM \"{}\".sessions FOR UPDATE", schema.name);
-  let held = other.ask("lock", &|| lock.clone(), async |connection| {
+  let held = other.with_connection("lock", &|| lock.clone(), async |connection| {
     connection.begin().await?;
-    connection.run(&lock).await?;
+    connection.batch(&lock).await?;
     let error = tokio::task::block_in_place(|| {
       thread::scope(|scope| {
         scope
@@ -315,20 +315,20 @@ fn a_lock_that_somebody_keeps_is_waited_for_and_the_statement_is_stopped() {
           .unwrap()
       })
     });
-    // Time for the request to stop it.
+    // Wait until the request to cancel has arrived.
     tokio::time::sleep(Duration::from_millis(500)).await;
-    connection.roll_back().await?;
+    connection.rollback().await?;
     Ok(error)
   });
   assert_eq!(held.unwrap().code, Code::OutcomeUnknown);
-  // Had it not been stopped, it would be stored now.
+  // Without the cancellation, the write would have succeeded by now.
   thread::sleep(Duration::from_millis(300));
   assert_eq!(backend.read(&s, Item::SESSION, 9).unwrap().unwrap(), b"old");
 }
 
 #[test]
-fn a_server_that_comes_back_in_time_is_found_again() {
-  let Some((_schema, proxy, backend)) = behind_proxy(hurried(5000)) else {
+fn a_call_succeeds_if_the_server_is_reachable_again_before_the_timeout() {
+  let Some((_schema, proxy, backend)) = behind_proxy(with_timeout(5000)) else {
     return;
   };
   let s = session("s");
@@ -343,10 +343,10 @@ fn a_server_that_comes_back_in_time_is_found_again() {
 }
 
 #[test]
-fn whoever_writes_while_the_server_ends_all_connections_does_not_notice() {
+fn writes_succeed_while_the_server_terminates_connections() {
   let Some(schema) = Schema::new() else { return };
   let name = format!("application_name={}", &schema.name);
-  let backend = PostgresBackend::new(&with_parameter(&schema.url(), &name), kept(0)).unwrap();
+  let backend = PostgresBackend::new(&with_parameter(&schema.url(), &name), keeping(0)).unwrap();
   backend.open().unwrap();
   let is_done = AtomicBool::new(false);
   thread::scope(|scope| {
@@ -380,11 +380,11 @@ fn whoever_writes_while_the_server_ends_all_connections_does_not_notice() {
 }
 
 #[test]
-fn when_all_connections_are_in_use_the_error_says_what_to_raise() {
+fn an_exhausted_pool_is_reported_with_the_option_to_raise() {
   let Some(schema) = Schema::new() else { return };
   let backend = schema.open(Settings {
     max_connections: 1,
-    ..hurried(1000)
+    ..with_timeout(1000)
   });
   let error = backend.call("hold", &String::new, |_attempt| {
     Ok(thread::scope(|scope| {
@@ -392,7 +392,7 @@ fn when_all_connections_are_in_use_the_error_says_what_to_raise() {
     }))
   });
   let error = error.unwrap();
-  assert_eq!((error.code, name_of_cause(&error)), (Code::Io, Some("POOL_TIMEOUT")));
+  assert_eq!((error.code, code_of_cause(&error)), (Code::Io, Some("POOL_TIMEOUT")));
   assert!(error.message.contains("maxConnections"), "{error}");
   assert!(backend.all_sessions().unwrap().is_empty());
 }

@@ -1,4 +1,4 @@
-//! One owner for each session, on a server that many reach at once and sometimes not at all.
+//! Leases, with concurrent stores and broken connections.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -20,7 +20,7 @@ fn claim(is_forced: bool) -> Claim<'static> {
 fn taken(backend: &PostgresBackend, session: &SessionId, is_forced: bool) -> Lease {
   match backend.acquire(session, claim(is_forced)).unwrap() {
     Acquired::Taken(lease) => lease,
-    Acquired::Held(lease) => panic!("{lease:?} is in the way"),
+    Acquired::Held(lease) => panic!("another owner holds {lease:?}"),
   }
 }
 
@@ -40,11 +40,11 @@ fn put(backend: &PostgresBackend, series: &Series, number: u64, precondition: &P
 }
 
 #[test]
-fn nothing_of_others_comes_after_a_session_is_taken_over() {
+fn no_write_of_another_store_succeeds_after_acquire() {
   let Some(schema) = Schema::new() else { return };
   let (owner, other) = (schema.open(Settings::default()), schema.open(Settings::default()));
   for round in 0..6 {
-    // A session that is there, and one that is not there yet.
+    // An existing session, and one that does not exist yet.
     let series = Series::from(session(&format!("s{round}")));
     if round % 2 == 0 {
       owner.create_empty(&series.session).unwrap();
@@ -77,7 +77,7 @@ fn nothing_of_others_comes_after_a_session_is_taken_over() {
 }
 
 #[test]
-fn a_lease_whose_connection_breaks_is_taken_and_given_back_once() {
+fn acquire_and_release_take_effect_once_if_the_connection_breaks() {
   let Some(schema) = Schema::new() else { return };
   let proxy = Proxy::start();
   let backend = PostgresBackend::new(&proxy.url(&schema), Settings::default()).unwrap();
@@ -88,7 +88,7 @@ fn a_lease_whose_connection_breaks_is_taken_and_given_back_once() {
       if is_present {
         backend.create_empty(&s).unwrap();
       }
-      // So that the statement is known where it is sent.
+      // Prepare the statements, so that the fault hits their execution.
       let lease = taken(&backend, &s, false);
       assert!(backend.release(&s, lease.number).unwrap());
       proxy.set(fault.clone());
@@ -108,7 +108,7 @@ fn a_lease_whose_connection_breaks_is_taken_and_given_back_once() {
 }
 
 #[test]
-fn a_checkpoint_whose_connection_breaks_comes_after_the_one_that_was_expected() {
+fn put_checkpoint_after_a_parent_stores_once_if_the_connection_breaks() {
   let Some(schema) = Schema::new() else { return };
   let proxy = Proxy::start();
   let backend = PostgresBackend::new(&proxy.url(&schema), Settings::default()).unwrap();
@@ -135,7 +135,7 @@ fn a_checkpoint_whose_connection_breaks_comes_after_the_one_that_was_expected() 
 }
 
 #[test]
-fn a_lease_that_is_lost_while_nobody_answers_leaves_the_outcome_unknown() {
+fn the_outcome_is_unknown_if_the_lease_is_lost_before_a_retry() {
   let Some(schema) = Schema::new() else { return };
   let proxy = Proxy::start();
   let backend = PostgresBackend::new(&proxy.url(&schema), Settings::default()).unwrap();
@@ -163,7 +163,7 @@ fn a_lease_that_is_lost_while_nobody_answers_leaves_the_outcome_unknown() {
 }
 
 #[test]
-fn a_row_that_is_there_for_its_lease_alone_is_no_session() {
+fn a_row_with_only_a_lease_is_not_a_session() {
   let Some((_schema, backend)) = backend() else { return };
   let s = session("s");
   let lease = taken(&backend, &s, false);
@@ -176,11 +176,11 @@ fn a_row_that_is_there_for_its_lease_alone_is_no_session() {
   assert_eq!(backend.all_sessions().unwrap().len(), 1);
   backend.delete_any(&s).unwrap();
   assert!(backend.all_sessions().unwrap().is_empty());
-  assert_eq!(backend.leases().unwrap().len(), 1, "it is still its owner's");
+  assert_eq!(backend.leases().unwrap().len(), 1, "the lease outlives its session");
 }
 
 #[test]
-fn a_damaged_record_of_a_lease_is_reported_and_one_from_the_future_ends() {
+fn a_damaged_lease_is_reported_and_a_lease_from_the_future_expires() {
   let Some((schema, backend)) = backend() else { return };
   conformance::stored_leases(&backend, &|lease| {
     let number = i64::try_from(lease.number).unwrap_or(i64::MAX);
@@ -199,7 +199,7 @@ fn a_damaged_record_of_a_lease_is_reported_and_one_from_the_future_ends() {
 }
 
 #[test]
-fn a_lease_of_an_earlier_version_is_still_held() {
+fn a_lease_of_schema_version_2_is_still_held() {
   let Some((schema, backend)) = backend() else { return };
   let s = session("s");
   taken(&backend, &s, false);

@@ -1,10 +1,10 @@
-//! Tables that are made, by one or by many, and those that are not ours.
+//! Creation and migration of the tables, and schemas of other applications.
 
 use std::thread;
 
 use super::*;
 
-/// A role that can do nothing but what it is given, and goes with it.
+/// A new role with these privileges, which is dropped with this value.
 struct Role(String);
 
 impl Role {
@@ -31,7 +31,7 @@ impl Drop for Role {
 }
 
 #[test]
-fn the_tables_are_made_once_by_many_who_open_them_at_once() {
+fn concurrent_opens_create_the_tables_once() {
   let Some(schema) = Schema::new() else { return };
   thread::scope(|scope| {
     for _ in 0..24 {
@@ -44,7 +44,7 @@ fn the_tables_are_made_once_by_many_who_open_them_at_once() {
 }
 
 #[test]
-fn without_the_lock_they_collide_and_try_again() {
+fn concurrent_opens_without_the_advisory_lock_retry_after_collisions() {
   let Some(schema) = Schema::new() else { return };
   thread::scope(|scope| {
     for _ in 0..8 {
@@ -58,7 +58,7 @@ fn without_the_lock_they_collide_and_try_again() {
 }
 
 #[test]
-fn a_database_with_newer_tables_is_refused() {
+fn open_rejects_newer_tables() {
   let Some((schema, backend)) = backend() else { return };
   let set_version = |version: i32| execute(&format!("UPDATE \"{}\".meta SET version = {version}", schema.name));
   set_version(schema::VERSION + 1);
@@ -71,7 +71,7 @@ fn a_database_with_newer_tables_is_refused() {
 }
 
 #[test]
-fn a_schema_with_tables_of_somebody_else_is_refused_and_left_as_it_is() {
+fn open_rejects_a_schema_of_another_application_and_leaves_it_unchanged() {
   let Some(schema) = Schema::new() else { return };
   execute(&format!(
     "CREATE SCHEMA \"{0}\"; CREATE TABLE \"{0}\".documents (mine text)",
@@ -85,7 +85,7 @@ fn a_schema_with_tables_of_somebody_else_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_table_meta_of_another_application_is_refused_and_left_as_it_is() {
+fn open_rejects_a_meta_table_of_another_application_and_leaves_it_unchanged() {
   for columns in [
     "mine text",
     "version integer",
@@ -114,7 +114,7 @@ fn a_table_meta_of_another_application_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn who_may_only_use_the_tables_opens_them_and_who_may_not_is_told_what_to_grant() {
+fn open_needs_only_the_privileges_to_use_existing_tables_and_names_missing_ones() {
   let Some((schema, owner)) = backend() else { return };
   let name = &schema.name;
   let outsider = Role::new(|_| String::new());
@@ -138,7 +138,7 @@ fn who_may_only_use_the_tables_opens_them_and_who_may_not_is_told_what_to_grant(
   assert_eq!(owner.saved_sessions().unwrap(), [session("s")]);
   backend.delete_any(&session("s")).unwrap();
 
-  // A schema that somebody else made is enough, too.
+  // An existing schema of its own is enough, too.
   let theirs = Schema::new().unwrap();
   let maker = Role::new(|role| format!("CREATE SCHEMA \"{}\" AUTHORIZATION {role}", theirs.name));
   let backend = PostgresBackend::new(&maker.url(&theirs), Settings::default()).unwrap();
@@ -147,7 +147,7 @@ fn who_may_only_use_the_tables_opens_them_and_who_may_not_is_told_what_to_grant(
 }
 
 #[test]
-fn tables_that_were_dropped_under_an_open_store_are_reported_and_made_again() {
+fn open_creates_tables_again_that_were_dropped() {
   let Some((schema, backend)) = backend() else { return };
   backend.put(&session("s"), Item::SESSION, b"{}").unwrap();
   execute(&format!("DROP SCHEMA \"{}\" CASCADE", schema.name));
@@ -158,11 +158,11 @@ fn tables_that_were_dropped_under_an_open_store_are_reported_and_made_again() {
 }
 
 #[test]
-fn nothing_is_touched_before_it_is_opened() {
+fn new_does_not_connect() {
   let Some(schema) = Schema::new() else { return };
   let backend = PostgresBackend::new(&schema.url(), Settings::default()).unwrap();
   assert_eq!(backend.pool.status().size, 0);
   drop(backend);
-  let unreachable = PostgresBackend::new("postgres://nobody@0.0.0.0:1/x", Settings::default());
+  let unreachable = PostgresBackend::new("postgres://user@0.0.0.0:1/x", Settings::default());
   assert!(unreachable.is_ok());
 }

@@ -16,37 +16,34 @@ use crate::codec::delta::{Reference, compose};
 use crate::types::error::system_code;
 use crate::types::id::{CheckpointId, TaskId};
 
+mod fake_server;
 mod faults;
 mod leases;
 mod migration;
-mod pretender;
 mod proxy;
 mod reading;
 mod refusals;
 mod sharing;
 mod urls;
 
-/// Where a server for the tests is, as somebody who may do everything there.
+/// The environment variable with the URL of a server for the tests, with the rights of a superuser.
 const VARIABLE: &str = "WAYMARK_TEST_DATABASE_URL";
 
-/// The URL of that server; `None`, and a reason, if there is none.
+/// The URL of the server; `None`, with a message, if there is none.
 fn server() -> Option<&'static str> {
   static URL: OnceLock<Option<String>> = OnceLock::new();
-  #[expect(
-    clippy::print_stderr,
-    reason = "a test that did not run must not look like one that did"
-  )]
+  #[expect(clippy::print_stderr, reason = "a skipped test must not look like one that passed")]
   let url = URL.get_or_init(|| {
     let url = env::var(VARIABLE).ok();
     if url.is_none() {
-      eprintln!("tests on a PostgreSQL server do not run: {VARIABLE} names none");
+      eprintln!("tests on a PostgreSQL server are skipped: {VARIABLE} is not set");
     }
     url
   });
   url.as_deref()
 }
 
-/// A schema of its own, which goes with it.
+/// A new schema, which is dropped with this value.
 struct Schema {
   name: String,
 }
@@ -63,10 +60,10 @@ impl Schema {
     with_parameter(server().unwrap(), &format!("schema={}", self.name))
   }
 
-  /// A backend on it, as if it were another process. It is not hurried while the tables are made.
+  /// A backend of its own, as another process would have. `settings.timeout` does not apply to the creation of the tables.
   fn open(&self, settings: impl Into<Settings>) -> PostgresBackend {
-    let maker = PostgresBackend::new(&self.url(), Settings::default()).unwrap();
-    maker.open().unwrap();
+    let creator = PostgresBackend::new(&self.url(), Settings::default()).unwrap();
+    creator.open().unwrap();
     let backend = PostgresBackend::new(&self.url(), settings).unwrap();
     backend.open().unwrap();
     backend
@@ -84,30 +81,30 @@ fn with_parameter(url: &str, parameter: &str) -> String {
   format!("{url}{separator}{parameter}")
 }
 
-/// Statements as the owner of the server.
+/// Runs statements as a superuser.
 fn execute(sql: &str) {
   let owner = PostgresBackend::new(server().unwrap(), Settings::default()).unwrap();
-  let done = owner.ask("execute", &|| sql.to_owned(), async |connection| {
-    connection.run(sql).await
+  let done = owner.with_connection("execute", &|| sql.to_owned(), async |connection| {
+    connection.batch(sql).await
   });
   done.unwrap();
 }
 
-/// A backend in a schema of its own.
+/// A backend in a new schema.
 fn backend() -> Option<(Schema, PostgresBackend)> {
   let schema = Schema::new()?;
   let backend = schema.open(Settings::default());
   Some((schema, backend))
 }
 
-fn hurried(milliseconds: u64) -> Settings {
+fn with_timeout(milliseconds: u64) -> Settings {
   Settings {
     timeout: Duration::from_millis(milliseconds),
     ..Settings::default()
   }
 }
 
-fn name_of_cause(error: &Error) -> Option<&str> {
+fn code_of_cause(error: &Error) -> Option<&str> {
   error.source()?.downcast_ref().and_then(system_code)
 }
 
@@ -129,9 +126,9 @@ fn write_checkpoint(backend: &PostgresBackend, series: &Series, number: u64, byt
   assert_eq!(written.unwrap(), bytes.len() as u64);
 }
 
-/// Stores a delta on a key of which so much is known.
-fn delta(backend: &PostgresBackend, series: &Series, id: u64, key: u64, known: u64, added: &[u8]) -> PutOutcome {
-  let (id, key) = (checkpoint(id), checkpoint(key));
+/// Stores a delta on a base of which the first `known` bytes are stored.
+fn delta(backend: &PostgresBackend, series: &Series, id: u64, base: u64, known: u64, added: &[u8]) -> PutOutcome {
+  let (id, key) = (checkpoint(id), checkpoint(base));
   let reference = Reference {
     is_same: true,
     key: key.clone(),
@@ -154,7 +151,7 @@ fn delta(backend: &PostgresBackend, series: &Series, id: u64, key: u64, known: u
 }
 
 #[test]
-fn passes_the_contract() {
+fn backend_passes_the_conformance_suite() {
   if server().is_none() {
     return;
   }
@@ -175,7 +172,7 @@ fn passes_the_contract() {
 }
 
 #[test]
-fn names_are_stable_and_say_which_database_it_is() {
+fn names_contain_the_location_without_the_password() {
   let url = "postgres://me:secret@db.example:6543/agents?schema=mine&application_name=x";
   let backend = PostgresBackend::new(url, Settings::default()).unwrap();
   let location = "postgres://me@db.example:6543/agents?schema=mine";
@@ -188,7 +185,7 @@ fn names_are_stable_and_say_which_database_it_is() {
 }
 
 #[test]
-fn what_is_moved_aside_is_read_by_nobody_and_still_counts() {
+fn quarantine_hides_a_checkpoint_but_counts_its_bytes() {
   let Some((_schema, backend)) = backend() else { return };
   let (s, series) = (session("s"), Series::from(session("s")));
   let id = checkpoint(1);
@@ -219,7 +216,7 @@ fn what_is_moved_aside_is_read_by_nobody_and_still_counts() {
 }
 
 #[test]
-fn an_earlier_version_can_be_replaced_and_removed() {
+fn earlier_versions_can_be_replaced_and_deleted() {
   let Some(schema) = Schema::new() else { return };
   let backend = schema.open(Settings {
     keep_previous: 3,
@@ -248,7 +245,7 @@ fn an_earlier_version_can_be_replaced_and_removed() {
     (versions(), backend.versions(&s, Document::Session).unwrap()),
     ("54".into(), 1)
   );
-  // Those before it outlive a document.
+  // Deleting a document keeps its earlier versions.
   assert!(backend.remove(&s, Item::SESSION).unwrap());
   assert!(!backend.remove(&s, Item::SESSION).unwrap());
   assert_eq!((versions(), backend.saved_sessions().unwrap().len()), ("4".into(), 0));

@@ -1,32 +1,33 @@
-//! Something between a store and its server that fails when it is told to.
+//! A proxy between a store and its server that fails on request.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio_postgres::config::Host;
 
 use super::*;
 
-/// What happens next.
+/// The next fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
   None,
-  /// Nobody gets in, and those inside are thrown out.
+  /// Existing connections are closed, and new ones are refused.
   Closed,
-  /// Nothing gets through, and nobody is told.
+  /// Nothing is forwarded, and no connection is closed.
   Silent,
-  /// The connection breaks when a message with these bytes comes, before the server sees it.
+  /// The connection breaks when a message with these bytes arrives, before the server sees it.
   Before(&'static [u8]),
-  /// The server sees it, and does what it says; then the connection breaks.
+  /// The server executes the message; then the connection breaks.
   After(&'static [u8]),
-  /// The same, and from then on nobody gets in.
+  /// The same, and from then on new connections are refused.
   Last(&'static [u8]),
 }
 
-/// How a server says that it is ready for the next statement, outside of a transaction.
+/// The message `ReadyForQuery`, outside of a transaction.
 const READY: &[u8] = b"Z\0\0\0\x05I";
 
 #[derive(Debug, Clone)]
@@ -37,7 +38,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-  /// In front of the server for the tests. It is there for as long as the process is.
+  /// Starts a proxy in front of the server for the tests. It lives as long as the process.
   pub fn start() -> Self {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let proxy = Self {
@@ -45,19 +46,21 @@ impl Proxy {
       fault: Arc::new(Mutex::new(Fault::None)),
       sockets: Arc::default(),
     };
-    let here = proxy.clone();
+    let server = proxy.clone();
     thread::spawn(move || {
       for client in listener.incoming().flatten() {
-        let here = here.clone();
-        thread::spawn(move || here.serve(&client));
+        let server = server.clone();
+        thread::spawn(move || server.serve(&client));
       }
     });
     proxy
   }
 
-  /// The URL of a schema, through it.
+  /// The URL of a schema, through this proxy.
   pub fn url(&self, schema: &Schema) -> String {
-    let config = Target::parse(server().unwrap(), Duration::from_secs(1)).unwrap().config;
+    let config = PgConfig::parse(server().unwrap(), Duration::from_secs(1))
+      .unwrap()
+      .client;
     let password = config.get_password().map(String::from_utf8_lossy).unwrap_or_default();
     let user = config.get_user().unwrap();
     let database = config.get_dbname().unwrap_or(user);
@@ -69,23 +72,23 @@ impl Proxy {
 
   pub fn set(&self, fault: Fault) {
     let is_closed = fault == Fault::Closed;
-    *self.fault.lock().unwrap() = fault;
+    *self.fault.lock() = fault;
     if is_closed {
       self.close_all();
     }
   }
 
-  /// Whether it has happened.
+  /// Whether the fault has happened.
   pub fn is_over(&self) -> bool {
     matches!(self.fault(), Fault::None | Fault::Closed)
   }
 
   fn fault(&self) -> Fault {
-    self.fault.lock().unwrap().clone()
+    self.fault.lock().clone()
   }
 
   fn close_all(&self) {
-    for socket in self.sockets.lock().unwrap().drain(..) {
+    for socket in self.sockets.lock().drain(..) {
       let _ = socket.shutdown(Shutdown::Both);
     }
   }
@@ -94,7 +97,9 @@ impl Proxy {
     if self.fault() == Fault::Closed {
       return;
     }
-    let config = Target::parse(server().unwrap(), Duration::from_secs(1)).unwrap().config;
+    let config = PgConfig::parse(server().unwrap(), Duration::from_secs(1))
+      .unwrap()
+      .client;
     let host = match &config.get_hosts()[0] {
       Host::Tcp(host) => host.clone(),
       #[cfg(unix)]
@@ -103,7 +108,7 @@ impl Proxy {
     let server = TcpStream::connect((host, config.get_ports()[0])).unwrap();
     for socket in [client, &server] {
       socket.set_nodelay(true).unwrap();
-      self.sockets.lock().unwrap().push(socket.try_clone().unwrap());
+      self.sockets.lock().push(socket.try_clone().unwrap());
     }
     let is_cut = Mutex::new(false);
     thread::scope(|scope| {
@@ -125,11 +130,11 @@ impl Proxy {
         }
         Fault::After(bytes) if has(bytes) => {
           self.set(Fault::None);
-          *is_cut.lock().unwrap() = true;
+          *is_cut.lock() = true;
         }
         Fault::Last(bytes) if has(bytes) => {
-          *self.fault.lock().unwrap() = Fault::Closed;
-          *is_cut.lock().unwrap() = true;
+          *self.fault.lock() = Fault::Closed;
+          *is_cut.lock() = true;
         }
         _ => {}
       }
@@ -145,7 +150,7 @@ impl Proxy {
     let mut buffer = vec![0; 1 << 20];
     while let Ok(length @ 1..) = server.read(&mut buffer) {
       let message = &buffer[..length];
-      if *is_cut.lock().unwrap() {
+      if *is_cut.lock() {
         if message.ends_with(READY) {
           break;
         }

@@ -1,4 +1,4 @@
-//! What is read, how much of it, and how it is looked up.
+//! Reads, their limits, and the plans of lists.
 
 use std::slice;
 
@@ -7,7 +7,7 @@ use crate::backend::{BackendExt, Peek, RetentionAnswer, RetentionQuery, Retentio
 use crate::types::id::AgentId;
 
 #[test]
-fn a_peek_gives_both_ends_however_long_it_is_and_however_much_is_asked_for() {
+fn peek_returns_both_ends_for_all_lengths() {
   let Some((_schema, backend)) = backend() else { return };
   let series = Series::from(session("s"));
   for (number, size) in [
@@ -36,7 +36,7 @@ fn a_peek_gives_both_ends_however_long_it_is_and_however_much_is_asked_for() {
 }
 
 #[test]
-fn more_than_the_limit_is_not_read_and_what_lies_about_its_size_is_damaged() {
+fn read_rejects_items_above_the_limit_and_items_with_a_wrong_size() {
   let Some((schema, backend)) = backend() else { return };
   let (s, series) = (session("s"), Series::from(session("s")));
   let text = vec![b'x'; 50_000];
@@ -77,7 +77,7 @@ fn more_than_the_limit_is_not_read_and_what_lies_about_its_size_is_damaged() {
 }
 
 #[test]
-fn what_is_long_is_packed_once_and_counts_as_what_it_is() {
+fn long_items_are_compressed_once_and_count_with_their_full_size() {
   let Some((schema, backend)) = backend() else { return };
   let (s, series) = (session("s"), Series::from(session("s")));
   let text = b"{ \"a\": \"some text\" }\n".repeat(5000);
@@ -90,7 +90,7 @@ fn what_is_long_is_packed_once_and_counts_as_what_it_is() {
   assert_eq!(backend.usage_of(&s).unwrap().total_bytes, 3 * text.len() as u64);
   let sizes = |sql: &str| {
     let sql = sql.replace("waymark.", &format!("\"{}\".", schema.name));
-    let rows = backend.ask("look", &|| sql.clone(), async |connection| {
+    let rows = backend.with_connection("read", &|| sql.clone(), async |connection| {
       connection.query(&sql, &[]).await
     });
     rows.unwrap().iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>()
@@ -101,7 +101,7 @@ fn what_is_long_is_packed_once_and_counts_as_what_it_is() {
 }
 
 #[test]
-fn pages_and_answers_for_many_are_those_for_each() {
+fn pages_and_bulk_reads_equal_single_reads() {
   let Some((_schema, backend)) = backend() else { return };
   let sessions = ["a", "b", "missing"].map(session);
   for (number, s) in (1..).zip(&sessions[..2]) {
@@ -153,7 +153,7 @@ fn pages_and_answers_for_many_are_those_for_each() {
 }
 
 #[test]
-fn what_is_asked_with_a_checkpoint_is_answered_as_if_it_were_asked_afterwards() {
+fn put_checkpoint_answers_retention_like_a_later_list() {
   let Some((_schema, backend)) = backend() else { return };
   let series = Series::from(session("s"));
   for (number, wanted) in (0..).zip([
@@ -163,7 +163,7 @@ fn what_is_asked_with_a_checkpoint_is_answered_as_if_it_were_asked_afterwards() 
     RetentionScope::All,
     RetentionScope::Beyond(2),
   ]) {
-    let question = query(wanted, false, 9);
+    let query = retention_query(wanted, false, 9);
     let after = if number == 4 {
       Precondition::Newest(Newest {
         parent: Parent::Checkpoint(checkpoint(3)),
@@ -174,27 +174,23 @@ fn what_is_asked_with_a_checkpoint_is_answered_as_if_it_were_asked_afterwards() 
     };
     let write = PutOptions {
       precondition: after,
-      retention: Some(question),
+      retention: Some(query),
       ..PutOptions::new(Encoding::Json)
     };
     let put = backend
       .put_checkpoint(&series, &checkpoint(number), b"{}", &write)
       .unwrap();
     let answer = answer_in(put).unwrap();
-    let surplus = answer.list.unwrap();
-    assert_eq!(
-      surplus,
-      backend.list_for_retention(&series, wanted).unwrap(),
-      "{wanted:?}"
-    );
-    assert_eq!(surplus.newest.unwrap().id, checkpoint(number));
+    let list = answer.list.unwrap();
+    assert_eq!(list, backend.list_for_retention(&series, wanted).unwrap(), "{wanted:?}");
+    assert_eq!(list.newest.unwrap().id, checkpoint(number));
     let retention = backend.read(&series.session, Item::RETENTION, 9);
     assert_eq!(answer.document.unwrap(), retention.unwrap());
     backend.put(&series.session, Item::RETENTION, b"{ }").unwrap();
   }
-  let question = query(RetentionScope::All, false, 2);
+  let query = retention_query(RetentionScope::All, false, 2);
   let write = PutOptions {
-    retention: Some(question),
+    retention: Some(query),
     ..PutOptions::new(Encoding::Gzip)
   };
   let put = backend.put_checkpoint(&series, &checkpoint(9), b"{}", &write).unwrap();
@@ -203,12 +199,12 @@ fn what_is_asked_with_a_checkpoint_is_answered_as_if_it_were_asked_afterwards() 
 }
 
 #[test]
-fn what_does_not_stay_goes_with_the_checkpoint_that_takes_its_place() {
+fn put_checkpoint_deletes_the_checkpoints_beyond_the_rule() {
   let Some((_schema, backend)) = backend() else { return };
   let keep = |number: u64, series: &Series, encoding| {
-    let question = query(RetentionScope::Beyond(2), true, 9);
+    let query = retention_query(RetentionScope::Beyond(2), true, 9);
     let write = PutOptions {
-      retention: Some(question),
+      retention: Some(query),
       ..PutOptions::new(encoding)
     };
     let put = backend
@@ -224,23 +220,23 @@ fn what_does_not_stay_goes_with_the_checkpoint_that_takes_its_place() {
     write_checkpoint(&backend, &series, number, b"x");
   }
   backend.set_pinned(&series, &checkpoint(5), true).unwrap();
-  let (left, surplus) = keep(4, &series, Encoding::Gzip);
+  let (left, list) = keep(4, &series, Encoding::Gzip);
   assert_eq!(
     left,
     ids(&[9, 6, 5, 4]),
-    "what was just stored stays, even if the others were ahead"
+    "the new checkpoint is kept, even if it is not the newest"
   );
-  assert_eq!(surplus, None, "it is for somebody else to judge");
-  let (left, surplus) = keep(10, &series, Encoding::Json);
-  assert_eq!(left, ids(&[10, 9, 5]), "pinned ones stay, and are not counted");
-  let surplus = surplus.unwrap();
-  assert!(surplus.entries.is_empty());
-  assert_eq!(surplus.newest.unwrap().id, checkpoint(10));
+  assert_eq!(list, None, "further checkpoints have to be considered");
+  let (left, list) = keep(10, &series, Encoding::Json);
+  assert_eq!(left, ids(&[10, 9, 5]), "pinned checkpoints are kept, and do not count");
+  let list = list.unwrap();
+  assert!(list.entries.is_empty());
+  assert_eq!(list.newest.unwrap().id, checkpoint(10));
 
   backend.put(&series.session, Item::RETENTION, b"{}").unwrap();
-  let (left, surplus) = keep(11, &series, Encoding::Json);
-  assert_eq!(left, ids(&[11, 10, 9, 5]), "the session says itself what stays");
-  assert_eq!(surplus, None);
+  let (left, list) = keep(11, &series, Encoding::Json);
+  assert_eq!(left, ids(&[11, 10, 9, 5]), "the session has rules of its own");
+  assert_eq!(list, None);
   let of_agent = Series {
     agent: Some(AgentId::parse("a").unwrap()),
     ..series.clone()
@@ -251,7 +247,7 @@ fn what_does_not_stay_goes_with_the_checkpoint_that_takes_its_place() {
   assert_eq!(
     keep(4, &of_agent, Encoding::Zstd).0,
     ids(&[4, 3]),
-    "but not which of an agent's"
+    "these rules do not apply to agents"
   );
   backend.remove(&series.session, Item::RETENTION).unwrap();
   assert_eq!(keep(12, &series, Encoding::Json).0, ids(&[12, 11, 5]));
@@ -260,14 +256,14 @@ fn what_does_not_stay_goes_with_the_checkpoint_that_takes_its_place() {
   for number in 1..=70 {
     write_checkpoint(&backend, &crowded, number, b"x");
   }
-  let (left, surplus) = keep(71, &crowded, Encoding::Json);
+  let (left, list) = keep(71, &crowded, Encoding::Json);
   assert!(
-    left.len() < 70 && surplus.is_none(),
-    "so many at once, and the rest is not forgotten"
+    left.len() < 70 && list.is_none(),
+    "one call deletes at most 64, and reports that more remain"
   );
 }
 
-fn query(scope: RetentionScope, may_delete: bool, limit: u64) -> RetentionQuery {
+fn retention_query(scope: RetentionScope, may_delete: bool, limit: u64) -> RetentionQuery {
   RetentionQuery {
     scope,
     may_delete,
@@ -283,11 +279,11 @@ fn answer_in(put: PutOutcome) -> Option<RetentionAnswer> {
   }
 }
 
-/// Stores a checkpoint of which two stay.
+/// Stores a checkpoint, and keeps the two newest.
 fn keep_two(backend: &PostgresBackend, series: &Series, number: u64) -> PutOutcome {
-  let question = query(RetentionScope::Beyond(2), true, 9);
+  let query = retention_query(RetentionScope::Beyond(2), true, 9);
   let write = PutOptions {
-    retention: Some(question),
+    retention: Some(query),
     ..PutOptions::new(Encoding::Json)
   };
   backend
@@ -296,14 +292,16 @@ fn keep_two(backend: &PostgresBackend, series: &Series, number: u64) -> PutOutco
 }
 
 #[test]
-fn an_old_one_that_cannot_go_is_no_reason_to_refuse_the_new_one() {
+fn put_checkpoint_succeeds_if_an_old_checkpoint_cannot_be_deleted() {
   let Some((schema, backend)) = backend() else { return };
   let series = Series::from(session("s"));
   for number in 1..=2 {
     keep_two(&backend, &series, number);
   }
   let run = |sql: &str| {
-    let ran = backend.ask("try", &|| sql.to_owned(), async |connection| connection.run(sql).await);
+    let ran = backend.with_connection("try", &|| sql.to_owned(), async |connection| {
+      connection.batch(sql).await
+    });
     ran.unwrap();
   };
   run(
@@ -314,14 +312,14 @@ fn an_old_one_that_cannot_go_is_no_reason_to_refuse_the_new_one() {
   assert_eq!(backend.checkpoints(&series).unwrap().len(), 3);
   run("DROP TRIGGER refuse ON waymark.checkpoints");
 
-  // Nor is one that somebody holds.
+  // Nor can one be deleted that another transaction has locked.
   let other = schema.open(Settings::default());
   let put = other.call("hold", &String::new, |attempt| {
-    attempt.run(attempt.connection.begin())?;
+    attempt.block_on(attempt.connection.begin())?;
     let sql = "SELECT 1 FROM waymark.checkpoints WHERE id = $1 FOR UPDATE";
-    attempt.run(attempt.connection.query(sql, &[&checkpoint(1).as_str()]))?;
+    attempt.block_on(attempt.connection.query(sql, &[&checkpoint(1).as_str()]))?;
     let put = keep_two(&backend, &series, 4);
-    attempt.run(attempt.connection.roll_back())?;
+    attempt.block_on(attempt.connection.rollback())?;
     Ok(put)
   });
   assert!(matches!(put.unwrap(), PutOutcome::Stored { .. }));
@@ -331,8 +329,8 @@ fn an_old_one_that_cannot_go_is_no_reason_to_refuse_the_new_one() {
 }
 
 #[test]
-fn lists_sums_and_removals_are_looked_up() {
-  const REMOVAL: [(&str, &str); 8] = [
+fn lists_usage_and_retention_use_indexes() {
+  const DELETION: [(&str, &str); 8] = [
     ("'s'", "text"),
     ("NULL", "bigint"),
     ("''", "text"),
@@ -353,33 +351,34 @@ fn lists_sums_and_removals_are_looked_up() {
   let Some((_schema, backend)) = backend() else { return };
   let series = Series::from(session("s"));
   write_checkpoint(&backend, &series, 1, b"x");
-  let lists = lists::LISTS.map(|(sql, parameters)| (sql, &PARAMETERS[..parameters]));
+  let lists = lists::LISTS.into_iter().chain(retention::LISTS);
+  let lists = lists.map(|(sql, parameters)| (sql, &PARAMETERS[..parameters]));
   let others = [
-    (sessions::USAGE, &[("'{s}'", "text[]")][..]),
+    (sql::SQL.read_usage.as_str(), &[("'{s}'", "text[]")][..]),
     (lists::OF_SESSIONS, &[("'{s}'", "text[]")][..]),
-    (removal::REMOVE_BEYOND, &REMOVAL[..]),
+    (&sql::SQL.delete_old_checkpoints, &DELETION[..]),
   ];
-  for (sql, parameters) in lists.into_iter().chain(others) {
+  for (sql, parameters) in lists.chain(others) {
     let values: Vec<_> = parameters.iter().map(|(value, _)| *value).collect();
     let types: Vec<_> = parameters.iter().map(|(_, name)| *name).collect();
     let (values, types) = (values.join(", "), types.join(", "));
     let explain = format!(
-      "SET enable_seqscan = off; SET enable_sort = off; PREPARE looked_up ({types}) AS {sql}; \
+      "SET enable_seqscan = off; SET enable_sort = off; PREPARE explained ({types}) AS {sql}; \
        CREATE TEMPORARY TABLE plan (line text)"
     );
     let name = || sql.to_owned();
-    let plan = backend.ask("explain", &name, async |connection| {
-      connection.run(&explain).await?;
+    let plan = backend.with_connection("explain", &name, async |connection| {
+      connection.batch(&explain).await?;
       let plan = connection
-        .query(&format!("EXPLAIN EXECUTE looked_up ({values})"), &[])
+        .query(&format!("EXPLAIN EXECUTE explained ({values})"), &[])
         .await;
-      connection.run("DISCARD ALL").await?;
+      connection.batch("DISCARD ALL").await?;
       plan
     });
     let plan: Vec<String> = plan.unwrap().iter().map(|row| row.get(0)).collect();
     let plan = plan.join("\n");
     assert!(!plan.contains("Seq Scan on checkpoints"), "{sql}\n{plan}");
-    // What goes is found once, and not once for each row of something else.
+    // A deletion must not join: it would be evaluated once per row of the other side.
     assert!(!(sql.contains("DELETE") && plan.contains("Join")), "{sql}\n{plan}");
   }
 }

@@ -1,4 +1,4 @@
-//! Several who use the same sessions at once.
+//! Concurrent use of the same sessions by several stores.
 
 use std::thread;
 
@@ -7,13 +7,13 @@ use crate::backend::{BackendExt, PutOutcome};
 use crate::codec::delta::Reference;
 
 fn rows(backend: &PostgresBackend, sql: &str) -> Vec<i64> {
-  let rows = backend.ask("look", &|| sql.to_owned(), async |connection| {
+  let rows = backend.with_connection("read", &|| sql.to_owned(), async |connection| {
     connection.query(sql, &[]).await
   });
   rows.unwrap().iter().map(|row| row.get(0)).collect()
 }
 
-/// How often the server had to end a transaction because two waited for each other.
+/// The number of deadlocks that the server has resolved.
 fn deadlocks(backend: &PostgresBackend) -> i64 {
   rows(
     backend,
@@ -21,7 +21,7 @@ fn deadlocks(backend: &PostgresBackend) -> i64 {
   )[0]
 }
 
-/// Rows of sessions that are not there.
+/// Counts the rows of sessions that do not exist.
 const ORPHANS: &str = "SELECT count(*) FROM (
     SELECT session FROM waymark.checkpoints UNION ALL SELECT session FROM waymark.documents
     UNION ALL SELECT session FROM waymark.previous UNION ALL SELECT session FROM waymark.keys
@@ -29,7 +29,7 @@ const ORPHANS: &str = "SELECT count(*) FROM (
   ) rows WHERE NOT EXISTS (SELECT 1 FROM waymark.sessions WHERE id = rows.session)";
 
 #[test]
-fn a_session_that_is_deleted_while_others_write_to_it_leaves_no_orphans_and_no_deadlocks() {
+fn deleting_a_session_during_writes_leaves_no_orphans_and_no_deadlocks() {
   let Some(schema) = Schema::new() else { return };
   let settings = Settings {
     keep_previous: 2,
@@ -45,7 +45,7 @@ fn a_session_that_is_deleted_while_others_write_to_it_leaves_no_orphans_and_no_d
         for round in 0..40 {
           let number = writer * 1000 + round * 10;
           write_checkpoint(backend, series, number, b"{}");
-          delta(backend, series, number + 1, 5000 + writer, 0, b"key!");
+          delta(backend, series, number + 1, 5000 + writer, 0, b"base");
           delta(backend, series, number + 2, 5000 + writer, 4, b"more");
           backend.put_state(s, b"document", b"tree").unwrap();
           backend.set_pinned(series, &checkpoint(number), true).unwrap();
@@ -63,7 +63,7 @@ fn a_session_that_is_deleted_while_others_write_to_it_leaves_no_orphans_and_no_d
     });
   });
   assert_eq!(rows(&one, ORPHANS), [0]);
-  // Every delta that is left has its key.
+  // Every remaining delta has its base.
   for entry in one.checkpoints(&series).unwrap() {
     if entry.encoding == Encoding::Delta {
       let bytes = one.read(&s, series.item_of(&entry), 9999).unwrap().unwrap();
@@ -76,16 +76,16 @@ fn a_session_that_is_deleted_while_others_write_to_it_leaves_no_orphans_and_no_d
 }
 
 #[test]
-fn a_key_stays_while_somebody_stores_something_on_it() {
+fn a_base_is_not_deleted_while_a_delta_is_stored_on_it() {
   let Some(schema) = Schema::new() else { return };
   let (one, other) = (schema.open(Settings::default()), schema.open(Settings::default()));
   let series = Series::from(session("s"));
-  // The newest is not retired.
+  // Retention never deletes the newest checkpoint.
   write_checkpoint(&one, &series, 9999, b"{}");
   for round in 0..40 {
     let first = round * 10;
-    delta(&one, &series, first, first, 0, b"key!");
-    // The last one that stands on it goes while another comes.
+    delta(&one, &series, first, first, 0, b"base");
+    // The last delta on the base is deleted while another is stored.
     let put = thread::scope(|scope| {
       let put = scope.spawn(|| delta(&one, &series, first + 1, first, 4, b""));
       let entry = CheckpointEntry::new(checkpoint(first), Encoding::Delta, || 0);
@@ -93,13 +93,13 @@ fn a_key_stays_while_somebody_stores_something_on_it() {
       put.join().unwrap()
     });
     let key = checkpoint(first);
-    let has_key = one.read(&series.session, series.base(&key), 9).unwrap().is_some();
-    assert_eq!(has_key, matches!(put, PutOutcome::Stored { .. }), "{put:?}");
+    let has_base = one.read(&series.session, series.base(&key), 9).unwrap().is_some();
+    assert_eq!(has_base, matches!(put, PutOutcome::Stored { .. }), "{put:?}");
   }
 }
 
 #[test]
-fn a_pin_is_not_lost_while_its_checkpoint_is_stored_in_another_encoding() {
+fn a_pin_is_kept_while_its_checkpoint_is_converted() {
   let Some(schema) = Schema::new() else { return };
   let (one, other) = (schema.open(Settings::default()), schema.open(Settings::default()));
   let series = Series::from(session("s"));
@@ -125,7 +125,7 @@ fn a_pin_is_not_lost_while_its_checkpoint_is_stored_in_another_encoding() {
 }
 
 #[test]
-fn documents_that_are_made_and_replaced_at_once_keep_their_earlier_versions() {
+fn concurrent_writes_of_documents_keep_earlier_versions() {
   let Some(schema) = Schema::new() else { return };
   let settings = Settings {
     keep_previous: 3,
@@ -158,7 +158,7 @@ fn documents_that_are_made_and_replaced_at_once_keep_their_earlier_versions() {
 }
 
 #[test]
-fn ids_are_ordered_byte_by_byte_and_may_hold_any_character() {
+fn ids_are_ordered_by_bytes_and_may_contain_any_character() {
   let Some((_schema, backend)) = backend() else { return };
   let mut ids = [
     "b",

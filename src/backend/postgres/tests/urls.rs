@@ -5,20 +5,20 @@ use crate::backend::open;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-fn target(url: &str) -> Target {
-  Target::parse(url, TIMEOUT).unwrap()
+fn target(url: &str) -> PgConfig {
+  PgConfig::parse(url, TIMEOUT).unwrap()
 }
 
 #[test]
 fn parse_passes_all_parts_of_a_url_to_the_client() {
   let url = "postgresql://us%40er:p%2Fa%3As%40s@[::1]:6543/my%20db?schema=Mine_1&connect_timeout=7&sslmode=disable";
   let target = target(url);
-  assert_eq!(target.config.get_user(), Some("us@er"));
-  assert_eq!(target.config.get_password(), Some(&b"p/a:s@s"[..]));
-  assert_eq!(target.config.get_dbname(), Some("my db"));
-  assert_eq!(target.config.get_ports(), [6543]);
-  assert_eq!(target.config.get_connect_timeout(), Some(&Duration::from_secs(7)));
-  assert_eq!(target.config.get_application_name(), Some("waymark"));
+  assert_eq!(target.client.get_user(), Some("us@er"));
+  assert_eq!(target.client.get_password(), Some(&b"p/a:s@s"[..]));
+  assert_eq!(target.client.get_dbname(), Some("my db"));
+  assert_eq!(target.client.get_ports(), [6543]);
+  assert_eq!(target.client.get_connect_timeout(), Some(&Duration::from_secs(7)));
+  assert_eq!(target.client.get_application_name(), Some("waymark"));
   assert_eq!(target.schema, "Mine_1");
   assert_eq!(target.location(), "postgres://us%40er@[::1]:6543/my%20db?schema=Mine_1");
 }
@@ -27,11 +27,11 @@ fn parse_passes_all_parts_of_a_url_to_the_client() {
 fn parse_uses_the_defaults_of_other_clients() {
   let plain = target("postgres://me@host");
   assert_eq!(plain.location(), "postgres://me@host:5432/me?schema=waymark");
-  assert_eq!(plain.config.get_connect_timeout(), Some(&(TIMEOUT / 2)));
-  assert_eq!(plain.config.get_keepalives_idle(), Duration::from_secs(30));
+  assert_eq!(plain.client.get_connect_timeout(), Some(&(TIMEOUT / 2)));
+  assert_eq!(plain.client.get_keepalives_idle(), Duration::from_secs(30));
   let several = target("postgres://me@a,b:1/db?target_session_attrs=read-write&keepalives_idle=9");
   assert_eq!(several.location(), "postgres://me@a:5432,b:1/db?schema=waymark");
-  assert_eq!(several.config.get_keepalives_idle(), Duration::from_secs(9));
+  assert_eq!(several.client.get_keepalives_idle(), Duration::from_secs(9));
   let on_two_hosts = target("postgres:///db?host=a,b&user=me");
   assert_eq!(on_two_hosts.location(), "postgres://me@a:5432,b:5432/db?schema=waymark");
   let elsewhere = target("postgres:///db?host=/var/run/postgresql&user=me&port=5433&password=secret");
@@ -42,16 +42,16 @@ fn parse_uses_the_defaults_of_other_clients() {
 }
 
 #[test]
-fn sslmode_has_the_meaning_that_it_has_for_libpq() {
+fn parse_reads_sslmode_as_libpq_does() {
   use tls::Trust;
   for (parameters, trust, is_optional) in [
-    ("", Trust::Anybody, true),
+    ("", Trust::AnyCertificate, true),
     ("?sslmode=disable", Trust::NoTls, false),
-    ("?sslmode=prefer", Trust::Anybody, true),
-    ("?sslmode=require", Trust::Anybody, false),
-    ("?sslmode=require&sslrootcert=ca.pem", Trust::Signed, false),
-    ("?sslmode=verify-ca", Trust::Signed, false),
-    ("?sslmode=verify-full&sslrootcert=system", Trust::SignedForHost, false),
+    ("?sslmode=prefer", Trust::AnyCertificate, true),
+    ("?sslmode=require", Trust::AnyCertificate, false),
+    ("?sslmode=require&sslrootcert=ca.pem", Trust::VerifyCa, false),
+    ("?sslmode=verify-ca", Trust::VerifyCa, false),
+    ("?sslmode=verify-full&sslrootcert=system", Trust::VerifyFull, false),
   ] {
     let tls = target(&format!("postgres://host/db{parameters}")).tls;
     assert_eq!((tls.trust, tls.is_optional), (trust, is_optional), "{parameters}");
@@ -112,8 +112,8 @@ fn parse_rejects_invalid_urls_without_a_part_of_the_password() {
       "\"keepalives_idle\"",
     ),
     ("POSTGRES:user:s3cret@host", "postgres://"),
-    ("postgres://user%3As3cret%40host/db", "by themselves"),
-    ("postgres://host%3As3cret/db", "by themselves"),
+    ("postgres://user%3As3cret%40host/db", "separately"),
+    ("postgres://host%3As3cret/db", "separately"),
     ("postgres://user%3As3cret@host/db", "%3A"),
     ("postgres://host/db?user=user:s3cret", "%3A"),
     ("postgres://host/db&password=s3cret", "? is missing"),

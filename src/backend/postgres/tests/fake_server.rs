@@ -1,4 +1,4 @@
-//! Something that answers like a server, up to the point where it refuses. It needs none.
+//! A fake server that speaks the protocol up to the login, which it refuses. Needs no real server.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -10,34 +10,34 @@ use rcgen::{CertifiedIssuer, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// What it says to whoever wants to get in.
+/// The answer to a login.
 #[derive(Debug, Clone, Copy)]
 pub enum FakeReply {
-  /// An SQLSTATE and a sentence.
-  DbError(&'static str, &'static str),
-  /// First a password, then that.
-  AfterPassword(&'static str, &'static str),
+  /// An SQLSTATE and a message.
+  Refused(&'static str, &'static str),
+  /// Asks for the password, then refuses.
+  RefusedAfterPassword(&'static str, &'static str),
 }
 
-pub struct Pretender {
+pub struct FakeServer {
   pub address: SocketAddr,
-  /// How many have come.
-  pub visitors: Arc<AtomicUsize>,
+  /// The number of connections so far.
+  pub connections: Arc<AtomicUsize>,
 }
 
-impl Pretender {
+impl FakeServer {
   pub fn start(answer: FakeReply, tls: Option<Arc<ServerConfig>>) -> Self {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let visitors = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&visitors);
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&connections);
     thread::spawn(move || {
       for mut socket in listener.incoming().flatten() {
         counted.fetch_add(1, Ordering::Relaxed);
         let tls = tls.clone();
         thread::spawn(move || {
           let mut first = message(&mut socket)?;
-          // The number of the version stands for a wish.
+          // This protocol version is the request for TLS.
           if first == 80_877_103_u32.to_be_bytes() {
             socket.write_all(if tls.is_some() { b"S" } else { b"N" }).ok()?;
             if let Some(tls) = tls {
@@ -52,7 +52,7 @@ impl Pretender {
         });
       }
     });
-    Self { address, visitors }
+    Self { address, connections }
   }
 
   pub fn url(&self, parameters: &str) -> String {
@@ -60,7 +60,7 @@ impl Pretender {
   }
 }
 
-/// A message without its length.
+/// Reads a message; returns it without its length.
 fn message(from: &mut impl Read) -> Option<Vec<u8>> {
   let mut length = [0; 4];
   from.read_exact(&mut length).ok()?;
@@ -70,24 +70,24 @@ fn message(from: &mut impl Read) -> Option<Vec<u8>> {
 }
 
 fn reply(to: &mut (impl Read + Write), answer: FakeReply) -> Option<()> {
-  let (state, sentence) = match answer {
-    FakeReply::DbError(state, sentence) => (state, sentence),
-    FakeReply::AfterPassword(state, sentence) => {
+  let (state, message_text) = match answer {
+    FakeReply::Refused(state, message_text) => (state, message_text),
+    FakeReply::RefusedAfterPassword(state, message_text) => {
       to.write_all(b"R\0\0\0\x08\0\0\0\x03").ok()?;
       to.flush().ok()?;
       to.read_exact(&mut [0]).ok()?;
       assert_eq!(message(to)?, b"s3cret\0");
-      (state, sentence)
+      (state, message_text)
     }
   };
-  let fields = format!("SFATAL\0VFATAL\0C{state}\0M{sentence}\0\0");
+  let fields = format!("SFATAL\0VFATAL\0C{state}\0M{message_text}\0\0");
   let length = u32::try_from(fields.len() + 4).unwrap();
   to.write_all(&[b"E", &length.to_be_bytes()[..], fields.as_bytes()].concat())
     .ok()?;
   to.flush().ok()
 }
 
-/// Who signs certificates, and in PEM.
+/// A certificate authority.
 pub struct Authority {
   issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -104,7 +104,7 @@ impl Authority {
     self.issuer.pem()
   }
 
-  /// A server that has a certificate for a host, signed here.
+  /// The configuration of a server with a certificate for a host, signed by this authority.
   pub fn server_for(&self, host: &str) -> Arc<ServerConfig> {
     let key = KeyPair::generate().unwrap();
     let parameters = rcgen::CertificateParams::new(vec![host.to_owned()]).unwrap();
@@ -113,13 +113,13 @@ impl Authority {
   }
 }
 
-/// A server whose certificate is its own authority, and that certificate in PEM.
+/// The configuration of a server with a self-signed certificate, and the certificate in PEM.
 pub fn self_signed(host: &str) -> (Arc<ServerConfig>, String) {
   let made = rcgen::generate_simple_self_signed(vec![host.to_owned()]).unwrap();
   (config(made.cert.der().clone(), &made.signing_key), made.cert.pem())
 }
 
-/// The same, valid from one year until another; as an authority, as `openssl req -x509` makes them, or not.
+/// The same, valid between two years. With `is_authority`, it is marked as an authority, like those of `openssl req -x509`.
 pub fn self_signed_between(host: &str, years: (i32, i32), is_authority: bool) -> (Arc<ServerConfig>, String) {
   let mut parameters = rcgen::CertificateParams::new(vec![host.to_owned()]).unwrap();
   parameters.not_before = rcgen::date_time_ymd(years.0, 1, 1);
