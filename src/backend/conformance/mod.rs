@@ -7,6 +7,8 @@ mod checkpoints;
 mod create_session;
 mod items;
 mod leases;
+mod peek;
+mod quarantine;
 mod shorthand;
 
 pub use leases::stored_leases;
@@ -28,6 +30,8 @@ pub fn run(new_backend: impl Fn(u32) -> Box<dyn Backend>) {
   items::an_update_sees_what_is_there_and_no_other_comes_between(new_backend);
   items::as_many_earlier_versions_stay_as_are_wanted(new_backend);
   items::simultaneous_writers_never_mix(new_backend);
+  peek::peek_returns_both_ends_of_checkpoints_of_any_size(new_backend);
+  quarantine::quarantine_moves_a_checkpoint_only_while_its_bytes_match(new_backend);
   checkpoints::a_peek_shows_both_ends(new_backend);
   checkpoints::checkpoints_are_listed_newest_first(new_backend);
   checkpoints::a_checkpoint_is_found_in_every_session_that_holds_it(new_backend);

@@ -9,7 +9,8 @@ use std::time::Duration;
 use tokio_postgres::error::{DbError as ServerError, SqlState};
 
 use super::sqlstate::meaning;
-use crate::types::error::{Code, Error, Named, system_code};
+use crate::backend::sql::row_too_large;
+use crate::types::error::{Error, Named, system_code};
 
 /// Why an attempt failed.
 #[derive(Debug)]
@@ -240,11 +241,7 @@ impl DbError {
   pub fn into_error(self, doing: &str, name: &str) -> Error {
     match &*self.name {
       "UNEXPECTED_ANSWER" | "XX001" | "XX002" => Error::corrupt(name, &self.message).because(self.into_io()),
-      "54000" => {
-        let message =
-          format!("{name} has more bytes than a database can hold in one row. A directory has no such limit");
-        Error::new(Code::TooLarge, message).because(self.into_io())
-      }
+      "54000" => row_too_large(name).because(self.into_io()),
       // Others held what was needed, or changed it, until the time was over. Nothing was done.
       "EBUSY" | "40001" | "40P01" | "55P03" => Error::busy(doing, Path::new(name), self.into_io()),
       _ => Error::io(doing, Path::new(name), self.into_io()),

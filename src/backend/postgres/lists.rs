@@ -10,6 +10,7 @@ use super::connection::Connection;
 use super::failure::Failure;
 use super::payload::{to_signed, to_unsigned};
 use super::sessions::ids;
+use crate::backend::sql::{entry_of, peek_columns, series_columns as texts};
 use crate::backend::{CheckpointEntry, CheckpointPage, Peek, RetentionScope, Selection, Series};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 
@@ -264,22 +265,8 @@ pub enum Near {
 
 impl Near {
   fn of(first: &[u8], last: &[u8], size: u64, head: usize, tail: usize) -> Self {
-    if (first.len() + last.len()) as u64 == size {
-      return Self::Enough(Peek::of(&[first, last].concat(), head, tail));
-    }
-    if head > first.len() || tail > last.len() {
-      return Self::TooLittle;
-    }
-    Self::Enough(Peek {
-      head: first[..head].to_vec(),
-      tail: last[last.len() - tail..].to_vec(),
-      size,
-    })
+    peek_columns(first, last, size, head, tail).map_or(Self::TooLittle, Self::Enough)
   }
-}
-
-fn texts(series: &Series) -> (&str, &str) {
-  (series.session.as_str(), agent_text(series.agent.as_ref()))
 }
 
 fn entries(rows: &[Row]) -> Result<Vec<CheckpointEntry>, Failure> {
@@ -290,18 +277,12 @@ fn entries(rows: &[Row]) -> Result<Vec<CheckpointEntry>, Failure> {
   Ok(entries)
 }
 
-/// An entry from four columns; `None` for what somebody else put there.
+/// An entry from four columns; `None` for a row that no store writes.
 pub fn entry(row: &Row, first_column: usize) -> Result<Option<CheckpointEntry>, Failure> {
-  let id = CheckpointId::parse(row.try_get(first_column)?).ok();
   let encoding = encoding_of(row.try_get(first_column + 1)?);
   let made_at = to_unsigned(row.try_get(first_column + 2)?);
   let is_pinned = row.try_get(first_column + 3)?;
-  Ok(id.zip(encoding).map(|(id, encoding)| CheckpointEntry {
-    id,
-    encoding,
-    made_at,
-    is_pinned,
-  }))
+  Ok(entry_of(row.try_get(first_column)?, encoding, made_at, is_pinned))
 }
 
 /// The agents that have checkpoints, in the order of their ids.

@@ -8,6 +8,7 @@ use super::failure::{DbError, Failure};
 use super::leases;
 use super::payload::{Payload, to_signed};
 use super::sql::LOCK_SESSION;
+use crate::backend::sql::{FIRST_NUMBER, missing_version};
 use crate::backend::{Document, Item};
 use crate::types::error::Error;
 use crate::types::id::{CheckpointId, SessionId};
@@ -127,7 +128,7 @@ pub async fn put(
     return put.run(connection, None).await;
   };
   let Some(number) = number(connection, key, skipped).await? else {
-    return Err(Error::invalid_argument("A version that is not there cannot be replaced").into());
+    return Err(missing_version().into());
   };
   let sql = with_session!(
     "done AS (
@@ -217,8 +218,6 @@ impl RowReplacement<'_> {
 
 /// Stores a document of a session that is being made, or an earlier version of one.
 pub async fn add(connection: &Connection, key: &DocumentKey<'_>, bytes: &[u8], token: Uuid) -> Result<(), Failure> {
-  // Numbers count up; these count down from one that no count of saves comes near, so that they may come in any order.
-  const NUMBER: i64 = 1 << 32;
   let (size, payload) = (to_signed(bytes.len() as u64), Payload::packed(bytes));
   let bytes = &*payload.bytes;
   if key.back > 0 {
@@ -227,11 +226,11 @@ pub async fn add(connection: &Connection, key: &DocumentKey<'_>, bytes: &[u8], t
       "INSERT INTO waymark.documents (session, name, number, oldest, tokens) VALUES ($1, $2, $3, 0, ARRAY[$4::uuid])
       ON CONFLICT (session, name) DO NOTHING";
     connection
-      .query(sql, &[&key.session, &key.name, &NUMBER, &token])
+      .query(sql, &[&key.session, &key.name, &FIRST_NUMBER, &token])
       .await?;
     let sql =
       "INSERT INTO waymark.previous (session, name, number, size, packed, bytes) VALUES ($1, $2, $3, $4, $5, $6)";
-    let number = NUMBER - i64::from(key.back);
+    let number = FIRST_NUMBER - i64::from(key.back);
     connection
       .query(
         sql,
@@ -250,7 +249,7 @@ pub async fn add(connection: &Connection, key: &DocumentKey<'_>, bytes: &[u8], t
       &[
         &key.session,
         &key.name,
-        &NUMBER,
+        &FIRST_NUMBER,
         &token,
         &size,
         &payload.is_packed,
