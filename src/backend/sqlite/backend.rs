@@ -49,7 +49,7 @@ impl Backend for SqliteBackend {
       return Ok(());
     }
     self.queue.exclusively(|writer| {
-      // An open reader would prevent that the log is moved into the database.
+      // An open reader would keep the log from being moved into the database.
       self.readers.release_connections();
       match writer.take().map(Writer::close) {
         Some(Err(error)) => Err(error.to_error("move the log of the closed database into", &self.location())),

@@ -36,7 +36,7 @@ use writer::Action;
 pub struct SqliteBackend {
   path: PathBuf,
   settings: Settings,
-  /// Released before the writer is closed: an open reader would prevent that the log is moved into the database.
+  /// Released before the writer is closed: an open reader would keep the log from being moved into the database.
   readers: Readers,
   queue: WriteQueue,
   fences: Fences,

@@ -58,7 +58,7 @@ pub struct Writer {
 
 /// What SQLite reports about its log.
 struct LogState {
-  /// Whether another connection prevented that all of it was moved.
+  /// Whether another connection kept it from being moved completely.
   is_busy: bool,
   pages: i64,
 }
