@@ -20,6 +20,7 @@ mod memory;
 mod options;
 mod outcome;
 mod postgres;
+mod sql;
 mod sqlite;
 pub mod user_files;
 

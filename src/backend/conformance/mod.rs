@@ -9,7 +9,9 @@ mod create_session;
 mod items;
 mod labels;
 mod leases;
+mod peek;
 mod preconditions;
+mod quarantine;
 mod retention;
 mod shorthand;
 
@@ -32,6 +34,8 @@ pub fn run(new_backend: impl Fn(u32) -> Box<dyn Backend>) {
   items::update_document_is_atomic(new_backend);
   items::documents_keep_as_many_earlier_versions_as_configured(new_backend);
   items::concurrent_writers_replace_both_documents_together(new_backend);
+  peek::peek_returns_both_ends_of_checkpoints_of_any_size(new_backend);
+  quarantine::quarantine_moves_a_checkpoint_only_while_its_bytes_match(new_backend);
   checkpoints::peek_returns_both_ends(new_backend);
   checkpoints::checkpoints_are_listed_newest_first(new_backend);
   checkpoints::sessions_with_a_checkpoint_are_listed(new_backend);

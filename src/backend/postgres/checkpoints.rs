@@ -8,8 +8,9 @@ use super::error::PgError;
 use super::leases;
 use super::payload::{Payload, to_signed, to_unsigned};
 use super::sql::SQL;
-use crate::backend::{CheckpointEntry, Encoding, HEAD_BYTES, Series, TAIL_BYTES, time_in_id};
-use crate::codec::delta::Reference;
+pub use crate::backend::sql::agent_column as agent_text;
+use crate::backend::sql::{SplitCheckpoint, base_of_delta, encoding_number, encoding_of_number};
+use crate::backend::{CheckpointEntry, Encoding, Series, time_in_id};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 use crate::types::time::now_ms;
 
@@ -59,25 +60,13 @@ impl<'a> CheckpointKey<'a> {
   }
 }
 
-/// The value of the column `agent`: empty for the checkpoints of the session itself.
-pub fn agent_text(agent: Option<&AgentId>) -> &str {
-  agent.map_or("", AgentId::as_str)
-}
-
 pub fn number_of(encoding: Encoding) -> i16 {
-  match encoding {
-    Encoding::Json => 0,
-    Encoding::Gzip => 1,
-    Encoding::Zstd => 2,
-    Encoding::Delta => 3,
-  }
+  encoding_number(encoding).into()
 }
 
 /// `None` for a number that no store writes.
 pub fn encoding_of(number: i16) -> Option<Encoding> {
-  Encoding::ALL
-    .into_iter()
-    .find(|encoding| number_of(*encoding) == number)
+  encoding_of_number(u8::try_from(number).ok()?)
 }
 
 /// The columns of a checkpoint. Lists read only its head and its tail.
@@ -92,13 +81,11 @@ pub struct Parts<'a> {
 
 impl<'a> Parts<'a> {
   pub fn of(key: &CheckpointKey<'_>, bytes: &'a [u8]) -> Self {
-    let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES));
-    let (middle, tail) = rest.split_at(rest.len().saturating_sub(TAIL_BYTES));
-    let base = if key.is_delta() { Reference::of(bytes) } else { None };
+    let SplitCheckpoint { head, middle, tail } = SplitCheckpoint::new(bytes);
     Self {
       size: to_signed(bytes.len() as u64),
       made_at: to_signed(time_in_id(key.id).unwrap_or_else(now_ms)),
-      base: base.map(|reference| reference.key.to_string()),
+      base: if key.is_delta() { base_of_delta(bytes) } else { None },
       head,
       // All other encodings are compressed already.
       middle: if key.encoding == number_of(Encoding::Json) {

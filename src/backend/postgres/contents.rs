@@ -1,22 +1,22 @@
-//! What reading a row gave.
+//! The bytes of a row, as a query returned them.
 
 use super::payload::unpacked;
 use crate::types::error::{Error, Result};
 
-/// Bytes as they are stored.
+/// The stored bytes of an item.
 #[derive(Clone)]
 pub struct Contents {
-  /// How many they are in all, unpacked.
+  /// The number of all bytes, after decompression.
   pub size: u64,
   pub head: Vec<u8>,
-  /// `None` if there are more bytes than the limit allows.
+  /// `None` if the item has more bytes than the limit of the query.
   pub middle: Option<Vec<u8>>,
   pub is_packed: bool,
   pub tail: Vec<u8>,
 }
 
 impl Contents {
-  /// What is stored in one piece.
+  /// The bytes of an item that is stored in one column.
   pub fn whole(size: u64, is_packed: bool, bytes: Option<Vec<u8>>) -> Self {
     Self {
       size,
@@ -27,6 +27,7 @@ impl Contents {
     }
   }
 
+  /// All bytes, decompressed; an error if the query did not return them because they exceed `limit`.
   pub fn within(self, name: &str, limit: u64) -> Result<Vec<u8>> {
     let Some(middle) = self.middle else {
       return Err(Error::too_large(name, self.size, limit));

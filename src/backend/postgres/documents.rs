@@ -9,6 +9,7 @@ use super::error::PgError;
 use super::payload::{to_signed, to_unsigned};
 use super::sessions::ids;
 use crate::backend::item::RESULTS;
+use crate::backend::sql::{document_name, task_of_result};
 use crate::backend::{Document, Item};
 use crate::types::id::{SessionId, TaskId};
 
@@ -25,14 +26,11 @@ pub struct DocumentKey<'a> {
 impl<'a> DocumentKey<'a> {
   /// `item` is not a checkpoint or a base.
   pub fn new(session: &'a SessionId, item: Item<'_>) -> Self {
-    let (item, back) = match item {
-      Item::Previous(document, back) => (Item::Document(document), back),
-      other => (other, 0),
-    };
+    let (name, back) = document_name(item);
     Self {
       session_id: session,
       session: session.as_str(),
-      name: item.to_string(),
+      name,
       back,
     }
   }
@@ -172,10 +170,7 @@ pub async fn results(connection: &Connection, session: &SessionId) -> Result<Vec
   let sql = "SELECT name FROM waymark.documents
     WHERE session = $1 AND name > $2::text || '/' AND name < $2 || '0' AND size IS NOT NULL";
   let rows = connection.query(sql, &[&session.as_str(), &RESULTS]).await?;
-  let mut tasks = ids(&rows, |name| {
-    let id = name[RESULTS.len() + 1..].strip_suffix(".json");
-    TaskId::parse(id.unwrap_or_default())
-  })?;
+  let mut tasks = ids(&rows, task_of_result)?;
   tasks.sort_unstable();
   Ok(tasks)
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use tokio_postgres::error::{DbError as ServerError, SqlState};
 
 use super::sqlstate::classify;
-use crate::types::error::{Code, Error, Named, system_code};
+use crate::backend::sql::row_too_large;
+use crate::types::error::{Error, Named, system_code};
 
 /// Why an attempt failed.
 #[derive(Debug)]
@@ -226,11 +227,7 @@ impl DbError {
   pub fn into_error(self, doing: &str, name: &str) -> Error {
     match &*self.code {
       "UNEXPECTED_ANSWER" | "XX001" | "XX002" => Error::corrupt(name, &self.message).because(self.into_io()),
-      "54000" => {
-        let message =
-          format!("{name} exceeds the size that a database can store in one row. A directory has no such limit");
-        Error::new(Code::TooLarge, message).because(self.into_io())
-      }
+      "54000" => row_too_large(name).because(self.into_io()),
       // Other writers held a lock or changed the data until the deadline. Nothing was stored.
       "EBUSY" | "40001" | "40P01" | "55P03" => Error::busy(doing, Path::new(name), self.into_io()),
       _ => Error::io(doing, Path::new(name), self.into_io()),

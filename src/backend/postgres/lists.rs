@@ -10,6 +10,7 @@ use super::error::PgError;
 use super::payload::{to_signed, to_unsigned};
 use super::retention::RetentionSelect;
 use super::sessions::ids;
+use crate::backend::sql::{entry_of, peek_columns, series_columns};
 use crate::backend::{CheckpointEntry, CheckpointPage, Peek, Selection, Series};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 
@@ -44,7 +45,7 @@ const SESSIONS: &str = "SELECT DISTINCT session FROM waymark.checkpoints WHERE i
 pub const LISTS: [(&str, usize); 5] = [(ALL, 2), (FIRST_PAGE, 3), (NEXT_PAGE, 6), (AGENTS, 1), (SESSIONS, 1)];
 
 pub async fn list(connection: &Connection, series: &Series) -> Result<Vec<CheckpointEntry>, PgError> {
-  let (session, agent) = key_of(series);
+  let (session, agent) = series_columns(series);
   entries(&connection.query(ALL, &[&session, &agent]).await?)
 }
 
@@ -54,7 +55,7 @@ pub async fn find(
   series: &Series,
   id: &CheckpointId,
 ) -> Result<Option<CheckpointEntry>, PgError> {
-  let (session, agent) = key_of(series);
+  let (session, agent) = series_columns(series);
   let sql =
     "SELECT id, encoding, made_at, pinned FROM waymark.checkpoints WHERE session = $1 AND agent = $2 AND id = $3";
   let rows = connection.query(sql, &[&session, &agent, &id.as_str()]).await?;
@@ -103,7 +104,7 @@ async fn page(
   after: Option<&CheckpointEntry>,
   limit: usize,
 ) -> Result<CheckpointPage, PgError> {
-  let (session, agent) = key_of(series);
+  let (session, agent) = series_columns(series);
   let limit = to_signed(limit as u64);
   let rows = match after {
     None => connection.query(FIRST_PAGE, &[&session, &agent, &limit]).await?,
@@ -171,23 +172,8 @@ pub enum StoredEnds {
 
 impl StoredEnds {
   fn of(first: &[u8], last: &[u8], size: u64, head: usize, tail: usize) -> Self {
-    if (first.len() + last.len()) as u64 == size {
-      return Self::Complete(Peek::of(&[first, last].concat(), head, tail));
-    }
-    if head > first.len() || tail > last.len() {
-      return Self::TooShort;
-    }
-    Self::Complete(Peek {
-      head: first[..head].to_vec(),
-      tail: last[last.len() - tail..].to_vec(),
-      size,
-    })
+    peek_columns(first, last, size, head, tail).map_or(Self::TooShort, Self::Complete)
   }
-}
-
-/// The values of the columns `session` and `agent`.
-pub fn key_of(series: &Series) -> (&str, &str) {
-  (series.session.as_str(), agent_text(series.agent.as_ref()))
 }
 
 pub fn entries(rows: &[Row]) -> Result<Vec<CheckpointEntry>, PgError> {
@@ -200,16 +186,10 @@ pub fn entries(rows: &[Row]) -> Result<Vec<CheckpointEntry>, PgError> {
 
 /// An entry from four columns: id, encoding, time, pin. `None` if the id or the encoding is not one that a store writes.
 pub fn entry(row: &Row, first_column: usize) -> Result<Option<CheckpointEntry>, PgError> {
-  let id = CheckpointId::parse(row.try_get(first_column)?).ok();
   let encoding = encoding_of(row.try_get(first_column + 1)?);
   let made_at = to_unsigned(row.try_get(first_column + 2)?);
   let is_pinned = row.try_get(first_column + 3)?;
-  Ok(id.zip(encoding).map(|(id, encoding)| CheckpointEntry {
-    id,
-    encoding,
-    made_at,
-    is_pinned,
-  }))
+  Ok(entry_of(row.try_get(first_column)?, encoding, made_at, is_pinned))
 }
 
 /// The agents that have checkpoints, ordered by id.

@@ -1,12 +1,13 @@
-//! Bytes as they travel: packed, where that makes them fewer.
+//! Bytes as they are sent and stored: compressed with zstd if that makes them fewer.
 
 use std::borrow::Cow;
 
+pub use crate::backend::sql::{to_signed, to_unsigned};
 use crate::codec::zstd::{self, FrameError};
 use crate::types::error::{Error, Result};
 
-/// What is shorter than this has little to gain.
-const WORTH_PACKING: usize = 256;
+/// Fewer bytes are stored as they are.
+const MIN_PACKED_BYTES: usize = 256;
 
 pub struct Payload<'a> {
   pub is_packed: bool,
@@ -22,7 +23,7 @@ impl<'a> Payload<'a> {
   }
 
   pub fn packed(bytes: &'a [u8]) -> Self {
-    if bytes.len() >= WORTH_PACKING {
+    if bytes.len() >= MIN_PACKED_BYTES {
       let packed = zstd::quick(bytes);
       if packed.len() < bytes.len() {
         return Self {
@@ -35,12 +36,12 @@ impl<'a> Payload<'a> {
   }
 }
 
-/// What is stored, as it was before it was packed: `size` bytes, neither more nor fewer. Nothing is made room for beyond that.
+/// The original bytes of a payload. An error if they are not exactly `size` bytes; no memory is reserved for more.
 pub fn unpacked(bytes: Vec<u8>, is_packed: bool, size: u64, name: &str) -> Result<Vec<u8>> {
   let bytes = if is_packed {
     zstd::text_of(&bytes, b"", size).map_err(|error| match error {
       FrameError::Damaged(why) => Error::corrupt(name, why),
-      FrameError::TooLarge(_) => Error::corrupt(name, "it is longer than it says"),
+      FrameError::TooLarge(_) => Error::corrupt(name, "it is longer than its stored size"),
     })?
   } else {
     bytes
@@ -48,16 +49,6 @@ pub fn unpacked(bytes: Vec<u8>, is_packed: bool, size: u64, name: &str) -> Resul
   if bytes.len() as u64 == size {
     Ok(bytes)
   } else {
-    Err(Error::corrupt(name, "it is not as long as it says"))
+    Err(Error::corrupt(name, "its length is not its stored size"))
   }
-}
-
-/// A size or a time as the database counts.
-pub fn to_signed(number: u64) -> i64 {
-  i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// A size or a time from the database; what is negative was put there by somebody else.
-pub fn to_unsigned(number: i64) -> u64 {
-  u64::try_from(number).unwrap_or(0)
 }

@@ -8,6 +8,7 @@ use super::error::{DbError, PgError};
 use super::leases;
 use super::payload::{Payload, to_signed};
 use super::sql::SQL;
+use crate::backend::sql::{FIRST_NUMBER, missing_version};
 use crate::backend::{Document, Item};
 use crate::types::error::Error;
 use crate::types::id::{CheckpointId, SessionId};
@@ -136,7 +137,7 @@ pub async fn put(
     return replacement.run(connection, None).await;
   };
   let Some(number) = version_number(connection, key, skipped).await? else {
-    return Err(Error::invalid_argument("A version that does not exist cannot be replaced").into());
+    return Err(missing_version().into());
   };
   let (size, payload) = (to_signed(bytes.len() as u64), Payload::packed(bytes));
   let (bytes, is_packed) = (&*payload.bytes, payload.is_packed);
@@ -153,9 +154,6 @@ pub async fn put(
 
 /// Stores a document of a session that is being created, or an earlier version of one.
 pub async fn add(connection: &Connection, key: &DocumentKey<'_>, bytes: &[u8], token: Uuid) -> Result<(), PgError> {
-  // Numbers count up. Those of earlier versions count down from here, so that versions may arrive in any order. No session has so
-  // many saves.
-  const NUMBER: i64 = 1 << 32;
   let (size, payload) = (to_signed(bytes.len() as u64), Payload::packed(bytes));
   let bytes = &*payload.bytes;
   if key.back > 0 {
@@ -164,11 +162,11 @@ pub async fn add(connection: &Connection, key: &DocumentKey<'_>, bytes: &[u8], t
       "INSERT INTO waymark.documents (session, name, number, oldest, tokens) VALUES ($1, $2, $3, 0, ARRAY[$4::uuid])
       ON CONFLICT (session, name) DO NOTHING";
     connection
-      .query(sql, &[&key.session, &key.name, &NUMBER, &token])
+      .query(sql, &[&key.session, &key.name, &FIRST_NUMBER, &token])
       .await?;
     let sql =
       "INSERT INTO waymark.previous (session, name, number, size, packed, bytes) VALUES ($1, $2, $3, $4, $5, $6)";
-    let number = NUMBER - i64::from(key.back);
+    let number = FIRST_NUMBER - i64::from(key.back);
     connection
       .query(
         sql,
@@ -187,7 +185,7 @@ pub async fn add(connection: &Connection, key: &DocumentKey<'_>, bytes: &[u8], t
       &[
         &key.session,
         &key.name,
-        &NUMBER,
+        &FIRST_NUMBER,
         &token,
         &size,
         &payload.is_packed,

@@ -11,6 +11,7 @@ use super::payload::to_signed;
 use super::put::{self, NewCheckpoint};
 use super::sql::SQL;
 use super::{PostgresBackend, documents, lists};
+use crate::backend::sql::series_columns;
 use crate::backend::{
   Backend as _, CheckpointEntry, CheckpointPage, Item, PutOutcome, RetentionAnswer, RetentionQuery, RetentionScope,
   Series,
@@ -42,7 +43,7 @@ pub struct RetentionSelect<'a> {
 
 impl<'a> RetentionSelect<'a> {
   pub fn new(series: &'a Series, scope: RetentionScope) -> Self {
-    let (session, agent) = lists::key_of(series);
+    let (session, agent) = series_columns(series);
     let keep = match scope {
       RetentionScope::Beyond(keep) => to_signed(keep as u64),
       RetentionScope::All => 0,

@@ -1,10 +1,10 @@
-//! Bases of deltas, in pieces: appending to a base rewrites nothing.
+//! Bases of deltas as rows, one for each piece: appending to a base adds a row.
 
 use rusqlite::{Connection, Result, params};
 
-use super::checkpoints::agent_text;
-use super::contents::Contents;
 use super::sessions;
+use super::stored_bytes::StoredBytes;
+use crate::backend::sql::{agent_column, series_columns};
 use crate::backend::{BaseMerge, BaseRef, FileStamp, Series};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 
@@ -20,7 +20,7 @@ impl BaseKey {
   pub fn new(session: &SessionId, agent: Option<&AgentId>, id: &CheckpointId) -> Self {
     Self {
       session: session.to_string(),
-      agent: agent_text(agent).to_owned(),
+      agent: agent_column(agent).to_owned(),
       id: id.to_string(),
     }
   }
@@ -37,14 +37,15 @@ impl BaseKey {
   }
 }
 
-/// What is appended to a base. Owned, for the same reason.
-pub struct Addition {
+/// The bytes that a delta appends to its base. Owned, because an operation may run on another thread.
+pub struct BaseAddition {
   key: BaseKey,
+  /// How many bytes must be stored; 0 for a new base.
   known: u64,
   added: Vec<u8>,
 }
 
-impl Addition {
+impl BaseAddition {
   pub fn new(series: &Series, base: BaseRef<'_>) -> Self {
     Self {
       key: BaseKey::new(&series.session, series.agent.as_ref(), base.id),
@@ -61,12 +62,12 @@ impl Addition {
     }
   }
 
-  /// Returns whether the base now holds all that the delta needs.
+  /// Appends the bytes. Returns whether the base now holds everything that the delta needs.
   pub fn apply(&self, connection: &Connection) -> Result<bool> {
     if self.known == 0 {
       let present = match read(connection, &self.key, u64::MAX)? {
-        Some(Contents::Bytes(present)) => Some(present),
-        Some(Contents::TooLarge(_)) | None => None,
+        Some(StoredBytes::Complete(present)) => Some(present),
+        Some(StoredBytes::TooLarge(_)) | None => None,
       };
       return Ok(match BaseMerge::of(&self.added, present.as_deref()) {
         BaseMerge::Write => {
@@ -81,7 +82,7 @@ impl Addition {
       return Ok(false);
     }
     if !self.added.is_empty() {
-      cut(connection, &self.key, self.known)?;
+      truncate(connection, &self.key, self.known)?;
       insert(connection, &self.key, self.known, &self.added)?;
     }
     Ok(true)
@@ -91,12 +92,12 @@ impl Addition {
 /// Replaces a whole base.
 pub fn put(connection: &Connection, key: &BaseKey, bytes: &[u8]) -> Result<()> {
   sessions::add(connection, &key.session)?;
-  cut(connection, key, 0)?;
+  truncate(connection, key, 0)?;
   insert(connection, key, 0, bytes)
 }
 
-/// Deletes the pieces from `start` on.
-fn cut(connection: &Connection, key: &BaseKey, start: u64) -> Result<bool> {
+/// Deletes the pieces that begin at `start` or later.
+fn truncate(connection: &Connection, key: &BaseKey, start: u64) -> Result<bool> {
   let sql = "DELETE FROM keys WHERE session = ?1 AND agent = ?2 AND id = ?3 AND start >= ?4";
   let [session, agent, id] = key.params();
   let mut statement = connection.prepare_cached(sql)?;
@@ -111,10 +112,10 @@ fn insert(connection: &Connection, key: &BaseKey, start: u64, bytes: &[u8]) -> R
   Ok(())
 }
 
-pub fn read(connection: &Connection, key: &BaseKey, limit: u64) -> Result<Option<Contents>> {
+pub fn read(connection: &Connection, key: &BaseKey, limit: u64) -> Result<Option<StoredBytes>> {
   let size = key.size(connection)?;
   if size > limit {
-    return Ok(Some(Contents::TooLarge(size)));
+    return Ok(Some(StoredBytes::TooLarge(size)));
   }
   let sql = "SELECT bytes FROM keys WHERE session = ?1 AND agent = ?2 AND id = ?3 ORDER BY start";
   let mut statement = connection.prepare_cached(sql)?;
@@ -123,30 +124,31 @@ pub fn read(connection: &Connection, key: &BaseKey, limit: u64) -> Result<Option
   while let Some(row) = rows.next()? {
     bytes.extend_from_slice(row.get_ref(0)?.as_blob()?);
   }
-  Ok((!bytes.is_empty()).then_some(Contents::Bytes(bytes)))
+  Ok((!bytes.is_empty()).then_some(StoredBytes::Complete(bytes)))
 }
 
-pub fn remove(connection: &Connection, key: &BaseKey) -> Result<bool> {
-  cut(connection, key, 0)
+pub fn delete(connection: &Connection, key: &BaseKey) -> Result<bool> {
+  truncate(connection, key, 0)
 }
 
-/// Deletes a base if no delta is based on it.
-pub fn release(connection: &Connection, session: &str, agent: &str, id: &str) -> Result<bool> {
+/// Deletes a base if no checkpoint is based on it.
+pub fn delete_if_unused(connection: &Connection, session: &str, agent: &str, id: &str) -> Result<bool> {
   let sql = "SELECT 1 FROM checkpoints WHERE session = ?1 AND agent = ?2 AND key = ?3 LIMIT 1";
-  let needed = connection.prepare_cached(sql)?.exists([session, agent, id])?;
+  let is_used = connection.prepare_cached(sql)?.exists([session, agent, id])?;
   let sql = "DELETE FROM keys WHERE session = ?1 AND agent = ?2 AND id = ?3";
-  Ok(!needed && connection.prepare_cached(sql)?.execute([session, agent, id])? > 0)
+  Ok(!is_used && connection.prepare_cached(sql)?.execute([session, agent, id])? > 0)
 }
 
-/// The bases of a series, with their sizes.
+/// The bases of a series with their sizes, ordered by id.
 pub fn list(connection: &Connection, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {
   let sql = "SELECT id, sum(size) FROM keys WHERE session = ?1 AND agent = ?2 GROUP BY id ORDER BY id";
-  sizes(connection, series, sql)
+  list_sizes(connection, series, sql)
 }
 
-fn sizes(connection: &Connection, series: &Series, sql: &str) -> Result<Vec<(CheckpointId, u64)>> {
+fn list_sizes(connection: &Connection, series: &Series, sql: &str) -> Result<Vec<(CheckpointId, u64)>> {
   let mut statement = connection.prepare_cached(sql)?;
-  let mut rows = statement.query([series.session.as_str(), agent_text(series.agent.as_ref())])?;
+  let (session, agent) = series_columns(series);
+  let mut rows = statement.query([session, agent])?;
   let mut bases = Vec::new();
   while let Some(row) = rows.next()? {
     // Skip names that are not valid ids.
@@ -157,9 +159,12 @@ fn sizes(connection: &Connection, series: &Series, sql: &str) -> Result<Vec<(Che
   Ok(bases)
 }
 
-/// The unused bases of a series, with their sizes.
+/// The bases of a series that no checkpoint is based on, with their sizes, ordered by id.
 pub fn unused(connection: &Connection, series: &Series) -> Result<Vec<(CheckpointId, u64)>> {
-  let sql = "SELECT id, sum(size) FROM keys WHERE session = ?1 AND agent = ?2 AND NOT EXISTS
-    (SELECT 1 FROM checkpoints WHERE session = ?1 AND agent = ?2 AND key = keys.id) GROUP BY id ORDER BY id";
-  sizes(connection, series, sql)
+  let sql = r"
+    SELECT id, sum(size) FROM keys
+    WHERE session = ?1 AND agent = ?2
+      AND NOT EXISTS (SELECT 1 FROM checkpoints WHERE session = ?1 AND agent = ?2 AND key = keys.id)
+    GROUP BY id ORDER BY id";
+  list_sizes(connection, series, sql)
 }

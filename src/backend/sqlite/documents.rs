@@ -1,46 +1,58 @@
-//! Documents and results as rows, under the names that they have below their session.
+//! Documents and task results as rows, with the names that they have below their session.
 
 use rusqlite::{Connection, OptionalExtension, Result, params};
 
-use super::contents::Contents;
 use super::sessions::{self, ids};
+use super::stored_bytes::StoredBytes;
 use crate::backend::item::RESULTS;
+use crate::backend::sql::{FIRST_NUMBER, document_name, task_of_result, to_signed};
 use crate::backend::{Document, Item};
 use crate::types::id::{SessionId, TaskId};
 
-/// Earlier versions of a document have the numbers above, later ones greater: none is moved when another comes.
+/// The number of the current version. Earlier versions have greater numbers, the latest of them the greatest, so that no number
+/// changes when another version is added.
 const CURRENT: i64 = 0;
 
-/// What names one document, in words of its own: an operation may run on another thread.
+/// Keeps the current version as the latest of the earlier ones.
+const KEEP_CURRENT: &str = r"
+  INSERT INTO documents (session, name, number, size, bytes)
+  SELECT session, name, (SELECT max(number) FROM documents WHERE session = ?1 AND name = ?2) + 1, size, bytes
+  FROM documents WHERE session = ?1 AND name = ?2 AND number = 0";
+
+/// Deletes all but the `?3` latest of the earlier versions.
+const DELETE_EARLIER: &str = r"
+  DELETE FROM documents
+  WHERE session = ?1 AND name = ?2 AND number > 0
+    AND number <= (SELECT max(number) FROM documents WHERE session = ?1 AND name = ?2) - ?3";
+
+/// The primary key of a document. Owned, because an operation may run on another thread.
 #[derive(Debug, Clone)]
 pub struct DocumentKey {
   session: String,
-  /// That of the current version.
+  /// The name of the current version.
   name: String,
   /// How many versions ago; 0 is the current one.
   back: u32,
 }
 
 impl DocumentKey {
-  /// Of everything but a checkpoint.
+  /// The key of an item that is neither a checkpoint nor a base.
   pub fn new(session: &SessionId, item: Item<'_>) -> Self {
-    let (item, back) = match item {
-      Item::Previous(document, back) => (Item::Document(document), back),
-      other => (other, 0),
-    };
+    let (name, back) = document_name(item);
     Self {
       session: session.to_string(),
-      name: item.to_string(),
+      name,
       back,
     }
   }
 
-  /// `None` if there is no such version.
+  /// The number of this version; `None` if it does not exist.
   fn number(&self, connection: &Connection) -> Result<Option<i64>> {
     let Some(skipped) = self.back.checked_sub(1) else {
       return Ok(Some(CURRENT));
     };
-    let sql = "SELECT number FROM documents WHERE session = ?1 AND name = ?2 AND number > 0
+    let sql = r"
+      SELECT number FROM documents WHERE session = ?1 AND name = ?2 AND number > 0
       ORDER BY number DESC LIMIT 1 OFFSET ?3";
     let mut statement = connection.prepare_cached(sql)?;
     let number = statement.query_row(params![self.session, self.name, skipped], |row| row.get(0));
@@ -48,13 +60,14 @@ impl DocumentKey {
   }
 }
 
-/// The answer is whether it was done: only a version that is there can be replaced.
+/// Stores a version of a document in place of the same one. Returns `false` for an earlier version that does not exist.
 pub fn put(connection: &Connection, key: &DocumentKey, bytes: &[u8]) -> Result<bool> {
   let Some(number) = key.number(connection)? else {
     return Ok(false);
   };
   sessions::add(connection, &key.session)?;
-  let sql = "INSERT INTO documents (session, name, number, size, bytes) VALUES (?1, ?2, ?3, ?4, ?5)
+  let sql = r"
+    INSERT INTO documents (session, name, number, size, bytes) VALUES (?1, ?2, ?3, ?4, ?5)
     ON CONFLICT DO UPDATE SET size = excluded.size, bytes = excluded.bytes";
   let (session, name, size) = (&key.session, &key.name, bytes.len());
   let mut statement = connection.prepare_cached(sql)?;
@@ -62,13 +75,11 @@ pub fn put(connection: &Connection, key: &DocumentKey, bytes: &[u8]) -> Result<b
   Ok(true)
 }
 
-/// Stores a document of a session that is being made, or an earlier version of one.
+/// Stores a version of a document in a session that is being created.
 pub fn add(connection: &Connection, key: &DocumentKey, bytes: &[u8]) -> Result<()> {
-  // Numbers count up; these count down from one that no count of saves comes near, so that they may come in any order.
-  const NEWEST_PREVIOUS: i64 = 1 << 32;
   let number = match i64::from(key.back) {
     0 => CURRENT,
-    back => NEWEST_PREVIOUS - back,
+    back => FIRST_NUMBER - back,
   };
   sessions::add(connection, &key.session)?;
   let sql = "INSERT INTO documents (session, name, number, size, bytes) VALUES (?1, ?2, ?3, ?4, ?5)";
@@ -78,7 +89,7 @@ pub fn add(connection: &Connection, key: &DocumentKey, bytes: &[u8]) -> Result<(
   Ok(())
 }
 
-/// How many earlier versions there are.
+/// The number of earlier versions.
 pub fn versions(connection: &Connection, session: &SessionId, document: Document) -> Result<u32> {
   let key = DocumentKey::new(session, Item::Document(document));
   let sql = "SELECT count(*) FROM documents WHERE session = ?1 AND name = ?2 AND number > 0";
@@ -86,7 +97,7 @@ pub fn versions(connection: &Connection, session: &SessionId, document: Document
   statement.query_row([&key.session, &key.name], |row| row.get(0))
 }
 
-/// Replaces a document; as many earlier ones as are wanted stay.
+/// Replaces a document, and keeps `keep` earlier versions.
 pub fn replace(
   connection: &Connection,
   session: &SessionId,
@@ -96,57 +107,47 @@ pub fn replace(
 ) -> Result<()> {
   let key = DocumentKey::new(session, Item::Document(document));
   if Document::VERSIONED.contains(&document) {
-    let newest = "(SELECT max(number) FROM documents WHERE session = ?1 AND name = ?2)";
     if keep > 0 {
-      let sql = format!(
-        "INSERT INTO documents (session, name, number, size, bytes)
-          SELECT session, name, {newest} + 1, size, bytes FROM documents
-          WHERE session = ?1 AND name = ?2 AND number = {CURRENT}"
-      );
-      connection.prepare_cached(&sql)?.execute([&key.session, &key.name])?;
+      let mut statement = connection.prepare_cached(KEEP_CURRENT)?;
+      statement.execute([&key.session, &key.name])?;
     }
-    let sql = format!(
-      "DELETE FROM documents WHERE session = ?1 AND name = ?2 AND number > {CURRENT} AND number <= {newest} - ?3"
-    );
-    let mut statement = connection.prepare_cached(&sql)?;
+    let mut statement = connection.prepare_cached(DELETE_EARLIER)?;
     statement.execute(params![key.session, key.name, keep])?;
   }
   put(connection, &key, bytes).map(drop)
 }
 
-pub fn read(connection: &Connection, key: &DocumentKey, limit: u64) -> Result<Option<Contents>> {
+pub fn read(connection: &Connection, key: &DocumentKey, limit: u64) -> Result<Option<StoredBytes>> {
   let Some(number) = key.number(connection)? else {
     return Ok(None);
   };
-  // What is too large is not even loaded.
-  let sql = "SELECT size, CASE WHEN size <= ?4 THEN bytes END FROM documents
+  // SQLite does not load the bytes of a row that is too large.
+  let sql = r"
+    SELECT size, CASE WHEN size <= ?4 THEN bytes END FROM documents
     WHERE session = ?1 AND name = ?2 AND number = ?3";
-  let limit = i64::try_from(limit).unwrap_or(i64::MAX);
   let mut statement = connection.prepare_cached(sql)?;
-  let read = statement.query_row(params![key.session, key.name, number, limit], |row| {
-    match row.get(1)? {
-      Some(bytes) => Ok(Contents::Bytes(bytes)),
-      None => Ok(Contents::TooLarge(row.get(0)?)),
-    }
-  });
+  let read = statement.query_row(
+    params![key.session, key.name, number, to_signed(limit)],
+    |row| match row.get(1)? {
+      Some(bytes) => Ok(StoredBytes::Complete(bytes)),
+      None => Ok(StoredBytes::TooLarge(row.get(0)?)),
+    },
+  );
   read.optional()
 }
 
-pub fn remove(connection: &Connection, key: &DocumentKey) -> Result<bool> {
+pub fn delete(connection: &Connection, key: &DocumentKey) -> Result<bool> {
   let number = key.number(connection)?;
   let sql = "DELETE FROM documents WHERE session = ?1 AND name = ?2 AND number = ?3";
   let mut statement = connection.prepare_cached(sql)?;
   Ok(statement.execute(params![key.session, key.name, number])? > 0)
 }
 
-/// The tasks that have a result, in the order of their ids.
+/// The tasks that have a result, ordered by id.
 pub fn results(connection: &Connection, session: &SessionId) -> Result<Vec<TaskId>> {
-  // A slash is followed by a zero in the order of characters.
+  // `0` is the character after `/`, so these names are all that begin with `results/`.
   let sql = "SELECT name FROM documents WHERE session = ?1 AND name > ?2 || '/' AND name < ?2 || '0'";
-  let mut tasks = ids(connection, sql, [session.as_str(), RESULTS], |name| {
-    let id = name[RESULTS.len() + 1..].strip_suffix(".json");
-    TaskId::parse(id.unwrap_or_default())
-  })?;
+  let mut tasks = ids(connection, sql, [session.as_str(), RESULTS], task_of_result)?;
   tasks.sort_unstable();
   Ok(tasks)
 }

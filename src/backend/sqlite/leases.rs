@@ -1,35 +1,37 @@
-//! Who owns a session, as rows.
+//! Leases as rows.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::failure::Failure;
+use super::error::SqliteError;
 use crate::backend::lease::{self, Record};
+use crate::backend::sql::to_signed;
 use crate::backend::{Acquired, Claim, Lease};
 use crate::types::id::SessionId;
 use crate::types::time::now_ms;
 
-type Result<T, E = Failure> = std::result::Result<T, E>;
+type Result<T, E = SqliteError> = std::result::Result<T, E>;
 
-/// Does what changes a session, or refuses it, in the transaction that makes the change. What changes nothing ends no lease.
-pub fn admitted<T>(
+/// Runs a change of a session if its lease admits the fencing token. Both are in the transaction of the caller. The change ends an
+/// expired lease, unless it changes nothing.
+pub fn fenced<T>(
   connection: &Connection,
   session: &SessionId,
   fence: Option<u64>,
-  change: impl FnOnce() -> Result<T, Failure>,
-) -> Result<T, Failure> {
-  let ended = lease::admit(read(connection, session)?.as_ref(), session, fence, now_ms())?;
+  change: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+  let ended_lease = lease::admit(read(connection, session)?.as_ref(), session, fence, now_ms())?;
   let before = connection.total_changes();
-  let done = change()?;
-  if let Some(ended) = ended.filter(|_| connection.total_changes() > before) {
-    // The record may have gone with its session.
+  let result = change()?;
+  if let Some(ended) = ended_lease.filter(|_| connection.total_changes() > before) {
+    // The change may have deleted the record together with the session.
     let sql = "UPDATE leases SET expires_at = 0 WHERE session = ?1 AND number = ?2";
     let mut statement = connection.prepare_cached(sql)?;
     statement.execute(params![session.as_str(), ended.number])?;
   }
-  Ok(done)
+  Ok(result)
 }
 
-/// The number is `fresh`, or one more than the last.
+/// Acquires a lease. The fencing token is `fresh` or the last one plus 1, whichever is greater.
 pub fn acquire(connection: &Connection, session: &SessionId, claim: Claim<'_>, fresh: u64) -> Result<Acquired> {
   let now = now_ms();
   Ok(
@@ -57,20 +59,22 @@ pub fn release(connection: &Connection, session: &SessionId, number: u64) -> Res
     return Ok(false);
   };
   write(connection, session, &released)?;
-  forget(connection, session, None)?;
+  delete_unused_record(connection, session, None)?;
   Ok(true)
 }
 
-/// Removes the record of a session that is not there, unless somebody holds it, or it is that of who writes under this number.
-pub fn forget(connection: &Connection, session: &SessionId, fence: Option<u64>) -> Result<()> {
-  let sql = "DELETE FROM leases WHERE session = ?1 AND expires_at <= ?2 AND NOT (number IS ?3 AND expires_at > 0)
-    AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = ?1)";
+/// Deletes the record of a session that does not exist, unless the lease is held, or has this fencing token.
+pub fn delete_unused_record(connection: &Connection, session: &SessionId, fence: Option<u64>) -> Result<()> {
+  let sql = r"
+    DELETE FROM leases
+    WHERE session = ?1 AND expires_at <= ?2 AND NOT (number IS ?3 AND expires_at > 0)
+      AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = ?1)";
   let mut statement = connection.prepare_cached(sql)?;
   statement.execute(params![session.as_str(), now_ms(), fence])?;
   Ok(())
 }
 
-/// Those that somebody holds, in the order of the sessions.
+/// The leases that are held, ordered by session.
 pub fn list(connection: &Connection) -> Result<Vec<(SessionId, Lease)>> {
   let sql = "SELECT number, owner, expires_at, began_at, session FROM leases WHERE expires_at > ?1 ORDER BY session";
   let now = now_ms();
@@ -78,12 +82,12 @@ pub fn list(connection: &Connection) -> Result<Vec<(SessionId, Lease)>> {
   let mut rows = statement.query([now])?;
   let mut leases = Vec::new();
   while let Some(row) = rows.next()? {
-    // Skip names that are not valid ids, and damaged records: a write to their session reports them.
+    // Skip names that are not valid ids, and damaged records, which a write to their session reports.
     let Some(session) = row.get_ref(4)?.as_str().ok().and_then(|id| SessionId::parse(id).ok()) else {
       continue;
     };
     if let Ok(record) = record(row)
-      .map_err(Failure::from)
+      .map_err(SqliteError::from)
       .and_then(|record| checked(record, &session))
       && record.is_held(now)
     {
@@ -109,6 +113,7 @@ fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
   })
 }
 
+/// An error if no store can have written the record.
 fn checked(record: Record, session: &SessionId) -> Result<Record> {
   let name = format!("The lease of session {session}");
   let remedy = "Delete its row in the table \"leases\" when no process works on that session";
@@ -116,11 +121,12 @@ fn checked(record: Record, session: &SessionId) -> Result<Record> {
 }
 
 fn write(connection: &Connection, session: &SessionId, record: &Record) -> Result<()> {
-  let sql = "INSERT INTO leases (session, number, owner, expires_at, began_at) VALUES (?1, ?2, ?3, ?4, ?5)
-    ON CONFLICT DO UPDATE SET number = excluded.number, owner = excluded.owner, expires_at = excluded.expires_at,
-      began_at = excluded.began_at";
+  let sql = r"
+    INSERT INTO leases (session, number, owner, expires_at, began_at) VALUES (?1, ?2, ?3, ?4, ?5)
+    ON CONFLICT DO UPDATE SET
+      number = excluded.number, owner = excluded.owner, expires_at = excluded.expires_at, began_at = excluded.began_at";
   let mut statement = connection.prepare_cached(sql)?;
-  let expires_at = i64::try_from(record.expires_at).unwrap_or(i64::MAX);
+  let expires_at = to_signed(record.expires_at);
   let Record {
     number,
     owner,

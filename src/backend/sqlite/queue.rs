@@ -1,63 +1,64 @@
-//! Who writes when. Writers queue; one of them leads: it takes all that waits, commits it as one transaction, and tells
-//! each its own outcome. While the disk syncs, the next ones gather. So one sync serves a burst.
+//! Group commit. Writers queue; one of them leads: it commits all queued operations as one transaction and tells each caller its own
+//! outcome. The operations that arrive while the disk syncs form the next transaction.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
-use super::failure::Failure;
-use super::writer::{Label, Operation, Writer};
+use super::error::SqliteError;
+use super::writer::{Action, Operation, Writer};
 use crate::types::error::{Code, Error, Result};
 
-pub struct Queue {
-  /// How long each caller waits for other processes. The time in the queue counts, so that many callers behind one lock do
-  /// not wait for it one after the other.
+pub struct WriteQueue {
+  /// How long each caller waits for other processes. The time in the queue counts, so that the callers behind one lock wait for it
+  /// together and not one after the other.
   timeout: Duration,
-  state: Mutex<State>,
-  /// Nobody but the leader touches it.
+  state: Mutex<QueueState>,
+  /// Locked by the leader only.
   writer: Mutex<Option<Writer>>,
 }
 
-/// While nobody leads, nobody waits.
+/// Both queues are empty while there is no leader.
 #[derive(Default)]
-struct State {
-  is_led: bool,
-  operations: Vec<Pending>,
-  /// Those who want the writer to themselves.
-  others: VecDeque<Arc<Ticket>>,
+struct QueueState {
+  has_leader: bool,
+  operations: Vec<QueuedOperation>,
+  /// Callers that wait for exclusive use of the writer.
+  exclusive: VecDeque<Arc<Waiter>>,
 }
 
-/// An operation on its way to whoever leads.
-struct Pending {
-  label: Label,
-  must_last: bool,
-  began: Instant,
-  run: Box<AnywhereRun>,
-  ticket: Arc<Ticket>,
+struct QueuedOperation {
+  action: Action,
+  needs_sync: bool,
+  queued_at: Instant,
+  run: Box<QueuedOperationFn>,
+  waiter: Arc<Waiter>,
   is_settled: bool,
 }
 
-/// It may run on the thread of another caller.
-pub type AnywhereRun = dyn FnMut(&Connection) -> Result<bool, Failure> + Send;
+/// Runs on the thread of the leader.
+pub type QueuedOperationFn = dyn FnMut(&Connection) -> Result<bool, SqliteError> + Send;
 
-/// What somebody who waits is called with.
+/// A caller that is blocked until it is woken.
 #[derive(Default)]
-struct Ticket {
-  call: Mutex<Option<Call>>,
-  called: Condvar,
+struct Waiter {
+  wakeup: Mutex<Option<Wakeup>>,
+  woken: Condvar,
 }
 
-enum Call {
-  /// It is its turn to lead.
+enum Wakeup {
+  /// The caller becomes the leader.
   Lead,
+  /// The operation of the caller has ended.
   Settled(Result<bool>),
 }
 
-impl Queue {
+impl WriteQueue {
   pub fn new(timeout: Duration) -> Self {
     Self {
       timeout,
@@ -66,159 +67,159 @@ impl Queue {
     }
   }
 
-  /// Waits until the operation is part of a transaction that is committed, or until it has failed.
+  /// Waits until the operation is committed, or has failed. Returns whether there was anything to change.
   pub fn submit(
     &self,
-    label: Label,
-    must_last: bool,
-    run: impl FnMut(&Connection) -> Result<bool, Failure> + Send + 'static,
+    action: Action,
+    needs_sync: bool,
+    run: impl FnMut(&Connection) -> Result<bool, SqliteError> + Send + 'static,
   ) -> Result<bool> {
-    let (ticket, began) = (Arc::new(Ticket::default()), Instant::now());
-    let pending = Pending {
-      label,
-      must_last,
-      began,
+    let (waiter, queued_at) = (Arc::new(Waiter::default()), Instant::now());
+    let operation = QueuedOperation {
+      action,
+      needs_sync,
+      queued_at,
       run: Box::new(run),
-      ticket: Arc::clone(&ticket),
+      waiter: Arc::clone(&waiter),
       is_settled: false,
     };
     let leads = {
-      let mut state = lock(&self.state);
-      state.operations.push(pending);
-      !mem::replace(&mut state.is_led, true)
+      let mut state = self.state.lock();
+      state.operations.push(operation);
+      !mem::replace(&mut state.has_leader, true)
     };
-    if !leads && let Call::Settled(outcome) = ticket.wait() {
+    if !leads && let Wakeup::Settled(outcome) = waiter.wait() {
       return outcome;
     }
-    self.lead(began, |_| ());
-    match ticket.wait() {
-      Call::Settled(outcome) => outcome,
-      Call::Lead => Err(abandoned()),
+    self.lead(queued_at, |_| ());
+    match waiter.wait() {
+      Wakeup::Settled(outcome) => outcome,
+      Wakeup::Lead => Err(abandoned()),
     }
   }
 
-  /// Waits for its turn, and has the writer to itself until `work` is done; there is none before it is opened.
+  /// Waits for exclusive use of the writer, and runs `work` with it on this thread. The writer is `None` if the database is not open.
   pub fn exclusively<T>(&self, work: impl FnOnce(&mut Option<Writer>) -> T) -> T {
-    let (ticket, began) = (Arc::new(Ticket::default()), Instant::now());
+    let (waiter, queued_at) = (Arc::new(Waiter::default()), Instant::now());
     let leads = {
-      let mut state = lock(&self.state);
-      if state.is_led {
-        state.others.push_back(Arc::clone(&ticket));
+      let mut state = self.state.lock();
+      if state.has_leader {
+        state.exclusive.push_back(Arc::clone(&waiter));
       }
-      !mem::replace(&mut state.is_led, true)
+      !mem::replace(&mut state.has_leader, true)
     };
     if !leads {
-      ticket.wait();
+      waiter.wait();
     }
-    self.lead(began, work)
+    self.lead(queued_at, work)
   }
 
-  /// Commits what waits, then does `work` for a caller that has waited since `began`.
-  fn lead<T>(&self, began: Instant, work: impl FnOnce(&mut Option<Writer>) -> T) -> T {
-    let _turn = Turn { queue: self };
-    let operations = mem::take(&mut lock(&self.state).operations);
-    let mut writer = lock(&self.writer);
-    // One transaction for all: none of them fails before its own time is over.
-    if let Some(latest) = operations.iter().map(|pending| pending.began).max() {
+  /// Commits the queued operations, then runs `work` for a caller that has waited since `queued_at`.
+  fn lead<T>(&self, queued_at: Instant, work: impl FnOnce(&mut Option<Writer>) -> T) -> T {
+    let _leadership = Leadership { queue: self };
+    let operations = mem::take(&mut self.state.lock().operations);
+    let mut writer = self.writer.lock();
+    // They share one transaction, so it waits as long as the last of them may: none fails before its own deadline.
+    if let Some(latest) = operations.iter().map(|operation| operation.queued_at).max() {
       if let Some(writer) = writer.as_mut() {
-        writer.wait_until(latest + self.timeout);
+        writer.set_deadline(latest + self.timeout);
       }
       commit(writer.as_mut(), operations);
     }
     if let Some(writer) = writer.as_mut() {
-      writer.wait_until(began + self.timeout);
+      writer.set_deadline(queued_at + self.timeout);
     }
-    let answer = work(&mut writer);
-    // Nobody but the leader waits for this.
+    let result = work(&mut writer);
+    // The outcomes have been delivered: only the leader waits for this.
     if let Some(writer) = writer.as_mut() {
       writer.move_long_log();
     }
-    answer
+    result
   }
 
   #[cfg(test)]
-  pub fn is_led(&self) -> bool {
-    lock(&self.state).is_led
+  pub fn has_leader(&self) -> bool {
+    self.state.lock().has_leader
   }
 
   #[cfg(test)]
-  pub fn waiting(&self) -> usize {
-    lock(&self.state).operations.len()
+  pub fn queued_operations(&self) -> usize {
+    self.state.lock().operations.len()
   }
 }
 
-impl fmt::Debug for Queue {
+impl fmt::Debug for WriteQueue {
   fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-    formatter.debug_struct("Queue").finish_non_exhaustive()
+    formatter.debug_struct("WriteQueue").finish_non_exhaustive()
   }
 }
 
-/// Ends when it is dropped, even by a panic: then the next one leads.
-struct Turn<'a> {
-  queue: &'a Queue,
+/// Wakes the next leader when it is dropped, after a panic too.
+struct Leadership<'a> {
+  queue: &'a WriteQueue,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Leadership<'_> {
   fn drop(&mut self) {
-    let mut state = lock(&self.queue.state);
-    let next = state.others.pop_front();
+    let mut state = self.queue.state.lock();
+    let next = state.exclusive.pop_front();
     match next
       .as_ref()
-      .or(state.operations.first().map(|pending| &pending.ticket))
+      .or(state.operations.first().map(|operation| &operation.waiter))
     {
-      Some(ticket) => ticket.call(Call::Lead),
-      None => state.is_led = false,
+      Some(waiter) => waiter.wake(Wakeup::Lead),
+      None => state.has_leader = false,
     }
   }
 }
 
-impl Ticket {
-  fn wait(&self) -> Call {
-    let mut call = lock(&self.call);
+impl Waiter {
+  fn wait(&self) -> Wakeup {
+    let mut wakeup = self.wakeup.lock();
     loop {
-      match call.take() {
-        Some(call) => return call,
-        None => call = self.called.wait(call).unwrap_or_else(PoisonError::into_inner),
+      match wakeup.take() {
+        Some(wakeup) => return wakeup,
+        None => self.woken.wait(&mut wakeup),
       }
     }
   }
 
-  fn call(&self, call: Call) {
-    *lock(&self.call) = Some(call);
-    self.called.notify_one();
+  fn wake(&self, wakeup: Wakeup) {
+    *self.wakeup.lock() = Some(wakeup);
+    self.woken.notify_one();
   }
 }
 
-impl Pending {
+impl QueuedOperation {
   fn settle(&mut self, outcome: Result<bool>) {
     self.is_settled = true;
-    self.ticket.call(Call::Settled(outcome));
+    self.waiter.wake(Wakeup::Settled(outcome));
   }
 }
 
-impl Drop for Pending {
+impl Drop for QueuedOperation {
   fn drop(&mut self) {
-    // Whoever led has panicked.
+    // The leader has panicked.
     if !self.is_settled {
       self.settle(Err(abandoned()));
     }
   }
 }
 
-fn commit(writer: Option<&mut Writer>, mut operations: Vec<Pending>) {
+fn commit(writer: Option<&mut Writer>, mut queued: Vec<QueuedOperation>) {
   let outcomes = match writer {
     Some(writer) => {
-      let parts = operations.iter_mut().map(|pending| Operation {
-        label: &pending.label,
-        must_last: pending.must_last,
-        run: &mut *pending.run,
+      let operations = queued.iter_mut().map(|operation| Operation {
+        action: &operation.action,
+        needs_sync: operation.needs_sync,
+        run: &mut *operation.run,
       });
-      writer.commit(&mut parts.collect::<Vec<_>>())
+      writer.commit(&mut operations.collect::<Vec<_>>())
     }
-    None => operations.iter().map(|_| Err(not_open())).collect(),
+    None => queued.iter().map(|_| Err(not_open())).collect(),
   };
-  for (pending, outcome) in operations.iter_mut().zip(outcomes) {
-    pending.settle(outcome);
+  for (operation, outcome) in queued.iter_mut().zip(outcomes) {
+    operation.settle(outcome);
   }
 }
 
@@ -230,10 +231,8 @@ pub fn not_open() -> Error {
 }
 
 fn abandoned() -> Error {
-  Error::new(Code::Internal, "A defect in waymark: a transaction was abandoned")
-}
-
-/// A panic leaves nothing half changed: the writer rolls back what it finds open.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-  mutex.lock().unwrap_or_else(PoisonError::into_inner)
+  Error::new(
+    Code::Internal,
+    "A defect in waymark: a transaction ended without an outcome",
+  )
 }

@@ -1,28 +1,25 @@
-//! The tables, and whether a file has them.
+//! The tables, and the steps from each version of them to the next.
 
 use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 
-use super::failure::{DbError, Failure};
+use super::error::{DbError, SqliteError};
 use crate::types::error::{Code, Error, Result};
 
-/// Marks the file as ours: «wymk». It is a number in the header of every database.
+/// Marks the file as a store: «wymk». SQLite keeps this number in the header of the database.
 pub const APPLICATION_ID: i32 = 0x7779_6d6b;
 
-/// A new meaning of a table or a column is a new number.
+/// Grows with each change of the tables, or of the meaning of a column.
 pub const VERSION: i32 = 5;
 
-/// A row is stored in the order of its columns, and a long one goes on in a chain of pages: the large column comes last,
-/// so that those before it are read without the chain, or with its first page. Lists and sums are answered by
-/// `checkpoints_by_series` alone. The other index on checkpoints begins with their ids, which grow: new ones come together
-/// at its end, whatever session they belong to.
+/// A row is stored in the order of its columns, and a long row continues in a chain of overflow pages. The large column comes last, so
+/// that the others are read without that chain, or with its first page. Lists and sums read `checkpoints_by_series` alone. The other
+/// index on checkpoints begins with their ids, which grow, so new entries of all sessions are added at its end.
 ///
-/// A key is a row of pieces; each says at which byte of the key it starts.
-///
-/// `agent` is empty for the checkpoints of the session itself. `encoding` counts as `Encoding::ALL` does. The `number` of a
-/// document is 0; earlier versions of it have greater ones, the later the greater.
-const TABLES: &str = "
+/// `agent` is empty for the checkpoints of the session itself. `encoding` is a number of [`crate::backend::sql::encoding_number`]. The
+/// `number` of a document is 0; its earlier versions have greater numbers, the latest of them the greatest.
+const VERSION_1: &str = "
   CREATE TABLE sessions (
     id TEXT PRIMARY KEY NOT NULL
   ) STRICT, WITHOUT ROWID;
@@ -62,8 +59,9 @@ const TABLES: &str = "
   ) STRICT;
 ";
 
-/// What the second version added: deltas, and what they stand on.
-const SECOND: &str = "
+/// Adds deltas and their bases. A base is stored in pieces, one per row, which begin at the byte `start` of the base. `key` is the id of
+/// the base of a delta.
+const VERSION_2: &str = "
   ALTER TABLE checkpoints ADD COLUMN key TEXT;
   CREATE INDEX checkpoints_by_key ON checkpoints (session, agent, key) WHERE key IS NOT NULL;
 
@@ -78,8 +76,8 @@ const SECOND: &str = "
   ) STRICT;
 ";
 
-/// What the third version added: who owns a session. It need not exist.
-const THIRD: &str = "
+/// Adds leases. The session of a lease need not exist.
+const VERSION_3: &str = "
   CREATE TABLE leases (
     session TEXT PRIMARY KEY NOT NULL,
     number INTEGER NOT NULL,
@@ -88,9 +86,9 @@ const THIRD: &str = "
   ) STRICT, WITHOUT ROWID;
 ";
 
-/// What the fourth version added: how many checkpoints of a series retention may remove, so that it need not count them. An
-/// id is stored once: of several encodings, which earlier versions could leave, the one that needs no key stays.
-const FOURTH: &str = "
+/// Adds the number of checkpoints of a series that are not pinned, so that retention need not count them. Each id is stored once: of
+/// the several encodings that earlier versions could leave, the first in order is kept, which needs no base.
+const VERSION_4: &str = "
   DELETE FROM checkpoints AS extra WHERE EXISTS (
     SELECT 1 FROM checkpoints AS kept
     WHERE kept.id = extra.id AND kept.session = extra.session AND kept.agent = extra.agent
@@ -117,30 +115,30 @@ const FOURTH: &str = "
   END;
 ";
 
-/// What the fifth version added: when a lease was acquired or last renewed. Null in a record of an earlier version.
-const FIFTH: &str = "
+/// Adds the time at which a lease was acquired or last renewed. NULL in records of earlier versions.
+const VERSION_5: &str = "
   ALTER TABLE leases ADD COLUMN began_at INTEGER;
 ";
 
-/// What leads from each version to the next.
-const STEPS: [&str; VERSION as usize] = [TABLES, SECOND, THIRD, FOURTH, FIFTH];
+/// The statements that lead from each version to the next.
+const STEPS: [&str; VERSION as usize] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
 
-/// Makes the tables of a new database, adds to those of an old one, and refuses one that is not ours. That one is not changed.
-pub fn ensure(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
-  // Another process may be making the tables: what it has done is looked at as of one instant.
+/// Creates the tables, or brings them to the current version. The database of another application is an error, and is not changed.
+pub fn ensure(connection: &mut Connection, path: &Path) -> Result<(), SqliteError> {
+  // Read in one transaction, because another process may be creating the tables.
   let version = version(&connection.transaction()?, path)?;
   if version == 0 {
-    // It is decided with the first page whether freed pages can be given back.
+    // This takes effect only before the first page is written. It allows free pages to be returned to the file system.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
   }
   let mode: String = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
   if mode != "wal" {
-    let message = format!("the file system allows no shared log (the journal mode is {mode:?})");
+    let message = format!("the file system does not support a shared log (the journal mode is {mode:?})");
     return Err(DbError::new(ErrorCode::CannotOpen, message).into());
   }
   if version < STEPS.len() {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Somebody may have been quicker.
+    // Read the version again under the lock: another process may have run the steps.
     for step in &STEPS[self::version(&transaction, path)?..] {
       transaction.execute_batch(step)?;
     }
@@ -151,15 +149,15 @@ pub fn ensure(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
   Ok(())
 }
 
-/// Writes a page as it is: a commit that changes nothing would sync nothing. A newer release may have changed the version since
-/// the database was opened.
+/// Writes a page without changing it, because a commit without changes is not synced. The version is read first: a newer release may
+/// have changed it since the database was opened.
 pub fn touch(connection: &Connection) -> rusqlite::Result<()> {
   let version: i32 = connection.pragma_query_one(None, "user_version")?;
   connection.pragma_update(None, "user_version", version)
 }
 
-/// The version of the tables; 0 if they have still to be made. A database that cannot be used is an error.
-fn version(connection: &Transaction<'_>, path: &Path) -> Result<usize, Failure> {
+/// The version of the tables; 0 if there are none yet. A database that this release cannot use is an error.
+fn version(connection: &Transaction<'_>, path: &Path) -> Result<usize, SqliteError> {
   let application: i32 = connection.pragma_query_one(None, "application_id")?;
   let version: i32 = connection.pragma_query_one(None, "user_version")?;
   let entries: u64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;

@@ -1,19 +1,21 @@
-//! Sessions as rows: that they are there, what they take up, and how they go.
+//! Sessions as rows.
 
 use rusqlite::{Connection, Result, params};
 
-use super::checkpoints;
+use super::lists;
 use crate::backend::Usage;
 use crate::types::id::SessionId;
 
+/// Creates a session if it is missing. Returns whether it was missing.
 pub fn add(connection: &Connection, session: &str) -> Result<bool> {
   let sql = "INSERT INTO sessions (id) VALUES (?1) ON CONFLICT DO NOTHING";
   Ok(connection.prepare_cached(sql)?.execute([session])? > 0)
 }
 
-/// All of them, or those that hold a document of that name.
+/// All sessions, or those that hold a document of that name, ordered by id.
 pub fn list(connection: &Connection, document: Option<&str>) -> Result<Vec<SessionId>> {
-  let sql = "SELECT id FROM sessions
+  let sql = r"
+    SELECT id FROM sessions
     WHERE ?1 IS NULL OR EXISTS (SELECT 1 FROM documents WHERE session = sessions.id AND name = ?1 AND number = 0)
     ORDER BY id";
   ids(connection, sql, params![document], SessionId::parse)
@@ -21,17 +23,18 @@ pub fn list(connection: &Connection, document: Option<&str>) -> Result<Vec<Sessi
 
 /// Whether a session holds nothing, or does not exist.
 pub fn is_empty(connection: &Connection, session: &str) -> Result<bool> {
-  let sql = "SELECT EXISTS (SELECT 1 FROM checkpoints WHERE session = ?1)
-    OR EXISTS (SELECT 1 FROM documents WHERE session = ?1)
-    OR EXISTS (SELECT 1 FROM keys WHERE session = ?1)
-    OR EXISTS (SELECT 1 FROM damaged WHERE session = ?1)";
-  let holds_something: bool = connection.prepare_cached(sql)?.query_row([session], |row| row.get(0))?;
-  Ok(!holds_something)
+  let sql = r"
+    SELECT EXISTS (SELECT 1 FROM checkpoints WHERE session = ?1)
+      OR EXISTS (SELECT 1 FROM documents WHERE session = ?1)
+      OR EXISTS (SELECT 1 FROM keys WHERE session = ?1)
+      OR EXISTS (SELECT 1 FROM damaged WHERE session = ?1)";
+  let has_items: bool = connection.prepare_cached(sql)?.query_row([session], |row| row.get(0))?;
+  Ok(!has_items)
 }
 
-/// Removes everything of a session.
-pub fn remove(connection: &Connection, session: &str) -> Result<bool> {
-  let mut removed = 0;
+/// Deletes a session with everything in it. Returns whether there was anything to delete.
+pub fn delete(connection: &Connection, session: &str) -> Result<bool> {
+  let mut deleted = 0;
   for sql in [
     "DELETE FROM checkpoints WHERE session = ?1",
     "DELETE FROM keys WHERE session = ?1",
@@ -40,24 +43,25 @@ pub fn remove(connection: &Connection, session: &str) -> Result<bool> {
     "DELETE FROM unpinned WHERE session = ?1",
     "DELETE FROM sessions WHERE id = ?1",
   ] {
-    removed += connection.prepare_cached(sql)?.execute([session])?;
+    deleted += connection.prepare_cached(sql)?.execute([session])?;
   }
-  Ok(removed > 0)
+  Ok(deleted > 0)
 }
 
-/// A slash is followed by a zero in the order of characters.
-pub const USAGE: &str = "SELECT
-  (SELECT coalesce(sum(size), 0) FROM checkpoints WHERE session = ?1)
-    + (SELECT coalesce(sum(size), 0) FROM documents WHERE session = ?1)
-    + (SELECT coalesce(sum(size), 0) FROM keys WHERE session = ?1)
-    + (SELECT coalesce(sum(size), 0) FROM damaged WHERE session = ?1),
-  (SELECT count(*) FROM checkpoints WHERE session = ?1 AND agent = ''),
-  (SELECT coalesce(sum(pinned), 0) FROM checkpoints WHERE session = ?1 AND agent = ''),
-  (SELECT count(*) FROM checkpoints WHERE session = ?1 AND agent > ''),
-  (SELECT count(*) FROM documents WHERE session = ?1 AND name > 'results/' AND name < 'results0')";
+/// What a session takes up. `0` is the character after `/`, so the last column counts all names that begin with `results/`.
+pub const USAGE: &str = r"
+  SELECT
+    (SELECT coalesce(sum(size), 0) FROM checkpoints WHERE session = ?1)
+      + (SELECT coalesce(sum(size), 0) FROM documents WHERE session = ?1)
+      + (SELECT coalesce(sum(size), 0) FROM keys WHERE session = ?1)
+      + (SELECT coalesce(sum(size), 0) FROM damaged WHERE session = ?1),
+    (SELECT count(*) FROM checkpoints WHERE session = ?1 AND agent = ''),
+    (SELECT coalesce(sum(pinned), 0) FROM checkpoints WHERE session = ?1 AND agent = ''),
+    (SELECT count(*) FROM checkpoints WHERE session = ?1 AND agent > ''),
+    (SELECT count(*) FROM documents WHERE session = ?1 AND name > 'results/' AND name < 'results0')";
 
 pub fn usage(connection: &Connection, session: &SessionId) -> Result<Usage> {
-  let newest = checkpoints::newest(connection, &session.into())?;
+  let newest = lists::newest(connection, &session.into())?;
   connection.prepare_cached(USAGE)?.query_row([session.as_str()], |row| {
     Ok(Usage {
       total_bytes: row.get(0)?,
@@ -70,7 +74,7 @@ pub fn usage(connection: &Connection, session: &SessionId) -> Result<Usage> {
   })
 }
 
-/// The ids in the first column. What is no id was put there by somebody else.
+/// The ids in the first column. Skips texts that are not valid ids.
 pub fn ids<T>(
   connection: &Connection,
   sql: &str,

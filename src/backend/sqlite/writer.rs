@@ -1,40 +1,41 @@
-//! The one connection of a store that writes, and the transactions on it.
+//! The connection that writes, and the transactions on it.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::connections::{self, Identity, identity, patiently};
-use super::failure::{DbError, Failure};
+use super::connections::{self, retry_while_busy};
+use super::database_file::{self, FileIdentity, identity, log_path};
+use super::error::{DbError, SqliteError};
 use super::schema;
 use crate::backend::Durability;
 use crate::types::error::{Error, Result};
 
-/// When the log has this many pages, whoever made it so long moves them into the database.
-const LOG_PAGES: i64 = 4000;
+/// A log of this many pages is moved into the database.
+const LONG_LOG_PAGES: i64 = 4000;
 
-/// A log that became longer than this by one large transaction is cut when it begins anew.
-const LOG_BYTES: u32 = 32 << 20;
+/// A log that a large transaction made longer than this is truncated when it restarts.
+const MAX_LOG_BYTES: u32 = 32 << 20;
 
-/// Free pages that stay for those to come; and how many of the others a transaction gives back to the file system.
+/// The free pages that are kept for later rows, and how many of the others each transaction returns to the file system.
 const SPARE_PAGES: u64 = 1024;
-const GIVEN_BACK_AT_ONCE: u32 = 64;
+const PAGES_FREED_BY_COMMIT: u32 = 64;
 
-/// What a writer asks for: a part of a transaction that succeeds or fails by itself. The answer is whether there was
-/// something to change.
+/// A part of a transaction that succeeds or fails by itself.
 pub struct Operation<'a> {
-  pub label: &'a Label,
-  /// Whether it must have reached the disk when its caller is told.
-  pub must_last: bool,
-  pub run: &'a mut Run<'a>,
+  pub action: &'a Action,
+  /// Whether it is synced before it is acknowledged.
+  pub needs_sync: bool,
+  pub run: &'a mut OperationFn<'a>,
 }
 
-pub type Run<'a> = dyn FnMut(&Connection) -> Result<bool, Failure> + 'a;
+/// Returns whether there was anything to change.
+pub type OperationFn<'a> = dyn FnMut(&Connection) -> Result<bool, SqliteError> + 'a;
 
-/// For messages: a verb, and the name of what it is done to.
+/// What an operation does, for error messages: a verb phrase without its object, and the name of the object.
 #[derive(Debug)]
-pub struct Label {
+pub struct Action {
   pub doing: &'static str,
   pub name: String,
 }
@@ -43,45 +44,45 @@ pub struct Label {
 pub struct Writer {
   connection: Connection,
   path: PathBuf,
-  identity: Identity,
-  /// Of the log, which stays as long as a connection uses it.
-  log: Option<Identity>,
+  identity: FileIdentity,
+  /// The log, which exists as long as a connection uses it.
+  log: Option<FileIdentity>,
   durability: Durability,
   /// Until when the next transactions wait for other processes.
   deadline: Instant,
-  /// Whether commits are synced, as the connection is set now.
+  /// Whether the connection is set to sync each commit.
   syncs: bool,
-  /// The log could not be synced, or not be moved, since it began.
+  /// Whether a sync of the log, or moving it, has failed since it began.
   is_log_suspect: bool,
 }
 
-/// What SQLite says about its log.
-struct Log {
-  /// Somebody kept it from being moved whole.
+/// What SQLite reports about its log.
+struct LogState {
+  /// Whether another connection kept it from being moved completely.
   is_busy: bool,
   pages: i64,
 }
 
 impl Writer {
-  /// Opens the database, making the file and the tables if need be.
+  /// Opens the database; creates the file and the tables if they are missing.
   pub fn open(path: &Path, durability: Durability, deadline: Instant) -> Result<Self> {
-    connections::make_file(path, durability)?;
-    let open = || -> Result<Self, Failure> {
+    database_file::create(path, durability)?;
+    let open = || -> Result<Self, SqliteError> {
       let mut connection = connections::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, Duration::ZERO)?;
-      patiently(deadline, Failure::is_busy, || schema::ensure(&mut connection, path))?;
-      // SQLite would do it by itself, and keep to itself when it fails.
+      retry_while_busy(deadline, SqliteError::is_busy, || schema::ensure(&mut connection, path))?;
+      // `move_long_log` does this. SQLite would not report that it failed.
       connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-      connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
-      // What a savepoint has to remember stays in memory.
+      connection.pragma_update(None, "journal_size_limit", MAX_LOG_BYTES)?;
+      // The journals of savepoints stay in memory.
       connection.pragma_update(None, "temp_store", "MEMORY")?;
-      // What was deleted is written over where its page is written anyway; pages that become free are given back.
+      // Overwrite deleted bytes in pages that are written anyway. Pages that become free are returned to the file system.
       connection.pragma_update(None, "secure_delete", "FAST")?;
-      // On macOS, a sync that reaches the platter; elsewhere every sync does.
+      // On macOS, only this sync reaches the disk; on other systems every sync does.
       connection.pragma_update(None, "fullfsync", durability.is_full())?;
       connection.pragma_update(None, "checkpoint_fullfsync", durability.is_full())?;
       let mut writer = Self {
         identity: identity(path).map_err(|error| Error::io("open", path, error))?,
-        log: identity(&log_of(path)).ok(),
+        log: identity(&log_path(path)).ok(),
         connection,
         path: path.to_owned(),
         durability,
@@ -91,132 +92,134 @@ impl Writer {
       };
       writer.set_syncs(durability.is_full())?;
       if durability.is_full() {
-        connections::sync_names(path)?;
+        database_file::sync_names(path)?;
       }
       Ok(writer)
     };
-    open().map_err(|failure| failure.into_error("open", &path.to_string_lossy()))
+    open().map_err(|error| error.into_error("open", &path.to_string_lossy()))
   }
 
-  /// For callers whose time is over then: each transaction is tried at least once.
-  pub fn wait_until(&mut self, deadline: Instant) {
+  /// Sets until when transactions wait for other processes. Each is tried at least once.
+  pub fn set_deadline(&mut self, deadline: Instant) {
     self.deadline = deadline;
   }
 
-  /// Whether another file, or none, has the name of the database or of its log now: what is written would be lost.
-  pub fn has_moved(&self) -> bool {
+  /// Whether the file or its log was removed, or another file has taken its name: what is written would be lost.
+  pub fn was_replaced(&self) -> bool {
     identity(&self.path).ok() != Some(self.identity)
-      || (self.log.is_some() && identity(&log_of(&self.path)).ok() != self.log)
+      || (self.log.is_some() && identity(&log_path(&self.path)).ok() != self.log)
   }
 
-  /// Runs operations in one transaction, each by itself, and makes all of them durable with one sync.
+  /// Commits all operations in one transaction, with one sync. An operation that fails is rolled back alone.
   pub fn commit(&mut self, operations: &mut [Operation<'_>]) -> Vec<Result<bool>> {
-    let syncs = self.durability.is_full() && operations.iter().any(|operation| operation.must_last);
+    let syncs = self.durability.is_full() && operations.iter().any(|operation| operation.needs_sync);
     let run = self.begin(syncs).and_then(|()| self.run_each(operations));
     let (outcomes, committed) = match run {
       Ok(outcomes) => (outcomes, self.end()),
-      Err(refusal) => {
+      Err(error) => {
         self.roll_back();
         let all = operations.iter().map(|operation| {
-          let Label { doing, name } = operation.label;
-          Err(refusal.to_error(doing, name))
+          let Action { doing, name } = operation.action;
+          Err(error.to_error(doing, name))
         });
         return all.collect();
       }
     };
-    let answer = |(operation, outcome): (&Operation<'_>, Result<bool, Failure>)| {
-      let Label { doing, name } = operation.label;
+    let result = |(operation, outcome): (&Operation<'_>, Result<bool, SqliteError>)| {
+      let Action { doing, name } = operation.action;
       match (outcome, &committed) {
-        (Err(failure), _) => Err(failure.into_error(doing, name)),
-        (Ok(_), Err(refusal)) => Err(refusal.to_commit_error(doing, name)),
+        (Err(error), _) => Err(error.into_error(doing, name)),
+        (Ok(_), Err(error)) => Err(error.to_commit_error(doing, name)),
         (Ok(changed), Ok(())) => Ok(changed),
       }
     };
-    operations.iter().zip(outcomes).map(answer).collect()
+    operations.iter().zip(outcomes).map(result).collect()
   }
 
-  /// Moves the log into the database and cuts both files to what they need, unless somebody is reading: then a later
-  /// commit does it. The answer is whether it was done.
-  pub fn shorten_files(&mut self) -> Result<bool, DbError> {
-    let moved = self.checkpoint("PRAGMA wal_checkpoint(TRUNCATE)");
-    Ok(!moved?.is_busy)
+  /// Moves the log into the database and truncates both files, unless another connection reads: then a later commit does it. Returns
+  /// whether it was done.
+  pub fn truncate_files(&mut self) -> Result<bool, DbError> {
+    let log = self.move_log("PRAGMA wal_checkpoint(TRUNCATE)")?;
+    Ok(!log.is_busy)
   }
 
-  /// Moves the log into the database, as far as no other connection reads it, and closes the connection. It is closed even if
-  /// the answer is an error; what is still in the log is read from there.
+  /// Moves the log into the database, as far as no other connection reads it, and closes the connection, even after an error. The rest
+  /// of the log stays valid, and the next connection reads it.
   pub fn close(mut self) -> Result<(), DbError> {
     self.roll_back();
-    // The log beside a file that has taken the name belongs to that file.
-    let moved = if self.has_moved() {
+    // If another file has taken the name, the log beside it belongs to that file.
+    let moved = if self.was_replaced() {
       Ok(())
     } else {
-      match self.shorten_files() {
-        Err(refusal) if !refusal.is_busy() => Err(refusal),
+      match self.truncate_files() {
+        Err(error) if !error.is_busy() => Err(error),
         _ => Ok(()),
       }
     };
-    // SQLite's own close: locks of other connections of this process stay in force.
+    // SQLite closes the file so that other connections of this process keep their locks.
     let closed = self.connection.close().map_err(|(_, error)| error.into());
     moved.and(closed)
   }
 
-  /// Moves a long log into the database, as far as nobody reads it. What was committed is safe even if that fails.
+  /// Moves a long log into the database, as far as no other connection reads it. Committed data is safe even if this fails.
   pub fn move_long_log(&mut self) {
-    let log = self.checkpoint("PRAGMA wal_checkpoint(NOOP)");
-    if log.is_ok_and(|log| log.pages >= LOG_PAGES) {
-      let _ = self.checkpoint("PRAGMA wal_checkpoint(PASSIVE)");
+    let log = self.move_log("PRAGMA wal_checkpoint(NOOP)");
+    if log.is_ok_and(|log| log.pages >= LONG_LOG_PAGES) {
+      let _ = self.move_log("PRAGMA wal_checkpoint(PASSIVE)");
     }
   }
 
-  fn checkpoint(&mut self, sql: &str) -> Result<Log, DbError> {
+  /// Runs a statement that moves the log, or reports its state.
+  fn move_log(&mut self, sql: &str) -> Result<LogState, DbError> {
     let log = self.connection.prepare_cached(sql).and_then(|mut statement| {
       statement.query_row([], |row| {
-        Ok(Log {
+        Ok(LogState {
           is_busy: row.get(0)?,
           pages: row.get(1)?,
         })
       })
     });
     let log = log.map_err(DbError::from);
-    self.suspect(&log);
+    self.note_io_error(&log);
     log
   }
 
-  fn suspect<T>(&mut self, outcome: &Result<T, DbError>) {
-    self.is_log_suspect |= matches!(outcome, Err(refusal) if refusal.code == ErrorCode::SystemIoFailure);
+  fn note_io_error<T>(&mut self, result: &Result<T, DbError>) {
+    self.is_log_suspect |= matches!(result, Err(error) if error.code == ErrorCode::SystemIoFailure);
   }
 
   fn begin(&mut self, syncs: bool) -> Result<(), DbError> {
-    if self.has_moved() {
-      let message = "the file, or its log, was removed or replaced after it had been opened. Call initialize() to open what is there";
+    if self.was_replaced() {
+      let message = "the database file, or its log, was removed or replaced after it had been opened. \
+        Call initialize() to open the file that has its name now";
       return Err(DbError::new(ErrorCode::ReadOnly, message));
     }
-    // Somebody panicked in the middle of a transaction.
+    // End a transaction in which a callback panicked.
     self.roll_back();
     if self.is_log_suspect {
-      self.begin_log()?;
+      self.restart_log()?;
     }
     if syncs != self.syncs {
       self.set_syncs(syncs)?;
     }
-    patiently(self.deadline, DbError::is_busy, || self.execute("BEGIN IMMEDIATE"))
+    retry_while_busy(self.deadline, DbError::is_busy, || self.execute("BEGIN IMMEDIATE"))
   }
 
-  /// After a failed sync, whatever a second one says of the same log proves nothing: its pages may be gone, and all that
-  /// was appended behind them would go with them. So everything moves into the database first, and the log begins anew.
-  fn begin_log(&mut self) -> Result<(), DbError> {
+  /// Moves the log into the database, so that it begins anew. After a failed sync, a second one may succeed although pages of the log
+  /// were lost, and with them everything that is appended behind them.
+  fn restart_log(&mut self) -> Result<(), DbError> {
     self.set_syncs(self.durability.is_full())?;
-    patiently(self.deadline, DbError::is_busy, || {
+    retry_while_busy(self.deadline, DbError::is_busy, || {
       let busy = || DbError::new(ErrorCode::DatabaseBusy, "another process keeps reading the database");
-      self.shorten_files()?.then_some(()).ok_or_else(busy)
+      self.truncate_files()?.then_some(()).ok_or_else(busy)
     })?;
     self.is_log_suspect = false;
     Ok(())
   }
 
-  /// An error means that the transaction is gone, with everything that was done in it.
-  fn run_each(&self, operations: &mut [Operation<'_>]) -> Result<Vec<Result<bool, Failure>>, DbError> {
-    // One alone has the transaction to itself.
+  /// Runs each operation in a savepoint. An error means that the transaction was rolled back, with all operations.
+  fn run_each(&self, operations: &mut [Operation<'_>]) -> Result<Vec<Result<bool, SqliteError>>, DbError> {
+    // A single operation is the whole transaction.
     let has_savepoints = operations.len() > 1;
     let mut outcomes = Vec::with_capacity(operations.len());
     for operation in operations {
@@ -224,12 +227,12 @@ impl Writer {
         self.execute("SAVEPOINT operation")?;
       }
       let outcome = (operation.run)(&self.connection);
-      if let Err(failure) = &outcome {
-        // A full disk, for one, may end the whole transaction.
+      if let Err(error) = &outcome {
+        // Some errors, such as a full disk, end the whole transaction.
         if self.connection.is_autocommit() {
-          return match failure {
-            Failure::Refused(refusal) => Err(refusal.clone()),
-            Failure::Ours(_) => Err(DbError::new(ErrorCode::OperationAborted, "the transaction was ended")),
+          return match error {
+            SqliteError::Database(error) => Err(error.clone()),
+            SqliteError::Store(_) => Err(DbError::new(ErrorCode::OperationAborted, "the transaction was ended")),
           };
         }
         let undo = if has_savepoints {
@@ -245,7 +248,7 @@ impl Writer {
       outcomes.push(outcome);
     }
     if !self.connection.is_autocommit() {
-      self.give_back()?;
+      self.free_pages()?;
     }
     Ok(outcomes)
   }
@@ -255,31 +258,32 @@ impl Writer {
       return Ok(());
     }
     let ended = self.execute("COMMIT");
-    self.suspect(&ended);
+    self.note_io_error(&ended);
     self.roll_back();
     ended?;
     if self.log.is_none() {
-      self.log = identity(&log_of(&self.path)).ok();
+      self.log = identity(&log_path(&self.path)).ok();
     }
-    if self.has_moved() {
-      // For example while it waited for its turn: the commit is in a file without a name, or in its log.
-      let message = "the file, or its log, was removed or replaced meanwhile. Call initialize() to open what is there";
+    if self.was_replaced() {
+      // The file was replaced while this commit waited for its turn, so the commit is in a file, or a log, without a name.
+      let message = "the database file, or its log, was removed or replaced during the commit. \
+        Call initialize() to open the file that has its name now";
       return Err(DbError::new(ErrorCode::SystemIoFailure, message));
     }
     Ok(())
   }
 
-  /// Of many free pages, a few: what was deleted goes back to the file system without holding anybody up for long.
-  fn give_back(&self) -> Result<(), DbError> {
+  /// Returns a few free pages to the file system if there are many: the file shrinks without delaying any commit much.
+  fn free_pages(&self) -> Result<(), DbError> {
     let free = count(&self.connection, "PRAGMA freelist_count")?;
     if free > SPARE_PAGES && free > count(&self.connection, "PRAGMA page_count")? / 4 {
-      give_back_pages(&self.connection, GIVEN_BACK_AT_ONCE)?;
+      incremental_vacuum(&self.connection, PAGES_FREED_BY_COMMIT)?;
     }
     Ok(())
   }
 
-  /// For a commit that need not last yet, as for all of a relaxed store, NORMAL: the log is synced before it is moved into
-  /// the database, and at no other time. A power cut then takes the last transactions; with OFF it could take everything.
+  /// Without `syncs`, and for all commits of a relaxed store, the level is NORMAL: the log is synced only before it is moved into the
+  /// database. A power cut then loses the last transactions. With OFF it could destroy the whole database.
   fn set_syncs(&mut self, syncs: bool) -> Result<(), DbError> {
     let level = if syncs { "FULL" } else { "NORMAL" };
     self.connection.pragma_update(None, "synchronous", level)?;
@@ -289,7 +293,7 @@ impl Writer {
 
   fn roll_back(&self) {
     if !self.connection.is_autocommit() {
-      // There is nothing better to do if this fails: the next transaction cannot begin then, and says so.
+      // If this fails, the next transaction cannot begin, and reports it.
       let _ = self.execute("ROLLBACK");
     }
   }
@@ -300,16 +304,9 @@ impl Writer {
   }
 }
 
-/// The name that SQLite gives to the log of a database.
-fn log_of(path: &Path) -> PathBuf {
-  let mut name = path.as_os_str().to_owned();
-  name.push("-wal");
-  name.into()
-}
-
-/// Moves the last pages of the file into free ones, as many as that, and cuts it. The answer is whether there are more.
-pub fn give_back_pages(connection: &Connection, pages: u32) -> rusqlite::Result<bool> {
-  // Each step gives back one page.
+/// Returns up to `pages` free pages to the file system by moving the last pages of the file into them. Returns whether more are free.
+pub fn incremental_vacuum(connection: &Connection, pages: u32) -> rusqlite::Result<bool> {
+  // Each step frees one page.
   let mut statement = connection.prepare_cached(&format!("PRAGMA incremental_vacuum({pages})"))?;
   let mut rows = statement.query([])?;
   while rows.next()?.is_some() {}

@@ -185,37 +185,6 @@ fn names_contain_the_location_without_the_password() {
 }
 
 #[test]
-fn quarantine_hides_a_checkpoint_but_counts_its_bytes() {
-  let Some((_schema, backend)) = backend() else { return };
-  let (s, series) = (session("s"), Series::from(session("s")));
-  let id = checkpoint(1);
-  let (item, entry) = (
-    series.item(&id, Encoding::Json),
-    CheckpointEntry::new(id.clone(), Encoding::Json, || 0),
-  );
-  let bytes = [b'x'; 9000];
-  assert_eq!(backend.quarantine(&series, &entry, Some(&bytes)).unwrap(), None);
-  for round in 1..=2 {
-    backend.put(&s, item, &bytes).unwrap();
-    let mut other = bytes;
-    other[5000] = b'y';
-    assert_eq!(
-      backend.quarantine(&series, &entry, Some(&other)).unwrap(),
-      None,
-      "it was replaced"
-    );
-    let moved = backend.quarantine(&series, &entry, Some(&bytes)).unwrap().unwrap();
-    let prefix = backend.name(&s, &format!("damaged/{}.", item.file_name()));
-    assert!(moved.starts_with(&prefix), "{moved}");
-    assert_eq!(backend.read(&s, item, u64::MAX).unwrap(), None);
-    assert_eq!(backend.usage_of(&s).unwrap().total_bytes % 18_000, 9000 * (round % 2));
-  }
-  assert_eq!(backend.usage_of(&s).unwrap().checkpoints, 0);
-  backend.delete_any(&s).unwrap();
-  assert_eq!(backend.usage_of(&s).unwrap().total_bytes, 0);
-}
-
-#[test]
 fn earlier_versions_can_be_replaced_and_deleted() {
   let Some(schema) = Schema::new() else { return };
   let backend = schema.open(Settings {

@@ -3,37 +3,8 @@
 use std::slice;
 
 use super::*;
-use crate::backend::{BackendExt, Peek, RetentionAnswer, RetentionQuery, RetentionScope};
+use crate::backend::{BackendExt, RetentionAnswer, RetentionQuery, RetentionScope};
 use crate::types::id::AgentId;
-
-#[test]
-fn peek_returns_both_ends_for_all_lengths() {
-  let Some((_schema, backend)) = backend() else { return };
-  let series = Series::from(session("s"));
-  for (number, size) in [
-    (1, 0),
-    (2, 2047),
-    (3, 2048),
-    (4, 2049),
-    (5, 3072),
-    (6, 3073),
-    (7, 100_000),
-  ] {
-    let bytes: Vec<u8> = (0..size).map(|at| u8::try_from(at % 251).unwrap()).collect();
-    write_checkpoint(&backend, &series, number, &bytes);
-    let id = checkpoint(number);
-    let read = backend.read(&series.session, series.item(&id, Encoding::Json), u64::MAX);
-    assert_eq!(read.unwrap().unwrap(), bytes, "{size}");
-    for (head, tail) in [(0, 0), (2048, 1024), (2049, 1), (1, 1025), (200_000, 200_000)] {
-      let peeked = backend
-        .peek_in(&series, &[entry(number)], head, tail)
-        .unwrap()
-        .remove(0);
-      let expected = Peek::of(&bytes, head, tail);
-      assert_eq!(peeked.unwrap().unwrap(), expected, "{size}: {head}, {tail}");
-    }
-  }
-}
 
 #[test]
 fn read_rejects_items_above_the_limit_and_items_with_a_wrong_size() {

@@ -4,8 +4,8 @@ use super::*;
 use crate::backend::{Acquired, BackendExt, BaseRef, Claim, PutOptions, PutOutcome};
 use crate::codec::delta::{Reference, compose};
 
-/// The tables as the first version made them.
-const FIRST: &str = "
+/// The tables of the first version.
+const VERSION_1: &str = "
   CREATE TABLE sessions (id TEXT PRIMARY KEY NOT NULL) STRICT, WITHOUT ROWID;
   CREATE TABLE documents (
     session TEXT NOT NULL, name TEXT NOT NULL, number INTEGER NOT NULL, size INTEGER NOT NULL, bytes BLOB NOT NULL,
@@ -26,11 +26,11 @@ const FIRST: &str = "
   PRAGMA user_version = 1;
 ";
 
-/// A database of the first version, with two checkpoints of a session in it, one of them pinned.
-fn first_version() -> TempDir {
+/// A database of the first version with two checkpoints of one session, one of them pinned.
+fn database_of_version_1() -> TempDir {
   let directory = tempfile::tempdir().unwrap();
   let connection = Connection::open(file_in(&directory)).unwrap();
-  connection.execute_batch(FIRST).unwrap();
+  connection.execute_batch(VERSION_1).unwrap();
   connection.execute("INSERT INTO sessions VALUES ('s')", []).unwrap();
   for number in 1..3_u64 {
     let sql = "INSERT INTO checkpoints VALUES (?1, 's', '', ?2, ?3, ?2, 6, x'', x'', ?4)";
@@ -49,14 +49,14 @@ fn version_of(directory: &TempDir) -> i32 {
 }
 
 #[test]
-fn a_database_of_the_first_version_keeps_its_checkpoints_and_takes_deltas() {
-  let directory = first_version();
+fn a_database_of_the_first_version_keeps_its_checkpoints_and_accepts_deltas() {
+  let directory = database_of_version_1();
   let backend = open(&directory);
   assert_eq!(version_of(&directory), schema::VERSION);
   let series = Series::from(session("s"));
   let listed = backend.checkpoints(&series).unwrap();
-  let seen: Vec<_> = listed.iter().map(|entry| (entry.encoding, entry.is_pinned)).collect();
-  assert_eq!(seen, [(Encoding::Gzip, true), (Encoding::Json, false)]);
+  let attributes: Vec<_> = listed.iter().map(|entry| (entry.encoding, entry.is_pinned)).collect();
+  assert_eq!(attributes, [(Encoding::Gzip, true), (Encoding::Json, false)]);
   let read = |entry| backend.read(&series.session, series.item_of(entry), 100).unwrap();
   assert_eq!(read(&listed[1]).unwrap(), b"text 1");
   assert_eq!(read(&listed[0]).unwrap(), b"text 2");
@@ -74,11 +74,11 @@ fn a_database_of_the_first_version_keeps_its_checkpoints_and_takes_deltas() {
     added: b"key",
     fingerprint: None,
   };
-  let write = PutOptions {
+  let options = PutOptions {
     base: Some(base),
     ..PutOptions::new(Encoding::Delta)
   };
-  let put = backend.put_checkpoint(&series, &key, &compose(&reference, "{}", b""), &write);
+  let put = backend.put_checkpoint(&series, &key, &compose(&reference, "{}", b""), &options);
   assert!(matches!(put, Ok(PutOutcome::Stored { .. })));
   assert_eq!(backend.sized_bases(&series).unwrap(), [(key.clone(), 3)]);
   for entry in backend.checkpoints(&series).unwrap() {
@@ -88,8 +88,8 @@ fn a_database_of_the_first_version_keeps_its_checkpoints_and_takes_deltas() {
 }
 
 #[test]
-fn it_is_brought_up_to_date_once_by_many_who_open_it_at_once() {
-  let directory = first_version();
+fn concurrent_opens_migrate_a_database_once() {
+  let directory = database_of_version_1();
   std::thread::scope(|scope| {
     for _ in 0..8 {
       scope.spawn(|| {
@@ -102,7 +102,7 @@ fn it_is_brought_up_to_date_once_by_many_who_open_it_at_once() {
 }
 
 #[test]
-fn one_whose_tables_are_not_what_its_version_says_is_left_as_it_is() {
+fn a_database_whose_tables_do_not_match_its_version_is_not_changed() {
   let directory = tempfile::tempdir().unwrap();
   let connection = Connection::open(file_in(&directory)).unwrap();
   connection
@@ -114,7 +114,7 @@ fn one_whose_tables_are_not_what_its_version_says_is_left_as_it_is() {
 }
 
 #[test]
-fn a_damaged_record_of_a_lease_is_reported_and_one_from_the_future_ends() {
+fn a_damaged_lease_record_is_reported_and_one_from_the_future_expires() {
   let (directory, backend) = backend();
   let connection = Connection::open(file_in(&directory)).unwrap();
   conformance::stored_leases(&backend, &|lease| {

@@ -6,25 +6,25 @@ use uuid::Uuid;
 use super::*;
 use crate::backend::conformance::Shorthand as _;
 use crate::backend::{
-  Backend, BackendExt, CheckpointEntry, Document, Durability, Encoding, Maintenance, Peek, RetentionScope, Series,
+  Backend, BackendExt, CheckpointEntry, Document, Durability, Encoding, Maintenance, RetentionScope, Series,
   conformance,
 };
 use crate::types::error::Code;
 use crate::types::id::{CheckpointId, TaskId};
 
-mod groups;
+mod errors;
+mod group_commit;
 mod migration;
-mod refusals;
 mod sharing;
 
-/// A backend on a file of its own that goes with it.
+/// A backend on a file of its own, in a directory that is deleted when it is dropped.
 fn backend() -> (TempDir, SqliteBackend) {
   let directory = tempfile::tempdir().unwrap();
   let backend = open(&directory);
   (directory, backend)
 }
 
-/// Another one on the same file, as if it were another process.
+/// Another backend on the same file, like one of another process.
 fn open(directory: &TempDir) -> SqliteBackend {
   let backend = SqliteBackend::new(file_in(directory), Settings::default());
   backend.open().unwrap();
@@ -57,11 +57,11 @@ fn write_checkpoint(backend: &SqliteBackend, series: &Series, number: u64, bytes
 }
 
 #[test]
-fn passes_the_contract() {
+fn passes_the_conformance_suite() {
   for durability in [Durability::Full, Durability::Relaxed] {
     let root = tempfile::tempdir().unwrap();
     conformance::run(|keep_previous| {
-      let path = root.path().join(Uuid::new_v4().to_string()).join("not yet there.db");
+      let path = root.path().join(Uuid::new_v4().to_string()).join("missing.db");
       let settings = Settings {
         durability,
         keep_previous,
@@ -73,7 +73,7 @@ fn passes_the_contract() {
 }
 
 #[test]
-fn names_are_stable_and_say_which_database_it_is() {
+fn names_contain_the_path_of_the_database() {
   let backend = SqliteBackend::new(PathBuf::from("/a/b.db"), Settings::default());
   assert_eq!(backend.location(), "sqlite:/a/b.db");
   let task = TaskId::parse("t").unwrap();
@@ -89,43 +89,7 @@ fn names_are_stable_and_say_which_database_it_is() {
 }
 
 #[test]
-fn a_peek_gives_both_ends_however_long_it_is_and_however_much_is_asked_for() {
-  let (_root, backend) = backend();
-  let series = Series::from(session("s"));
-  for (number, size) in [
-    (1, 0),
-    (2, 2047),
-    (3, 2048),
-    (4, 2049),
-    (5, 3072),
-    (6, 3073),
-    (7, 100_000),
-  ] {
-    let bytes: Vec<u8> = (0..size).map(|at| u8::try_from(at % 251).unwrap()).collect();
-    write_checkpoint(&backend, &series, number, &bytes);
-    let item = series.item_of(&entry(number)).to_string();
-    let read = backend.read(
-      &series.session,
-      series.item(&checkpoint(number), Encoding::Json),
-      u64::MAX,
-    );
-    assert_eq!(read.unwrap().unwrap(), bytes, "{item}");
-    for (head, tail) in [(0, 0), (2048, 1024), (2049, 1), (1, 1025), (200_000, 200_000)] {
-      let peeked = backend
-        .peek_in(&series, &[entry(number)], head, tail)
-        .unwrap()
-        .remove(0);
-      assert_eq!(
-        peeked.unwrap().unwrap(),
-        Peek::of(&bytes, head, tail),
-        "{item}: {head}, {tail}"
-      );
-    }
-  }
-}
-
-#[test]
-fn more_than_the_limit_is_not_read() {
+fn reads_reject_items_that_exceed_the_limit() {
   let (_root, backend) = backend();
   let (s, series) = (session("s"), Series::from(session("s")));
   write_checkpoint(&backend, &series, 1, &[b'x'; 5000]);
@@ -142,7 +106,7 @@ fn more_than_the_limit_is_not_read() {
 }
 
 #[test]
-fn versions_beyond_those_that_are_wanted_go_with_the_next_write() {
+fn a_write_deletes_versions_beyond_the_number_to_keep() {
   let root = tempfile::tempdir().unwrap();
   let s = session("s");
   let versions = |keep_previous: u32, content: &[u8]| {
@@ -154,9 +118,9 @@ fn versions_beyond_those_that_are_wanted_go_with_the_next_write() {
     backend.open().unwrap();
     backend.put(&s, Item::SESSION, &content).unwrap();
     let read = |back| backend.read(&s, Item::version(Document::Session, back), 9).unwrap();
-    let there: Vec<_> = (0..9).map_while(read).collect();
-    assert_eq!(backend.usage_of(&s).unwrap().total_bytes, there.len() as u64);
-    String::from_utf8(there.concat()).unwrap()
+    let stored: Vec<_> = (0..9).map_while(read).collect();
+    assert_eq!(backend.usage_of(&s).unwrap().total_bytes, stored.len() as u64);
+    String::from_utf8(stored.concat()).unwrap()
   };
   assert_eq!(versions(3, b"a"), "a");
   assert_eq!(versions(3, b"b"), "ba");
@@ -170,7 +134,7 @@ fn versions_beyond_those_that_are_wanted_go_with_the_next_write() {
 }
 
 #[test]
-fn lists_and_sums_are_answered_by_indexes_alone() {
+fn lists_and_sums_read_indexes_alone() {
   let (_root, backend) = backend();
   let plan = |sql: &str| {
     let plan = backend.readers.read(|connection| {
@@ -183,14 +147,14 @@ fn lists_and_sums_are_answered_by_indexes_alone() {
     });
     plan.unwrap()
   };
-  for sql in checkpoints::LISTS {
+  for sql in lists::COVERED {
     let plan = plan(sql);
     assert!(
       plan.contains("USING COVERING INDEX") && !plan.contains("TEMP B-TREE"),
       "{sql}: {plan}"
     );
   }
-  for sql in checkpoints::BY_ID {
+  for sql in checkpoints::BY_ID.into_iter().chain([lists::BY_ID]) {
     let plan = plan(sql);
     let is_looked_up = |step: &str| step.contains("(id=? AND session=? AND agent=?)");
     let is_newer = |step: &str| step.contains("newer USING COVERING INDEX");
@@ -212,57 +176,26 @@ fn lists_and_sums_are_answered_by_indexes_alone() {
 }
 
 #[test]
-fn a_damaged_item_is_moved_to_where_nobody_reads_it_and_still_counts() {
-  let (_root, backend) = backend();
-  let (s, series) = (session("s"), Series::from(session("s")));
-  let id = checkpoint(1);
-  let (item, entry) = (
-    series.item(&id, Encoding::Json),
-    CheckpointEntry::new(id.clone(), Encoding::Json, || 0),
-  );
-  let bytes = [b'x'; 9000];
-  assert_eq!(backend.quarantine(&series, &entry, Some(&bytes)).unwrap(), None);
-  for round in 1..=2 {
-    backend.put(&s, item, &bytes).unwrap();
-    let mut other = bytes;
-    other[5000] = b'y';
-    assert_eq!(
-      backend.quarantine(&series, &entry, Some(&other)).unwrap(),
-      None,
-      "it was replaced"
-    );
-    let moved = backend.quarantine(&series, &entry, Some(&bytes)).unwrap().unwrap();
-    let prefix = backend.name(&s, &format!("damaged/{}.", item.file_name()));
-    assert!(moved.starts_with(&prefix), "{moved}");
-    assert_eq!(backend.read(&s, item, u64::MAX).unwrap(), None);
-    assert_eq!(backend.usage_of(&s).unwrap().total_bytes % 18_000, 9000 * (round % 2));
-  }
-  assert_eq!(backend.usage_of(&s).unwrap().checkpoints, 0);
-  backend.delete_any(&s).unwrap();
-  assert_eq!(backend.usage_of(&s).unwrap().total_bytes, 0);
-}
-
-#[test]
 fn the_file_shrinks_when_a_session_is_deleted() {
   let (root, backend) = backend();
-  let keep = Series::from(session("keep"));
-  let go = Series::from(session("go"));
+  let kept = Series::from(session("kept"));
+  let deleted = Series::from(session("deleted"));
   for number in 0..20 {
-    write_checkpoint(&backend, &go, number, &vec![b'x'; 200_000]);
-    write_checkpoint(&backend, &keep, number, &vec![b'y'; 2000]);
+    write_checkpoint(&backend, &deleted, number, &vec![b'x'; 200_000]);
+    write_checkpoint(&backend, &kept, number, &vec![b'y'; 2000]);
   }
   assert_eq!(
-    backend.delete_any(&go.session).unwrap().map(|error| error.message),
+    backend.delete_any(&deleted.session).unwrap().map(|error| error.message),
     None
   );
   let size = fs::metadata(file_in(&root)).unwrap().len();
   assert!(size < 200_000, "{size} bytes are left");
   assert_eq!(fs::metadata(root.path().join("store.db-wal")).unwrap().len(), 0);
-  assert_eq!(backend.checkpoints(&keep).unwrap().len(), 20);
+  assert_eq!(backend.checkpoints(&kept).unwrap().len(), 20);
 }
 
 #[test]
-fn what_was_retired_is_confirmed_by_a_commit_that_lasts_and_its_space_is_given_back() {
+fn sync_deletes_syncs_the_log_and_vacuum_shrinks_the_file() {
   let (root, backend) = backend();
   let series = Series::from(session("s"));
   for number in 0..20 {
@@ -274,17 +207,20 @@ fn what_was_retired_is_confirmed_by_a_commit_that_lasts_and_its_space_is_given_b
   let size = |name: &str| fs::metadata(root.path().join(name)).unwrap().len();
   let before = size("store.db-wal");
   backend.sync_deletes(&series).unwrap();
-  assert!(size("store.db-wal") > before, "a commit without a page is not synced");
+  assert!(
+    size("store.db-wal") > before,
+    "a commit without a changed page is not synced"
+  );
   backend.maintain(Maintenance::Vacuum).unwrap();
   assert_eq!(size("store.db-wal"), 0);
   assert!(size("store.db") < 400_000, "{} bytes are left", size("store.db"));
   assert_eq!(backend.checkpoints(&series).unwrap().len(), 1);
-  // The mark of our version is what it was.
+  // `sync_deletes` has written the version of the schema again, unchanged.
   SqliteBackend::new(file_in(&root), Settings::default()).open().unwrap();
 }
 
 #[test]
-fn the_log_does_not_grow_without_end() {
+fn the_log_is_moved_into_the_database_while_it_grows() {
   let (root, backend) = backend();
   let series = Series::from(session("s"));
   for number in 0..60 {
@@ -295,7 +231,7 @@ fn the_log_does_not_grow_without_end() {
 }
 
 #[test]
-fn what_retention_frees_is_given_back_bit_by_bit() {
+fn commits_free_the_space_of_deleted_checkpoints_step_by_step() {
   let (root, backend) = backend();
   let series = Series::from(session("s"));
   for number in 0..100 {
@@ -309,7 +245,7 @@ fn what_retention_frees_is_given_back_bit_by_bit() {
   }
   backend
     .queue
-    .exclusively(|writer| writer.as_mut().unwrap().shorten_files())
+    .exclusively(|writer| writer.as_mut().unwrap().truncate_files())
     .unwrap();
   let size = fs::metadata(file_in(&root)).unwrap().len();
   assert!(size < 6_000_000, "{size} bytes are left");

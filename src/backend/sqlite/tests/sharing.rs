@@ -1,12 +1,14 @@
-//! Several who have the same file, and who may read it.
+//! Several backends on one file, and its permissions.
 
 use std::thread;
+
+use rusqlite::Connection;
 
 use super::*;
 
 #[cfg(unix)]
 #[test]
-fn files_and_directories_are_for_their_owner_only() {
+fn files_and_directories_are_accessible_to_their_owner_only() {
   use std::os::unix::fs::PermissionsExt;
   let root = tempfile::tempdir().unwrap();
   let directory = root.path().join("new/and below");
@@ -22,7 +24,7 @@ fn files_and_directories_are_for_their_owner_only() {
 }
 
 #[test]
-fn two_on_one_file_see_what_the_other_does() {
+fn two_backends_on_one_file_see_the_changes_of_each_other() {
   let (root, one) = backend();
   let two = open(&root);
   let (s, series) = (session("s"), Series::from(session("s")));
@@ -32,9 +34,9 @@ fn two_on_one_file_see_what_the_other_does() {
   let numbers = |entries: Vec<CheckpointEntry>| entries.into_iter().map(|entry| entry.made_at).collect::<Vec<_>>();
   for backend in [&one, &two] {
     assert_eq!(numbers(backend.checkpoints(&series).unwrap()), [5, 4, 3, 2, 1, 0]);
-    let surplus = backend.list_for_retention(&series, RetentionScope::Beyond(4)).unwrap();
-    assert_eq!(surplus.newest, Some(entry(5)));
-    assert_eq!(numbers(surplus.entries), [1, 0]);
+    let listed = backend.list_for_retention(&series, RetentionScope::Beyond(4)).unwrap();
+    assert_eq!(listed.newest, Some(entry(5)));
+    assert_eq!(numbers(listed.entries), [1, 0]);
   }
   one.delete_surplus(&series, &entry(0), None).unwrap();
   assert_eq!(
@@ -61,7 +63,7 @@ fn two_on_one_file_see_what_the_other_does() {
 }
 
 #[test]
-fn many_on_one_file_write_at_once() {
+fn backends_on_one_file_write_concurrently() {
   let root = tempfile::tempdir().unwrap();
   let s = session("s");
   thread::scope(|scope| {
@@ -83,7 +85,7 @@ fn many_on_one_file_write_at_once() {
 }
 
 #[test]
-fn many_may_make_the_file_at_once() {
+fn backends_create_one_file_concurrently() {
   for _ in 0..20 {
     let root = tempfile::tempdir().unwrap();
     thread::scope(|scope| {
@@ -97,13 +99,13 @@ fn many_may_make_the_file_at_once() {
 }
 
 #[test]
-fn a_reader_keeps_nobody_from_writing() {
+fn a_reader_does_not_block_a_writer() {
   let (root, backend) = backend();
   let (s, other) = (session("s"), open(&root));
   backend.put(&s, Item::SESSION, b"old").unwrap();
-  let place = RowKey::of(&s, Item::SESSION);
-  let read = |connection: &Connection| match place.read(connection, 9) {
-    Ok(Some(Contents::Bytes(bytes))) => bytes,
+  let row = RowKey::of(&s, Item::SESSION);
+  let read = |connection: &Connection| match row.read(connection, 9) {
+    Ok(Some(StoredBytes::Complete(bytes))) => bytes,
     _ => Vec::new(),
   };
   let read = other.readers.read(|connection| {

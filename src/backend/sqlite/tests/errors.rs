@@ -1,20 +1,20 @@
-//! What is refused, and in which words.
+//! Errors: their codes, their causes, and what they leave behind.
 
 use std::error::Error as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rusqlite::TransactionBehavior;
+use rusqlite::{Connection, TransactionBehavior};
 
 use super::*;
 use crate::backend::BackendExt;
 use crate::types::error::system_code;
 
-/// A file with some content, and what opening it as a store says.
-fn refusal(content: impl FnOnce(&Path)) -> (TempDir, Error) {
+/// Creates a file, and returns the error of opening it as a store.
+fn open_error(create: impl FnOnce(&Path)) -> (TempDir, Error) {
   let root = tempfile::tempdir().unwrap();
   let path = file_in(&root);
-  content(&path);
+  create(&path);
   let error = SqliteBackend::new(path, Settings::default()).open().unwrap_err();
   assert!(error.message.contains(&*file_in(&root).to_string_lossy()), "{error}");
   (root, error)
@@ -25,8 +25,8 @@ fn name_of_cause(error: &Error) -> Option<&str> {
 }
 
 #[test]
-fn a_database_with_a_newer_schema_is_refused() {
-  let (root, error) = refusal(|path| {
+fn open_rejects_a_database_with_a_newer_schema() {
+  let (root, error) = open_error(|path| {
     let backend = SqliteBackend::new(path.to_owned(), Settings::default());
     backend.open().unwrap();
     drop(backend);
@@ -44,7 +44,7 @@ fn a_database_with_a_newer_schema_is_refused() {
 }
 
 #[test]
-fn the_database_of_another_application_is_refused_and_left_as_it_is() {
+fn open_rejects_the_database_of_another_application_and_does_not_change_it() {
   for sql in [
     "CREATE TABLE notes (text)",
     "PRAGMA application_id = 7",
@@ -52,7 +52,7 @@ fn the_database_of_another_application_is_refused_and_left_as_it_is() {
     "CREATE TABLE notes (text); PRAGMA application_id = 7; PRAGMA user_version = 1",
   ] {
     let mut before = Vec::new();
-    let (root, error) = refusal(|path| {
+    let (root, error) = open_error(|path| {
       Connection::open(path).unwrap().execute_batch(sql).unwrap();
       before = fs::read(path).unwrap();
     });
@@ -64,24 +64,24 @@ fn the_database_of_another_application_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_refused_and_left_as_it_is() {
+fn open_rejects_a_file_that_is_not_a_database_and_does_not_change_it() {
   let text = b"{ \"this\": \"is a document\" }".repeat(100);
-  let (root, error) = refusal(|path| fs::write(path, &text).unwrap());
+  let (root, error) = open_error(|path| fs::write(path, &text).unwrap());
   assert_eq!(
     (error.code, name_of_cause(&error)),
     (Code::Corrupt, Some("SQLITE_NOTADB"))
   );
   assert_eq!(fs::read(file_in(&root)).unwrap(), text);
-  let (_root, error) = refusal(|path| fs::create_dir(path).unwrap());
+  let (_root, error) = open_error(|path| fs::create_dir(path).unwrap());
   assert_eq!(error.code, Code::Corrupt);
   assert!(
-    error.message.ends_with("is not a file, so it is no database"),
+    error.message.ends_with("is not a file, so it is not a database"),
     "{error}"
   );
 }
 
 #[test]
-fn a_directory_that_cannot_be_made_is_a_refusal_of_the_system() {
+fn open_reports_a_directory_that_cannot_be_created() {
   let root = tempfile::tempdir().unwrap();
   fs::write(root.path().join("file"), "").unwrap();
   let backend = SqliteBackend::new(root.path().join("file/below/store.db"), Settings::default());
@@ -89,7 +89,7 @@ fn a_directory_that_cannot_be_made_is_a_refusal_of_the_system() {
 }
 
 #[test]
-fn a_database_whose_pages_are_overwritten_is_corrupt() {
+fn overwritten_pages_are_reported_as_corrupt() {
   let (root, backend) = backend();
   let (s, series) = (session("s"), Series::from(session("s")));
   write_checkpoint(&backend, &series, 1, &[b'x'; 100]);
@@ -120,7 +120,7 @@ fn with_timeout(timeout: Duration) -> Settings {
 }
 
 #[test]
-fn a_lock_that_another_process_keeps_is_waited_for_and_then_reported() {
+fn a_write_waits_for_the_lock_of_another_process_until_the_timeout() {
   let root = tempfile::tempdir().unwrap();
   let backend = SqliteBackend::new(file_in(&root), with_timeout(Duration::from_millis(50)));
   backend.open().unwrap();
@@ -133,7 +133,11 @@ fn a_lock_that_another_process_keeps_is_waited_for_and_then_reported() {
     error.message.contains("SQLITE_BUSY") && error.message.contains("try again"),
     "{error}"
   );
-  assert_eq!(backend.read(&s, Item::SESSION, 9).unwrap(), None, "readers do not wait");
+  assert_eq!(
+    backend.read(&s, Item::SESSION, 9).unwrap(),
+    None,
+    "reads do not wait for the lock"
+  );
   let updated = backend.update(&s, Document::Session, 9, &mut |_| unreachable!());
   assert_eq!(name_of_cause(&updated.unwrap_err()), Some("SQLITE_BUSY"));
   drop(transaction);
@@ -141,7 +145,7 @@ fn a_lock_that_another_process_keeps_is_waited_for_and_then_reported() {
 }
 
 #[test]
-fn callers_behind_a_lock_that_another_process_keeps_do_not_wait_one_after_the_other() {
+fn callers_wait_for_the_lock_of_another_process_together() {
   const CALLERS: u32 = 40;
   const TIMEOUT: Duration = Duration::from_millis(500);
   let root = tempfile::tempdir().unwrap();
@@ -169,17 +173,17 @@ fn callers_behind_a_lock_that_another_process_keeps_do_not_wait_one_after_the_ot
 }
 
 #[test]
-fn a_full_disk_fails_the_write_and_leaves_what_was_there() {
+fn a_write_to_a_full_disk_fails_and_changes_nothing() {
   let (_root, backend) = backend();
   let (s, series) = (session("s"), Series::from(session("s")));
   backend.put(&s, Item::SESSION, b"old").unwrap();
   let set_limit = |pages: u32| {
-    let label = backend.label("limit", &s, Item::SESSION);
+    let action = backend.action_on_item("limit", &s, Item::SESSION);
     let limit = move |connection: &Connection| {
       let sql = format!("PRAGMA max_page_count = {pages}");
       Ok(connection.query_row(&sql, [], |row| row.get::<_, u32>(0))? == pages)
     };
-    backend.queue.submit(label, true, limit).unwrap()
+    backend.queue.submit(action, true, limit).unwrap()
   };
   assert!(set_limit(40));
   for content in [vec![b'x'; 1 << 20], vec![b'x'; 100 << 20]] {
@@ -191,14 +195,14 @@ fn a_full_disk_fails_the_write_and_leaves_what_was_there() {
     );
     assert_eq!(backend.read(&s, Item::SESSION, 9).unwrap().unwrap(), b"old");
   }
-  write_checkpoint(&backend, &series, 1, b"small ones still fit");
+  write_checkpoint(&backend, &series, 1, b"a small one still fits");
   assert!(set_limit(10_000));
   backend.put(&s, Item::SESSION, &vec![b'x'; 1 << 20]).unwrap();
 }
 
 #[cfg(unix)]
 #[test]
-fn a_file_that_was_removed_or_replaced_is_not_written_to() {
+fn a_write_fails_after_the_file_was_removed_or_replaced() {
   let (root, backend) = backend();
   let s = session("s");
   backend.put(&s, Item::SESSION, b"first").unwrap();
@@ -223,7 +227,7 @@ fn a_file_that_was_removed_or_replaced_is_not_written_to() {
 
 #[cfg(unix)]
 #[test]
-fn nothing_is_acknowledged_if_the_file_is_replaced_while_a_write_waits_for_its_turn() {
+fn a_write_is_not_acknowledged_if_the_file_is_replaced_while_it_waits() {
   let (root, backend) = backend();
   let s = session("s");
   backend.put(&s, Item::SESSION, b"first").unwrap();
@@ -241,7 +245,7 @@ fn nothing_is_acknowledged_if_the_file_is_replaced_while_a_write_waits_for_its_t
 }
 
 #[test]
-fn nothing_is_touched_before_it_is_opened() {
+fn calls_before_open_fail_and_create_no_file() {
   let root = tempfile::tempdir().unwrap();
   let backend = SqliteBackend::new(file_in(&root), Settings::default());
   let s = session("s");

@@ -1,21 +1,23 @@
-//! What SQLite refuses, in the words of the store.
+//! Errors of SQLite, and the errors of the store that report them.
 
 use std::io;
 use std::path::Path;
 
 use rusqlite::ErrorCode;
 
-use crate::types::error::{Code, Error, Named};
+use crate::backend::sql::row_too_large;
+use crate::types::error::{Error, Named};
 
 /// Why an operation on the database failed.
 #[derive(Debug)]
-pub enum Failure {
-  Refused(DbError),
-  /// The database had no part in it.
-  Ours(Error),
+pub enum SqliteError {
+  /// SQLite refused it.
+  Database(DbError),
+  /// Another part of the store refused it: a lease, a callback, a limit.
+  Store(Error),
 }
 
-/// A refusal of SQLite. A failed commit hands the same to everybody who was in it.
+/// An error of SQLite. If a commit fails, each caller with an operation in that transaction gets the same one.
 #[derive(Debug, Clone)]
 pub struct DbError {
   pub code: ErrorCode,
@@ -25,48 +27,48 @@ pub struct DbError {
 const LOCKED: &str = "the database is locked: another process has kept it locked for longer than timeoutMs. If that \
   process is stopped, resume it or end it; otherwise try again";
 
-impl Failure {
-  /// `doing` is a verb phrase without its object.
+impl SqliteError {
+  /// `doing` is a verb phrase without its object, which is `name`.
   pub fn into_error(self, doing: &str, name: &str) -> Error {
     match self {
-      Self::Refused(refusal) => refusal.to_error(doing, name),
-      Self::Ours(error) => error,
+      Self::Database(error) => error.to_error(doing, name),
+      Self::Store(error) => error,
     }
   }
 
   pub fn is_busy(&self) -> bool {
-    matches!(self, Self::Refused(refusal) if refusal.is_busy())
+    matches!(self, Self::Database(error) if error.is_busy())
   }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for SqliteError {
   fn from(error: Error) -> Self {
-    Self::Ours(error)
+    Self::Store(error)
   }
 }
 
-impl From<DbError> for Failure {
-  fn from(refusal: DbError) -> Self {
-    Self::Refused(refusal)
+impl From<DbError> for SqliteError {
+  fn from(error: DbError) -> Self {
+    Self::Database(error)
   }
 }
 
-impl From<rusqlite::Error> for Failure {
+impl From<rusqlite::Error> for SqliteError {
   fn from(error: rusqlite::Error) -> Self {
-    Self::Refused(error.into())
+    Self::Database(error.into())
   }
 }
 
 impl From<rusqlite::Error> for DbError {
   fn from(error: rusqlite::Error) -> Self {
-    // What is left are values that do not have the type of their column: this store did not write them.
     let code = match &error {
       rusqlite::Error::SqlInputError { error, .. } => error.code,
+      // Errors without a code are values of another type than their column has, which no store writes.
       other => other.sqlite_error_code().unwrap_or(ErrorCode::TypeMismatch),
     };
     let message = match (code, error.sqlite_extended_error_code()) {
       (ErrorCode::DatabaseBusy, _) => LOCKED.to_owned(),
-      // The kinds of this one have no words of their own.
+      // The text does not say which system call failed; the extended code does.
       (ErrorCode::SystemIoFailure, Some(number)) => format!("{error} (extended code {number})"),
       _ => error.to_string(),
     };
@@ -82,21 +84,18 @@ impl DbError {
     }
   }
 
-  /// Whether somebody else holds the lock that is needed.
+  /// Whether another connection holds the lock.
   pub fn is_busy(&self) -> bool {
     self.code == ErrorCode::DatabaseBusy
   }
 
+  /// `doing` is a verb phrase without its object, which is `name`.
   pub fn to_error(&self, doing: &str, name: &str) -> Error {
     match self.code {
       ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::TypeMismatch => {
         Error::corrupt(name, &self.message).because(self.to_io())
       }
-      ErrorCode::TooBig => {
-        let message =
-          format!("{name} has more bytes than a database can hold in one row. A directory has no such limit");
-        Error::new(Code::TooLarge, message).because(self.to_io())
-      }
+      ErrorCode::TooBig => row_too_large(name).because(self.to_io()),
       ErrorCode::DatabaseBusy | ErrorCode::FileLockingProtocolFailed => {
         Error::busy(doing, Path::new(name), self.to_io())
       }
@@ -104,8 +103,8 @@ impl DbError {
     }
   }
 
-  /// A commit failed. If that was for want of a sync, the log holds all of it: whether a crash would bring it back is not
-  /// known. Everything else was rolled back.
+  /// The error of a failed commit. After a failed sync the log holds the whole transaction, and it is unknown whether it survives a
+  /// crash. After every other error the transaction was rolled back.
   pub fn to_commit_error(&self, doing: &str, name: &str) -> Error {
     match self.code {
       ErrorCode::SystemIoFailure => Error::outcome_unknown(doing, Path::new(name), self.to_io()),
