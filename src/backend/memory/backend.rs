@@ -11,7 +11,7 @@ use crate::backend::{
   Maintenance, Peek, PeekResult, Precondition, PutOptions, PutOutcome, ReadResult, Selection, Series, SessionFilter,
   Usage,
 };
-use crate::types::error::{Error, Result};
+use crate::types::error::Result;
 use crate::types::id::{AgentId, CheckpointId, SessionId, TaskId};
 use crate::types::time::now_ms;
 
@@ -123,11 +123,7 @@ impl Backend for MemoryBackend {
     if let Some(condition) = condition {
       self.check_lease(session)?;
       let document = sessions.get(session).and_then(|stored| stored.get(Item::SESSION));
-      let size = document.map(|bytes| bytes.len() as u64);
-      if let Some(size) = size.filter(|size| *size > condition.limit) {
-        let name = self.name_of(session, Item::SESSION);
-        return Err(Error::too_large(&name, size, condition.limit));
-      }
+      self.check_size(session, Item::SESSION, document, condition.limit)?;
       if !(condition.accepts)(document.map(Vec::as_slice))? {
         return Ok(None);
       }
@@ -159,8 +155,10 @@ impl Backend for MemoryBackend {
     let item = series.item(id, options.encoding);
     let bytes = self.bytes(&series.session, item, content)?;
     let size = bytes.len() as u64;
-    let mut sessions = self.lock_for_write(&series.session)?;
+    let mut sessions = self.sessions.lock();
+    self.check_lease(&series.session)?;
     let stored = sessions.get(&series.session);
+    let is_new_session = stored.is_none();
     let stored_series = stored.and_then(|stored| stored.series(series.agent.as_ref()));
     let newest_first = || stored_series.into_iter().flat_map(StoredSeries::newest_first);
     let refusal = match &options.precondition {
@@ -186,13 +184,15 @@ impl Backend for MemoryBackend {
     };
     let stored = sessions.entry(series.session.clone()).or_default();
     let stored_series = stored.series_mut(series.agent.as_ref());
-    let base = match options.base {
-      None => None,
-      Some(base) => match stored_series.extend_base(base) {
-        Some(size) => Some(FileStamp { size, modified: 0 }),
-        None => return Ok(PutOutcome::BaseIsGone),
-      },
-    };
+    let base = options.base.map(|base| stored_series.extend_base(base));
+    if base == Some(None) {
+      if is_new_session {
+        sessions.remove(&series.session);
+      }
+      return Ok(PutOutcome::BaseIsGone);
+    }
+    let base = base.flatten().map(|size| FileStamp { size, modified: 0 });
+    self.admit_write(&series.session)?;
     stored_series.put(id, options.encoding, bytes);
     if let Some(labels) = labels {
       stored.put(Item::LABELS, labels);
@@ -227,14 +227,16 @@ impl Backend for MemoryBackend {
     &self,
     session: &SessionId,
     document: Document,
-    _limit: u64,
+    limit: u64,
     change: &mut DocumentChange<'_>,
   ) -> Result<()> {
     let item = Item::Document(document);
     let mut sessions = self.sessions.lock();
     self.check_lease(session)?;
     let stored = sessions.get(session);
-    let old = stored.and_then(|stored| stored.get(item)).cloned();
+    let old = stored.and_then(|stored| stored.get(item));
+    self.check_size(session, item, old, limit)?;
+    let old = old.cloned();
     let stored_series = stored.and_then(|stored| stored.series(None));
     let entries: Vec<_> = match document {
       Document::Labels => stored_series.into_iter().flat_map(StoredSeries::newest_first).collect(),
@@ -255,10 +257,8 @@ impl Backend for MemoryBackend {
     let sessions = self.sessions.lock();
     let read = |&(session, item): &(&SessionId, Item<'_>)| {
       let bytes = sessions.get(session).and_then(|stored| stored.get(item));
-      match bytes.map(|bytes| bytes.len() as u64) {
-        Some(size) if size > limit => Err(Error::too_large(&self.name_of(session, item), size, limit)),
-        _ => Ok(bytes.cloned()),
-      }
+      self.check_size(session, item, bytes, limit)?;
+      Ok(bytes.cloned())
     };
     Ok(items.iter().map(read).collect())
   }
@@ -287,7 +287,8 @@ impl Backend for MemoryBackend {
   }
 
   fn delete(&self, session: &SessionId, item: Item<'_>, mode: DeleteMode) -> Result<bool> {
-    let mut sessions = self.lock_for_write(session)?;
+    let mut sessions = self.sessions.lock();
+    self.check_lease(session)?;
     let Some(stored) = sessions.get_mut(session) else {
       return Ok(false);
     };
@@ -300,7 +301,11 @@ impl Backend for MemoryBackend {
         return Ok(false);
       }
     }
-    Ok(stored.delete(item))
+    let is_deleted = stored.delete(item);
+    if is_deleted {
+      self.admit_write(session)?;
+    }
+    Ok(is_deleted)
   }
 
   fn set_attribute(&self, series: &Series, id: &CheckpointId, attribute: Attribute) -> Result<bool> {

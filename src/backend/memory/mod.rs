@@ -45,6 +45,14 @@ impl MemoryBackend {
       Err(error) => Err(Error::io("write", Path::new(&self.name_of(session, item)), error)),
     }
   }
+
+  /// More than `limit` bytes are an error.
+  fn check_size(&self, session: &SessionId, item: Item<'_>, bytes: Option<&Vec<u8>>, limit: u64) -> Result<()> {
+    match bytes.map(|bytes| bytes.len() as u64) {
+      Some(size) if size > limit => Err(Error::too_large(&self.name_of(session, item), size, limit)),
+      _ => Ok(()),
+    }
+  }
 }
 
 #[cfg(test)]
