@@ -131,7 +131,7 @@ fn step(env: &Env, store: OpenStore, steps: Arc<Steps>) -> napi::Result<Promise<
   )
 }
 
-/// An iteration whose steps are taken in the order of the calls, on whichever threads.
+/// An iteration whose steps run on worker threads, in the order of the calls.
 #[derive(Debug)]
 struct Steps {
   skips_damaged: bool,
