@@ -1,11 +1,11 @@
 declare global {
   interface SymbolConstructor {
-    // For compilers whose `lib` does not have it yet, as @types/node does.
+    // For compilers whose `lib` does not have it yet; @types/node does the same.
     readonly asyncDispose: unique symbol
   }
 }
 
-/** The parts of a session's life. */
+/** The status of a session. */
 export type SessionStatus =
   | 'initializing'
   | 'active'
@@ -16,7 +16,7 @@ export type SessionStatus =
   | 'failed'
   | 'archived'
 
-/** The parts of a task's life. */
+/** The status of a task. */
 export type TaskStatus =
   | 'pending'
   | 'queued'
@@ -28,10 +28,10 @@ export type TaskStatus =
   | 'failed'
   | 'cancelled'
 
-/** How soon a task or an agent is served. */
+/** The priority of a task or an agent. */
 export type TaskPriority = 'critical' | 'high' | 'medium' | 'low'
 
-/** What an agent does, and what kind of agent a task needs. */
+/** The role of an agent, and the role that a task needs. */
 export type AgentRole =
   | 'analysis'
   | 'implementation'
@@ -43,16 +43,16 @@ export type AgentRole =
   | 'synthesizer'
   | 'monitor'
 
-/** The parts of an agent's life. */
+/** The state of an agent of the swarm. */
 export type AgentState = 'idle' | 'starting' | 'running' | 'waiting' | 'stopping' | 'stopped' | 'failed' | 'recovering'
 
-/** Why a checkpoint was made. */
+/** The reason why a checkpoint was created. */
 export type CheckpointTrigger = 'auto' | 'manual' | 'error' | 'milestone'
 
 /** `T` with only the members `K` required. */
 export type AtLeast<T, K extends keyof T> = Partial<T> & Pick<T, K>
 
-/** Something that a task produced. */
+/** A product of a task. */
 export interface TaskArtifact {
   type: 'file' | 'code' | 'document' | 'test' | 'other'
   path?: string
@@ -60,7 +60,7 @@ export interface TaskArtifact {
   description: string
 }
 
-/** What a task cost. */
+/** The cost of a task. */
 export interface TaskResultMetrics {
   executionTimeMs: number
   tokensUsed?: number
@@ -70,7 +70,7 @@ export interface TaskResultMetrics {
   testsPassed?: number
 }
 
-/** Why a task failed. */
+/** The failure of a task. */
 export interface TaskError {
   code: string
   message: string
@@ -116,7 +116,7 @@ export interface HierarchicalTask {
   metadata?: Record<string, unknown>
 }
 
-/** An agent of the swarm, and how it is doing. */
+/** An agent of the swarm, with its state and counters. */
 export interface SwarmAgentConfig {
   id: string
   role: AgentRole
@@ -157,7 +157,7 @@ export interface SessionMetrics {
   tasksByRole: Record<string, number>
 }
 
-/** Something that went wrong in a session. */
+/** An error that occurred in a session. */
 export interface SessionError {
   timestamp: number
   taskId?: string
@@ -168,7 +168,7 @@ export interface SessionError {
   recovered: boolean
 }
 
-/** The limits within which a swarm works. */
+/** The limits of a swarm. */
 export interface SwarmConfig {
   maxConcurrentAgents: number
   maxTaskDepth: number
@@ -211,25 +211,25 @@ export interface SwarmSession {
   metrics: SessionMetrics
   errors: SessionError[]
   metadata?: Record<string, unknown>
-  /** Where it was started from, by `forkSession()`. */
+  /** The checkpoint from which `forkSession()` created the session. */
   forkedFrom?: CheckpointReference
 }
 
-/** How a checkpoint is made. */
+/** The options of `createCheckpoint()`. */
 export interface CheckpointOptions {
   trigger: CheckpointTrigger
   description?: string
-  /** Store the context too; without it the checkpoint's `contextStore` is empty. */
+  /** Whether the context is stored. If not, the `contextStore` of the checkpoint is empty. */
   includeContext: boolean
-  /** `true` is short for `encoding: 'gzip'`; `false` asks for nothing. */
+  /** `true` is short for `encoding: 'gzip'`; `false` has no effect. */
   compress: boolean
-  /** How it is stored; the store's `encoding` if it is left out. */
+  /** The encoding in which it is stored. Default: the `encoding` of the store. */
   encoding?: CheckpointEncoding
-  /** A name to find it by, of 1 to 200 bytes. */
+  /** A name for the checkpoint, of 1 to 200 bytes. */
   label?: string
-  /** Refuse a label that another checkpoint of the session has. */
+  /** Whether the call fails if another checkpoint of the session has the label. */
   uniqueLabel?: boolean
-  /** Store it only if this is the newest checkpoint of the session; `null` if it must be the first. */
+  /** The checkpoint that must be the newest of the session when this one is stored; `null` if the session must have none. */
   ifParent?: string | null
   metadata?: Record<string, unknown>
 }
@@ -248,343 +248,292 @@ export interface Checkpoint {
   /** SHA-256 of the session id, the timestamp, the task tree and the agent states. */
   checksum: string
   version: string
-  /** The bytes that it takes up where it is stored. */
+  /** The bytes that it takes up in the backend. */
   sizeBytes: number
   metadata?: Record<string, unknown>
-  /** How many tasks the tree has. Checkpoints of the original store have none of this and what follows. */
+  /** The number of tasks. Checkpoints of the original store have neither this member nor the following ones. */
   taskCount?: number
-  /** How many agents there are states of. */
+  /** The number of agent states. */
   agentCount?: number
-  /** The name that it was given. */
+  /** The label that was set at creation or later. */
   label?: string
-  /** The checkpoint that the session had made before: its `lastCheckpointId` at that time. */
+  /** The previous checkpoint of the session: its `lastCheckpointId` at that time. */
   parent?: string
   /** SHA-256 of all other members. */
   integrity?: string
 }
 
 /**
- * How the bytes of a stored checkpoint spell its JSON.
+ * The encoding in which a checkpoint is stored.
  *
- * - `'json'`: as the original store writes it, and reads it.
- * - `'gzip'`: likewise, compressed.
- * - `'zstd'`: about as small as gzip, in half the time.
- * - `'delta'`: the difference from a text that it shares with other checkpoints of the session (or of the agent), their
- *   key. Of checkpoints that are nearly the same, each takes up little more than what changed.
+ * - `'json'`: plain text, which the original store can read.
+ * - `'gzip'`: compressed text, which the original store can read.
+ * - `'zstd'`: compressed to about the same size in half the time.
+ * - `'delta'`: the difference from a text in a base, which other checkpoints of the session (or of the agent) share. If
+ *   checkpoints are similar, each takes up little more than what changed.
  */
 export type CheckpointEncoding = 'json' | 'gzip' | 'zstd' | 'delta'
 
-/** What is known of a checkpoint without reading its payload. */
+/** A checkpoint without its payload. */
 export interface CheckpointInfo {
   id: string
   timestamp: number
   trigger: CheckpointTrigger
   description?: string
-  /** The name that it was given. */
+  /** The label that was set at creation or later. */
   label?: string
-  /** The checkpoint that the session had made before. */
+  /** The previous checkpoint of the session. */
   parent?: string
   taskCount: number
   agentCount: number
-  /** The bytes that it takes up where it is stored. */
+  /** The bytes that it takes up in the backend. */
   sizeBytes: number
   encoding: CheckpointEncoding
-  /** Present if retention leaves it alone. */
+  /** Present if the checkpoint is exempt from retention. */
   pinned?: true
 }
 
-/** Which checkpoints are wanted; what is left out does not matter. */
+/** Selects checkpoints. A member that is absent does not filter. */
 export interface CheckpointFilter {
   trigger?: CheckpointTrigger
   label?: string
-  /** Not older than this: epoch milliseconds, or a Date. */
+  /** The earliest time: epoch milliseconds, or a Date. */
   since?: number | Date
-  /** Not newer than this: epoch milliseconds, or a Date. */
+  /** The latest time: epoch milliseconds, or a Date. */
   until?: number | Date
 }
 
-/** What `listCheckpointInfo()` shows. */
+/** The options of `listCheckpointInfo()` and `listAllCheckpoints()`. */
 export interface CheckpointInfoOptions extends CheckpointFilter {
-  /** How many at most; 0 or absent means all. */
+  /** The maximum number of checkpoints; 0 or absent means all. */
   limit?: number
-  /** Where an earlier page ended: its `cursor`. */
+  /** The `cursor` of the previous page. */
   cursor?: string
 }
 
-/** What `checkpoints()` walks over. */
+/** The options of `checkpoints()`. */
 export interface CheckpointIterationOptions extends CheckpointFilter {
-  /** Pass over damaged checkpoints instead of rejecting. */
+  /** Whether damaged checkpoints are skipped. If not, they reject. */
   skipDamaged?: boolean
 }
 
-/** A page of what is known of checkpoints, newest first. */
+/** A page of checkpoints without their payloads, newest first. */
 export interface CheckpointInfoList {
   checkpoints: CheckpointInfo[]
-  /** How many checkpoints the session has, whatever the filter, readable or not. */
+  /** The number of all checkpoints of the session, readable or not, without filter and limit. */
   total: number
-  /** Asks for the next page; absent on the last. */
+  /** The position where the next page begins; absent on the last page. */
   cursor?: string
-  /** Those about which nothing could be found out. */
+  /** The checkpoints of the page that could not be read. */
   damaged: DamagedCheckpoint[]
 }
 
-/** What is known of a checkpoint, and whose it is. */
+/** A checkpoint without its payload, with the id of its session. */
 export interface SessionCheckpointInfo extends CheckpointInfo {
   sessionId: string
 }
 
-/** A page of what is known of the checkpoints of all sessions, newest first. */
+/** A page of the checkpoints of all sessions without their payloads, newest first. */
 export interface AllCheckpointInfoList {
   checkpoints: SessionCheckpointInfo[]
-  /** How many checkpoints there are in all sessions, whatever the filter, readable or not. */
+  /** The number of all checkpoints of all sessions, readable or not, without filter and limit. */
   total: number
-  /** Asks for the next page; absent on the last. */
+  /** The position where the next page begins; absent on the last page. */
   cursor?: string
-  /** Those about which nothing could be found out. */
+  /** The checkpoints of the page that could not be read. */
   damaged: DamagedCheckpoint[]
 }
 
-/** What is known of a session without reading its checkpoints. */
+/** The overview of a session, for which no checkpoint is read. */
 export interface SessionInfo {
   id: string
-  /** Absent, as are the next ones, if the session was never saved or its document is damaged. */
+  /** Absent, as are the members up to `tasks`, if the session was never saved or its document is damaged. */
   name?: string
   status?: SessionStatus
   createdAt?: number
   expiresAt?: number
-  /** Where it was forked from. */
+  /** The checkpoint from which it was forked. */
   forkedFrom?: CheckpointReference
-  /** What the session's own metrics say. */
+  /** The task counts in the metrics of the session. */
   tasks?: { total?: number; completed?: number; failed?: number; pending?: number; inProgress?: number }
-  /** What is wrong with the session's document. */
+  /** Why the document of the session cannot be read. */
   damaged?: string
-  /** Checkpoints of the session itself. */
+  /** The number of checkpoints of the session itself. */
   checkpointCount: number
-  /** Those among them that retention leaves alone. */
+  /** The number of pinned ones among them. */
   pinnedCount: number
-  /** Checkpoints of its agents. */
+  /** The number of checkpoints of its agents. */
   agentCheckpointCount: number
   newestCheckpoint?: { id: string; timestamp: number }
-  /** Everything below the session. */
+  /** The bytes of everything that is stored for the session. */
   sizeBytes: number
-  /** Who owns it now, until when, and under which number. */
+  /** The current lease: its owner, its fencing token, and when it expires. */
   lease?: { owner: string; number: number; expiresAt: number }
 }
 
-/** What becomes of sessions that are past their time. */
+/** The options of `expireSessions()`. */
 export interface ExpireOptions {
-  /** `'archive'` unless said otherwise. */
+  /** Default `'archive'`. */
   action?: 'archive' | 'delete'
 }
 
-/** A session that was past its time. */
+/** A session that `expireSessions()` archived or deleted. */
 export interface ExpiredSession {
   sessionId: string
-  /** What it was before; `null` if it had none. */
+  /** The status before; `null` if it had none. */
   status: SessionStatus | null
   expiresAt: number
   action: 'archived' | 'deleted'
 }
 
-/** A session that `expireSessions()` could not archive or delete. */
-export interface ExpireFailure {
-  sessionId: string
-  /** What went wrong, for people. */
-  error: string
-  /** What went wrong, for programs. */
-  code: WaymarkErrorCode
-}
-
 /** What `expireSessions()` rejects with if some sessions could not be archived or deleted. */
 export interface ExpireSessionsError extends Error {
-  /** That of the first failure, which is the `cause`. */
+  /** The code of the first failure, which is the `cause`. */
   code: WaymarkErrorCode
-  /** The sessions that were archived or deleted all the same. */
+  /** The sessions that were archived or deleted. */
   expired: ExpiredSession[]
-  /** Those that were not. Calling it again tries again. */
+  /** The sessions that were not. Call the method again to retry. */
   failed: ExpireFailure[]
 }
 
-/** A session that somebody worked on when the last state was stored. */
-export interface RecoverableSession {
-  sessionId: string
-  name?: string
-  status: SessionStatus
-  /** The newest checkpoint that is whole; `null` if there is none. */
-  checkpoint: CheckpointInfo | null
-  /** Newer ones that are not. */
-  damaged: DamagedCheckpoint[]
-}
-
-/** What `copyTo()` takes along. */
+/** The options of `copyTo()`. */
 export interface CopyOptions extends WorkOptions {
-  /** This session alone; all of them without it. */
+  /** The session to copy. Default: all sessions. */
   sessionId?: string
-}
-
-/** What `copyTo()` did. */
-export interface CopyResult {
-  /** The sessions that are now in both places. */
-  sessions: string[]
-  /** How many checkpoints were copied, of sessions and agents. */
-  checkpoints: number
-  /** How many sessions, task trees, results, lists of labels and retentions were copied. */
-  documents: number
-  /** How many of either were there already. */
-  unchanged: number
-  /** The bytes that were copied. */
-  sizeBytes: number
 }
 
 /**
- * Which checkpoints of a session stay. The newest always does, and so do pinned ones, which are not counted.
+ * The rules that say which checkpoints of a session are kept. The newest and pinned ones are always kept; pinned ones are not
+ * counted.
  *
- * If at least one of `keepLast`, `keepHourly` and `keepDaily` is given, those stay that any of them keeps; if none is, all do.
- * The limits below come on top. All numbers are whole, and go up to 2^53 - 1.
+ * A checkpoint is kept if any of `keepLast`, `keepHourly` and `keepDaily` keeps it. If none of the three is set, all are kept.
+ * `maxAgeMs` and `maxBytes` are additional limits. All numbers are whole numbers up to 2^53 - 1.
  */
 export interface Retention {
-  /** The newest so many. */
+  /** How many of the newest checkpoints are kept. */
   keepLast?: number
-  /** The newest of each of the last so many hours that have one. */
+  /** For how many of the latest hours that have a checkpoint the newest one is kept. */
   keepHourly?: number
-  /** The newest of each of the last so many days that have one. Days begin at midnight UTC. */
+  /** For how many of the latest days that have a checkpoint the newest one is kept. Days begin at midnight UTC. */
   keepDaily?: number
-  /** Those that are older than so many milliseconds go. */
+  /** The age in milliseconds beyond which checkpoints are deleted. */
   maxAgeMs?: number
-  /** The oldest go until all checkpoints of the session, pinned and labelled ones included, take no more bytes than that. */
+  /**
+   * The most bytes that all checkpoints of the session may take up, pinned and labelled ones included. The oldest are deleted
+   * first.
+   */
   maxBytes?: number
-  /** Whether those with a label stay, whatever the rest says. Default `true`. */
+  /** Whether checkpoints with a label are kept regardless of the other rules. Default `true`. */
   keepLabelled?: boolean
 }
 
-/** What `prune()` does. */
+/** The options of `prune()`. */
 export interface PruneOptions extends WorkOptions {
-  /** Only say what would go; nothing is changed. */
+  /** Whether the call only reports what it would delete. */
   dryRun?: boolean
-  /** Instead of what is in force for the sessions. */
+  /** Replaces the retention of the sessions for this call. */
   retention?: Retention
 }
 
-/** A checkpoint that `prune()` removed, or would remove. */
+/** A checkpoint that `prune()` deleted, or with `dryRun` would delete. */
 export interface PrunedCheckpoint {
   sessionId: string
-  /** Present if it is one of an agent. */
+  /** Present if it is a checkpoint of an agent. */
   agentId?: string
   checkpointId: string
-  /** When it was made, by its id, in epoch milliseconds. */
+  /** When it was created, by its id, in epoch milliseconds. */
   timestamp: number
-  /** The bytes that it took up where it was stored. */
+  /** The bytes that it took up in the backend. */
   sizeBytes: number
-  /** Why it does not stay, for people, such as `older than maxAgeMs (86400000)`. */
+  /** Why it is not kept, for people, such as `older than maxAgeMs (86400000)`. */
   reason: string
 }
 
-/** Something that `prune()` could not do. */
+/** A failure of `prune()`. */
 export interface PruneFailure {
-  /** Whose checkpoints stayed; absent if it is the whole store that could not give back space. */
+  /** The session whose checkpoints were not deleted; absent if the store could not release the space. */
   sessionId?: string
   /** Present if it concerns an agent. */
   agentId?: string
-  /** Present if it concerns one checkpoint, which stayed. */
+  /** Present if it concerns one checkpoint, which was not deleted. */
   checkpointId?: string
-  /** What went wrong, for people. */
+  /** The message of the failure, for people. */
   error: string
-  /** What went wrong, for programs. */
+  /** The code of the failure, for programs. */
   code: WaymarkErrorCode
 }
 
-/** What `prune()` did, or with `dryRun` would do. */
+/** The result of `prune()`. */
 export interface PruneResult {
-  /** Whether it was only asked what would go. */
+  /** Whether nothing was deleted because of `dryRun`. */
   dryRun: boolean
-  /** Those that are gone for good: for each session and agent the oldest first. */
+  /** The deleted checkpoints, oldest first for each session and agent. */
   removed: PrunedCheckpoint[]
-  /** How many checkpoints are left in the sessions that were looked at, those of their agents included. */
+  /** The number of checkpoints that are left in these sessions and their agents. */
   kept: number
-  /** The bytes of all that were removed. */
+  /** The bytes of the deleted checkpoints. */
   freedBytes: number
-  /** What could not be done; the rest was. Calling it again tries again. */
+  /** What could not be deleted. Call the method again to retry. */
   failed: PruneFailure[]
 }
 
-/** How a label is given. */
+/** The options of `labelCheckpoint()`. */
 export interface LabelOptions {
-  /** Refuse a label that another checkpoint of the session has. */
+  /** Whether the call fails if another checkpoint of the session has the label. */
   unique?: boolean
 }
 
-/** Where a new session starts from. */
+/** The options of `forkSession()`. */
 export interface ForkOptions {
   sessionId: string
   checkpointId: string
   /** The id of the new session, which must not exist. */
   newSessionId: string
-  /** Send failed tasks back to `pending`, with their retries and results cleared. */
+  /** Whether failed tasks are reset to `pending`, without their retries and results. */
   resetFailedTasks?: boolean
-  /** Send interrupted tasks back to `pending`. */
+  /** Whether interrupted tasks are reset to `pending`. */
   resetInProgressTasks?: boolean
-}
-
-/** What `forkSession()` did. */
-export interface ForkResult {
-  success: boolean
-  /** The new session. */
-  sessionId?: string
-  /** Its first checkpoint. */
-  checkpointId?: string
-  /** Where that is stored. */
-  path?: string
-  restoredTasks: number
-  restoredAgents: number
-  /** One line for each task that was reset. */
-  warnings: string[]
-  /** What went wrong, for people. */
-  error?: string
-  /** What went wrong, for programs. */
-  code?: WaymarkErrorCode
-  /** What was behind it, such as the system's error with its own `code`. */
-  cause?: unknown
 }
 
 /** A checkpoint in the tree of a session. */
 export interface HistoryCheckpoint extends CheckpointInfo {
-  /** The checkpoints that were made from this one, oldest first. */
+  /** The checkpoints whose `parent` is this one, oldest first. */
   children: string[]
   /** The sessions that were forked from this one. */
   forks: string[]
 }
 
-/** The tree of a session's checkpoints. Those whose `parent` is absent, or gone, are its roots. */
+/** The tree of the checkpoints of a session. Its roots are those whose `parent` is absent or deleted. */
 export interface SessionHistory {
   sessionId: string
-  /** Where the session itself was forked from. */
+  /** The checkpoint from which the session was forked. */
   forkedFrom?: CheckpointReference
   /** Newest first. */
   checkpoints: HistoryCheckpoint[]
-  /** The ids of those about which nothing could be found out. */
+  /** The ids of checkpoints that could not be read. */
   damaged: string[]
 }
 
-/** Which version of a document is wanted. */
+/** The options of `loadSession()` and `loadTaskTree()`. */
 export interface LoadOptions {
-  /** 0, or absent, for the current one; -1 for the one before, and so on, as far as `keepPrevious` kept them. */
+  /** 0 or absent for the current version, -1 for the one before, and so on. `keepPrevious` says how many are kept. */
   version?: number
 }
 
-/** On what condition a session is saved. */
+/** The options of `saveSession()`. */
 export interface SaveOptions {
-  /** Save it only over the session of this revision; `null` if there must be none yet. */
+  /** The revision that the stored session must have; `null` if the session must not exist yet. */
   ifRevision?: string | null
 }
 
-/** One message of an agent's conversation, with whatever else the caller puts there. */
+/** One message of an agent's conversation. Other members are kept. */
 export interface AgentMessage {
   role: string
   content: unknown
   [member: string]: unknown
 }
 
-/** A tool that an agent called. */
+/** One tool call of an agent. Other members are kept. */
 export interface AgentToolCall {
   toolName: string
   arguments: unknown
@@ -593,16 +542,16 @@ export interface AgentToolCall {
   [member: string]: unknown
 }
 
-/** How an agent is doing. */
+/** The status of an agent in its own checkpoints. */
 export type AgentStatus = 'in_progress' | 'completed' | 'failed' | 'halted'
 
-/** What an agent needs to go on. Members of your own are kept. */
+/** The state from which an agent can continue. Other members are kept. */
 export interface AgentSnapshot {
-  /** The step that it has reached. */
+  /** The number of the current step. */
   iteration?: number
   messages?: AgentMessage[]
   toolCalls?: AgentToolCall[]
-  /** Calls that were asked for, but have no result yet. */
+  /** Tool calls that have no result yet. */
   pendingToolCalls?: unknown[]
   partialResults?: unknown[]
   status?: AgentStatus
@@ -610,19 +559,19 @@ export interface AgentSnapshot {
   statusReason?: string
   tokensUsed?: number
   costEstimate?: number
-  /** What whoever resumes it should know. */
+  /** A hint for the program that resumes the agent. */
   resumeHint?: string
-  /** A name to find it by. */
+  /** A name for the checkpoint. */
   label?: string
   metadata?: Record<string, unknown>
-  /** After so many milliseconds the checkpoint is out of date: lists pass over it, and `prune()` of the agent removes it. */
+  /** The milliseconds after which the checkpoint expires: lists leave it out, and `prune()` of the agent deletes it. */
   ttlMs?: number
-  /** Bytes of your own. They come back as the same bytes. */
+  /** Any bytes. They are returned unchanged. */
   context?: Uint8Array
   [member: string]: unknown
 }
 
-/** A stored state of an agent. */
+/** A stored checkpoint of an agent. */
 export interface AgentCheckpoint extends AgentSnapshot {
   id: string
   sessionId: string
@@ -630,20 +579,20 @@ export interface AgentCheckpoint extends AgentSnapshot {
   timestamp: number
   messages: AgentMessage[]
   toolCalls: AgentToolCall[]
-  /** When it goes out of date, if it has a `ttlMs`. */
+  /** When it expires, if it has a `ttlMs`. */
   expiresAt?: number
   version: string
-  /** The bytes that it takes up where it is stored. */
+  /** The bytes that it takes up in the backend. */
   sizeBytes: number
   messageCount: number
   toolCallCount: number
   /** SHA-256 of all other members. */
   integrity: string
-  /** Of `latest()` only: newer ones that are damaged. */
+  /** Of `latest()` only: newer checkpoints that are damaged. */
   passedOver?: DamagedCheckpoint[]
 }
 
-/** What is known of an agent's checkpoint without reading its payload. */
+/** A checkpoint of an agent without its payload. */
 export interface AgentCheckpointInfo {
   id: string
   timestamp: number
@@ -656,107 +605,74 @@ export interface AgentCheckpointInfo {
   expiresAt?: number
   messageCount: number
   toolCallCount: number
-  /** The bytes that it takes up where it is stored. */
+  /** The bytes that it takes up in the backend. */
   sizeBytes: number
   encoding: CheckpointEncoding
 }
 
-/** How an agent's state is stored. */
+/** The options of `save()` of an agent. */
 export interface AgentSaveOptions {
   /** `true` is short for `encoding: 'gzip'`. */
   compress?: boolean
-  /** How it is stored; the store's `encoding` if it is left out. */
+  /** The encoding in which it is stored. Default: the `encoding` of the store. */
   encoding?: CheckpointEncoding
 }
 
-/** Which of an agent's checkpoints are wanted. */
+/** The options of `list()` and `info()` of an agent. */
 export interface AgentListOptions {
-  /** The newest first, unless `'iteration'` asks for the lowest iteration first. */
+  /** Default `'newest'`: newest first. `'iteration'`: lowest iteration first. */
   order?: 'newest' | 'iteration'
-  /** How many at most; 0 or absent means all. */
+  /** The maximum number of checkpoints; 0 or absent means all. */
   limit?: number
-  /** Where an earlier page in the same order ended: its `cursor`. */
+  /** The `cursor` of the previous page in the same order. */
   cursor?: string
 }
 
 /** A page of an agent's checkpoints. */
 export interface AgentCheckpointList {
   checkpoints: AgentCheckpoint[]
-  /** How many there are that have not expired, without the paging, readable or not. */
+  /** The number of all checkpoints that have not expired, readable or not, without limit. */
   total: number
-  /** Asks for the next page; absent on the last. */
+  /** The position where the next page begins; absent on the last page. */
   cursor?: string
   damaged: DamagedCheckpoint[]
 }
 
-/** A page of what is known of an agent's checkpoints. */
+/** A page of an agent's checkpoints without their payloads. */
 export interface AgentCheckpointInfoList {
   checkpoints: AgentCheckpointInfo[]
-  /** How many there are that have not expired, without the paging, readable or not. */
+  /** The number of all checkpoints that have not expired, readable or not, without limit. */
   total: number
-  /** Asks for the next page; absent on the last. */
+  /** The position where the next page begins; absent on the last page. */
   cursor?: string
   damaged: DamagedCheckpoint[]
-}
-
-/** What a write tells its caller. */
-export interface CheckpointResult {
-  success: boolean
-  checkpointId?: string
-  /** Where it is stored: a file, or for other places a stable name. */
-  path?: string
-  sizeBytes?: number
-  /** What went wrong, for people. */
-  error?: string
-  /** What went wrong, for programs: one of the codes in the README. */
-  code?: WaymarkErrorCode
-  /** What was behind it: what the value threw, or the system's error with its own `code`, such as `ENOSPC`. */
-  cause?: unknown
-  /** What went wrong after the write was safe, such as an old checkpoint that could not be removed. */
-  warnings?: string[]
-  /** Of `saveSession()`: what `ifRevision` of the next save must be, unless somebody else saves in between. */
-  revision?: string
-  /** With `WAYMARK_CONFLICT`: the revision, or the newest checkpoint, that is there now; `null` if there is none. */
-  current?: string | null
-}
-
-/** A checkpoint that is there, but cannot be read. */
-export interface DamagedCheckpoint {
-  id: string
-  path: string
-  /** When it was made, as its id says, or else its file: its place among the others. Absent if neither could be asked. */
-  timestamp?: number
-  /** Why, for people. */
-  error: string
-  /** Why, for programs. */
-  code: WaymarkErrorCode
 }
 
 /** A page of checkpoints, newest first. */
 export interface CheckpointList {
   checkpoints: Checkpoint[]
-  /** How many there are without the paging, readable or not. */
+  /** The number of all checkpoints, readable or not, without limit and offset. */
   total: number
-  /** Those of this page that could not be read. */
+  /** The checkpoints of the page that could not be read. */
   damaged: DamagedCheckpoint[]
 }
 
-/** What `restoreCheckpoint()` does besides writing the session and the task tree. */
+/** The options of `restoreCheckpoint()`. */
 export interface RestoreOptions {
   checkpointId: string
-  /** Where the checkpoint is. Without it all sessions are looked through. */
+  /** The session of the checkpoint. Without it all sessions are searched. */
   sessionId?: string
-  /** Refuse a checkpoint whose data do not fit its checksums. */
+  /** Whether the call fails if the checksums of the checkpoint do not match. */
   validateChecksum: boolean
-  /** Send failed tasks back to `pending`, with their retries and results cleared. */
+  /** Whether failed tasks are reset to `pending`, without their retries and results. */
   resetFailedTasks: boolean
-  /** Send interrupted tasks back to `pending`. */
+  /** Whether interrupted tasks are reset to `pending`. */
   resetInProgressTasks: boolean
-  /** Hand back what was restored, with the agent states and the context. */
+  /** Whether the result has the restored state, with the agent states and the context. */
   includeState?: boolean
 }
 
-/** What a restored checkpoint held, after the resets. */
+/** The state of a restored checkpoint, after the resets. */
 export interface RestoredState {
   session: Omit<SwarmSession, 'taskTree'>
   taskTree: Record<string, HierarchicalTask>
@@ -764,122 +680,68 @@ export interface RestoredState {
   contextStore: Record<string, unknown>
 }
 
-/** What `restoreCheckpoint()` did. */
-export interface RestoreResult {
-  success: boolean
-  sessionId?: string
-  restoredTasks: number
-  restoredAgents: number
-  /** One line for each task that was reset. */
-  warnings: string[]
-  /** Present with `includeState`. */
-  state?: RestoredState
-  /** What went wrong, for people. */
-  error?: string
-  /** What went wrong, for programs. */
-  code?: WaymarkErrorCode
-  /** What was behind it, such as the system's error with its own `code`. */
-  cause?: unknown
-}
-
-/** Whether a checkpoint is whole. */
-export interface CheckpointVerification {
-  id: string
-  path: string
-  whole: boolean
-  /** The bytes that it takes up, if it is whole. */
-  sizeBytes?: number
-  /** What is wrong, for people. */
-  error?: string
-  /** What is wrong, for programs. */
-  code?: WaymarkErrorCode
-}
-
-/** Whether a file is what it should be. */
-export interface FileVerification {
-  path: string
-  whole: boolean
-  /** What is wrong, for people. */
-  error?: string
-  /** What is wrong, for programs. */
-  code?: WaymarkErrorCode
-}
-
-/** Whether an agent's checkpoint is whole. */
+/** The verification of a checkpoint of an agent. */
 export interface AgentCheckpointVerification extends CheckpointVerification {
   agentId: string
 }
 
-/** Whether everything in a session is whole. */
-export interface SessionVerification {
-  sessionId: string
-  /** Whether all of it is. */
-  whole: boolean
-  /** Newest first. */
-  checkpoints: CheckpointVerification[]
-  /** Those of its agents, newest first for each. */
-  agentCheckpoints: AgentCheckpointVerification[]
-  /** The session, the task tree, labels, retention and the results, as far as they exist. */
-  files: FileVerification[]
-}
-
-/** What `recoverSession()` does besides restoring; everything is off unless it is asked for. */
+/** The options of `recoverSession()`, all off by default. */
 export interface RecoverOptions {
-  /** Send failed tasks back to `pending`, with their retries and results cleared. */
+  /** Whether failed tasks are reset to `pending`, without their retries and results. */
   resetFailedTasks?: boolean
-  /** Send interrupted tasks back to `pending`. */
+  /** Whether interrupted tasks are reset to `pending`. */
   resetInProgressTasks?: boolean
-  /** Hand back what was restored, with the agent states and the context. */
+  /** Whether the result has the restored state, with the agent states and the context. */
   includeState?: boolean
-  /** Move damaged checkpoints into the session's `damaged/`. */
+  /** Whether damaged checkpoints are moved into the session's `damaged/`. */
   quarantine?: boolean
-  /** Only say what would be done: nothing is written, and nothing is moved. */
+  /** Whether the call only reports what it would do. */
   dryRun?: boolean
 }
 
-/** A checkpoint that `recoverSession()` passed over. */
+/** A damaged checkpoint that `recoverSession()` skipped. */
 export interface PassedOverCheckpoint extends DamagedCheckpoint {
-  /** Where it was moved to, with `quarantine`. */
+  /** The path to which `quarantine` moved it. */
   movedTo?: string
 }
 
-/** What `recoverSession()` did. */
+/** The result of `recoverSession()`. */
 export interface RecoverResult extends RestoreResult {
   /** The checkpoint that was restored. */
   checkpointId?: string
-  /** Newer ones that are not whole, and why. */
+  /** Newer checkpoints that are damaged. */
   passedOver: PassedOverCheckpoint[]
 }
 
-/** The full name of a checkpoint. */
+/** Names a checkpoint of a session. */
 export interface CheckpointReference {
   sessionId: string
   checkpointId: string
 }
 
-/** One of the two checkpoints that were compared. */
+/** One of two compared checkpoints. */
 export interface ComparedCheckpoint extends CheckpointReference {
-  /** When it was made, in epoch milliseconds. */
+  /** When it was created, in epoch milliseconds. */
   timestamp: number
 }
 
-/** Something that both checkpoints have, but not alike. */
+/** A value that differs between the two checkpoints. */
 export interface MemberChange {
   id: string
   /**
-   * The members that differ, added and removed ones included. Empty if one of the two is no object, and so differs as
+   * The members that differ, including added and removed ones. Empty if one of the two values is not an object, and so differs as
    * a whole.
    */
   members: string[]
 }
 
-/** A task that both checkpoints have, but not alike. */
+/** A task that differs between the two checkpoints. */
 export interface TaskChange extends MemberChange {
-  /** Present if the status differs; `null` where the task has none. */
+  /** Present if the status differs; `null` if the task has none. */
   status?: { from: string | null; to: string | null }
 }
 
-/** What changed from one checkpoint to another. */
+/** The difference between two checkpoints. */
 export interface CheckpointDiff {
   /** The checkpoint before. */
   a: ComparedCheckpoint
@@ -887,102 +749,62 @@ export interface CheckpointDiff {
   b: ComparedCheckpoint
   /** Whether all lists below are empty. */
   identical: boolean
-  /** Ids of tasks in the order of their tree: that of `a` for removed ones, that of `b` for all others. */
+  /** Ids of tasks, in the order of the tree of `a` for removed ones, and of `b` for all others. */
   tasks: { added: string[]; removed: string[]; changed: TaskChange[] }
   /** Ids of agents. */
   agents: { added: string[]; removed: string[]; changed: MemberChange[] }
-  /** Keys of the context, which is empty in a checkpoint that was made without `includeContext`. */
+  /** Keys of the context, which is empty in a checkpoint that was created without `includeContext`. */
   context: { added: string[]; removed: string[]; changed: string[] }
   /**
-   * The members of the session that differ, added and removed ones included, but for `lastCheckpointId` and
-   * `checkpointIds`, which always do.
+   * The members of the session that differ, including added and removed ones. `lastCheckpointId` and `checkpointIds` always
+   * differ and are not listed.
    */
   session: string[]
 }
 
-/** What a session takes up. */
-export interface SessionStorageStats {
-  /** Every file below the session. */
-  totalSizeBytes: number
-  /** Checkpoints of the session itself; `sessionsInfo()` counts those of its agents too. */
-  checkpointCount: number
-  resultCount: number
-}
-
-/** How a store works. */
+/** The options of a store. */
 export interface CheckpointStoreOptions {
   /**
-   * How many checkpoints a session keeps; the oldest go first. `Infinity` keeps all. Default 100, unless there is a
-   * retention; together with one, it is one more limit.
+   * The maximum number of checkpoints of a session; the oldest are deleted first. `Infinity` keeps all. Default 100, or no limit
+   * if `retention` is set. If both are set, both apply.
    */
   maxCheckpointsPerSession?: number
-  /** Which checkpoints of each session stay; `setRetention()` says otherwise for one of them. Agents are not concerned. */
+  /** The retention of sessions for which `setRetention()` set none. It does not apply to agents. */
   retention?: Retention
-  /** How many checkpoints of its own an agent keeps; the oldest go first. Default 100; `Infinity` keeps all. */
+  /** The maximum number of checkpoints of an agent; the oldest are deleted first. Default 100; `Infinity` keeps all. */
   maxCheckpointsPerAgent?: number
-  /** How many earlier versions of each session and task tree stay for `loadSession()` and `loadTaskTree()`. Default 0. */
+  /** How many earlier versions of each session and task tree are kept for `loadSession()` and `loadTaskTree()`. Default 0. */
   keepPrevious?: number
   /**
-   * `'full'` (default): an acknowledged write survives a power cut. `'relaxed'`: it survives the process only;
-   * quicker, for caches and tests. Writes are atomic either way.
+   * `'full'` (default): an acknowledged write survives a power cut. `'relaxed'`: it survives a crash of the process, but not a
+   * power cut; this is faster, for caches and tests. Writes are atomic in both cases.
    */
   durability?: 'full' | 'relaxed'
   /**
-   * Whether `initialize()` rejects with `WAYMARK_NOT_FOUND` where there is no store yet, instead of making one: for those who only
-   * look. Default `false`.
+   * Whether `initialize()` rejects with `WAYMARK_NOT_FOUND` if the store does not exist, instead of creating it, for example for
+   * programs that only read. Default `false`.
    */
   mustExist?: boolean
-  /** The most bytes that anything stored may have when it is read, inflated. Default 1 GiB. */
+  /** The maximum size in bytes of an item that is read, after decompression. Default 1 GiB. */
   maxReadBytes?: number
-  /** How checkpoints are stored that do not say it themselves; `'json'` by default. */
+  /** The encoding of checkpoints that are created without one. Default `'json'`. */
   encoding?: CheckpointEncoding
   /**
-   * How many bytes of text are kept in memory for checkpoints that are stored as `'delta'`; 64 MiB by default. With less than
-   * one checkpoint of each session that is written to, they have to be read again for each.
+   * How many bytes of text are kept in memory for checkpoints in the encoding `'delta'`. Default 64 MiB. If the texts of all
+   * sessions that are written to do not fit, they are read again for each checkpoint.
    */
   deltaCacheBytes?: number
   /**
-   * How many milliseconds a call waits for a lock that another process holds before it fails with `WAYMARK_BUSY`; 10,000 by
-   * default. On PostgreSQL: how many milliseconds a call to the server may take in all, with waiting for a connection and trying
-   * again; an import or a fork may take as long for each thing in it.
+   * How many milliseconds a call waits for a lock that another process holds before it fails with `WAYMARK_BUSY`. Default 10,000.
+   * On PostgreSQL: how many milliseconds a call to the server may take in all, including the wait for a connection and retries;
+   * an import or a fork may take that long for each item.
    */
   timeoutMs?: number
-  /** On PostgreSQL: how many connections the store has at most; 10 by default. Calls wait until one is free. */
+  /** On PostgreSQL: the maximum number of connections. Default 10. Calls wait until one is free. */
   maxConnections?: number
 }
 
-/** What `convert()` did. */
-export interface ConvertResult {
-  sessionId: string
-  /** What it was asked for. */
-  encoding: CheckpointEncoding
-  /** How many checkpoints are in another encoding now. */
-  converted: number
-  /** How many were in that encoding already. */
-  unchanged: number
-  /** Those that were left as they are, and why: what is damaged, or does not fit its checksums as it is spelt. */
-  skipped: DamagedCheckpoint[]
-  /** What the session took up. */
-  bytesBefore: number
-  /** What it takes up now. */
-  bytesAfter: number
-}
-
-/** How far long work is. */
-export interface WorkProgress {
-  /** What is being done: an import is checked first. */
-  phase: 'export' | 'check' | 'import' | 'convert' | 'copy' | 'prune' | 'verify'
-  /** How many items are done: documents, results and checkpoints. */
-  done: number
-  /** How many there are in all, as far as that is known: what goes away meanwhile is not counted any more. */
-  total: number
-  /** The bytes of those that are done, as they are stored. */
-  bytes: number
-  /** The bytes of all of them, if that is known. */
-  totalBytes?: number
-}
-
-/** What this package needs of an `AbortSignal`, so that its types need no library of others. */
+/** The part of an `AbortSignal` that this package uses, so that its types need neither the DOM nor @types/node. */
 export interface StopSignal {
   readonly aborted: boolean
   readonly reason?: unknown
@@ -990,212 +812,185 @@ export interface StopSignal {
   removeEventListener(type: 'abort', listener: () => void): void
 }
 
-/** The `AbortSignal` of the runtime, where its types are at hand. */
+/** The `AbortSignal` of the runtime, if its types are available. */
 export type RuntimeSignal = typeof globalThis extends { AbortSignal: { prototype: infer Signal } } ? Signal : StopSignal
 
-/** How long work is watched and stopped. */
+/** The options to observe and stop long-running work. */
 export interface WorkOptions {
   /**
-   * Is told how far the work is: twenty times a second at most, once more when it is done, and never after the promise is
-   * settled. What it throws stops the work, and is what the promise rejects with.
+   * Called with the progress at most twenty times a second, once more when the work is done, and never after the promise is
+   * settled. If it throws, the work stops and the promise rejects with the thrown value.
    */
   onProgress?: (progress: WorkProgress) => void
   /**
    * An `AbortSignal` that stops the work: the promise rejects with an `AbortError` whose `code` is `'ABORT_ERR'` and whose
-   * `cause` is the reason of the signal. Of an export or an import nothing is left then; what a copy, a conversion or a
-   * pruning has done already stays done, and the next one goes on from there.
+   * `cause` is the reason of the signal. A stopped export or import leaves nothing behind. What a stopped copy, conversion or
+   * pruning has done is kept, and the next call continues from there.
    */
   signal?: StopSignal
 }
 
-/** How `exportSession()` is watched and stopped. */
+/** The options of `exportSession()`. */
 export type ExportOptions = WorkOptions
 
-/** What `exportSession()` wrote. */
-export interface ExportResult {
-  /** The absolute path of the file. */
-  file: string
-  /** The session that is in it. */
-  sessionId: string
-  /** How many checkpoints are in it, of the session and of its agents. */
-  checkpoints: number
-  /** How many other items: documents with their earlier versions, labels, results. */
-  documents: number
-  /** The bytes of all of them, as they are stored. */
-  bytes: number
-  /** The bytes of the file. */
-  sizeBytes: number
-}
-
-/** Under which id `importSession()` brings a session in, and how it is watched and stopped. */
+/** The options of `importSession()`. */
 export interface ImportOptions extends WorkOptions {
   /**
-   * Another id for the session. Its document, and earlier versions of it, get that `id`; everything else comes in byte for
+   * Another id for the session. Its document, and earlier versions of it, get that `id`; everything else is imported byte for
    * byte.
    */
   as?: string
 }
 
-/** What `importSession()` brought in. */
-export interface ImportResult {
-  /** The id of the new session. */
-  sessionId: string
-  /** How many checkpoints came in, of the session and of its agents. */
-  checkpoints: number
-  /** How many other items: documents with their earlier versions, labels, results. */
-  documents: number
-  /** The bytes of all of them, as they are in the file. */
-  bytes: number
-}
-
-/** What can happen in an agent's loop that a policy has an opinion about. */
+/** The kind of an event in the loop of an agent. */
 export type CheckpointEventType = 'tool_call' | 'model_response' | 'iteration' | 'error' | 'timer'
 
-/** What happened: its name, or its name with the milliseconds since the last checkpoint. */
+/** An event: its type, or its type with the milliseconds since the last checkpoint. */
 export type CheckpointEvent = CheckpointEventType | { type: CheckpointEventType; elapsedMs?: number }
 
 /**
- * Says when a checkpoint is due. Policies never change and remember nothing: one can serve many sessions.
+ * Decides when a checkpoint is due. Policies are immutable and stateless: one policy can be used for many sessions.
  *
- * What makes them throws an `Error` with the code `WAYMARK_INVALID_ARGUMENT` for arguments that make no sense.
+ * The methods that create policies throw an `Error` with the code `WAYMARK_INVALID_ARGUMENT` for invalid arguments.
  */
 export declare class CheckpointPolicy {
   private constructor()
-  /** After each call of a tool: the event `'tool_call'`. */
+  /** After each tool call: the event `'tool_call'`. */
   static afterToolCall(): CheckpointPolicy
-  /** After each answer of a model: the event `'model_response'`. */
+  /** After each response of a model: the event `'model_response'`. */
   static afterModelResponse(): CheckpointPolicy
-  /** After every `n`-th iteration: the event `'iteration'`. `n` is a whole number, 1 or more. */
+  /** After every `n`-th iteration: the event `'iteration'`. `n` is a whole number of at least 1. */
   static everyIterations(n: number): CheckpointPolicy
-  /** At the first event, whatever it is, that comes `ms` milliseconds or more after the last checkpoint. */
+  /** At the first event of any type at least `ms` milliseconds after the last checkpoint. */
   static everyMs(ms: number): CheckpointPolicy
   /** After each failure: the event `'error'`. */
   static onError(): CheckpointPolicy
-  /** Not at any event. */
+  /** Never. */
   static never(): CheckpointPolicy
-  /** Whenever one of these says so; at least one is needed. */
+  /** Whenever one of the given policies is due; at least one is required. */
   static anyOf(...policies: CheckpointPolicy[]): CheckpointPolicy
-  /** Whether a checkpoint is due at this event; throws for an event that it does not know. */
+  /** Whether a checkpoint is due at this event. Throws for an unknown event. */
   shouldCheckpoint(iteration: number, event: CheckpointEvent): boolean
 }
 
-/** What is stored by a checkpoint that is taken by itself. */
+/** The state that `capture` returns for an automatic checkpoint. */
 export interface CapturedState {
   session: SwarmSession
   agentStates?: Map<string, SwarmAgentConfig> | Record<string, SwarmAgentConfig>
   contextStore?: Map<string, unknown> | Record<string, unknown>
 }
 
-/** What `autoCheckpoint()` stores, and when: `everyMs`, `policy` or both are needed. */
+/** The options of `autoCheckpoint()`. `everyMs`, `policy` or both are required. */
 export interface AutoCheckpointOptions {
-  /** The session that is captured; any other is refused. */
+  /** The id of the session. A captured session with another id is an error. */
   sessionId: string
-  /** Take one every so many milliseconds. The timer does not keep the process alive. */
+  /** The interval between checkpoints in milliseconds. The timer does not keep the process alive. */
   everyMs?: number
-  /** Says at which of the events that `notify()` is told of one is taken. */
+  /** Decides for each event that `notify()` reports whether a checkpoint is due. */
   policy?: CheckpointPolicy
   /**
-   * Hands over the state at this moment. It must not wait for a checkpoint of its own `AutoCheckpoint`, which waits
-   * for it.
+   * Returns the current state. It must not wait for a checkpoint of the same `AutoCheckpoint`, which waits for it.
    */
   capture: () => CapturedState | Promise<CapturedState>
   /**
-   * How many milliseconds a promise of `capture` may take, 60,000 by default; `Infinity` is no limit. One that takes longer has
-   * failed with `WAYMARK_INVALID_ARGUMENT` and a `cause` of the code `ETIMEDOUT`, and what it resolves to later is ignored. So
+   * How many milliseconds a promise of `capture` may take. Default 60,000; `Infinity` means no limit. If it takes longer, the
+   * checkpoint fails with `WAYMARK_INVALID_ARGUMENT` and a `cause` with the code `ETIMEDOUT`, and a later result is ignored. So
    * `stop()` waits for at most two captures and two saves. The timer does not keep the process alive.
    */
   captureTimeoutMs?: number
-  /** How each checkpoint is made. `trigger` is `'auto'` and `includeContext` is `true` unless they say otherwise. */
+  /** The options of each checkpoint. By default `trigger` is `'auto'` and `includeContext` is `true`. */
   options?: Partial<CheckpointOptions>
   /**
-   * Is told of each failure; the next checkpoint is taken all the same. Without it, `now()`, `notify()` and `stop()`
-   * reject, and failures on the timer are warnings of the process.
+   * Called with each failure. Later checkpoints are still taken. Without it, `now()`, `notify()` and `stop()`
+   * reject, and failures on the timer are emitted as process warnings.
    */
   onError?: (error: WaymarkError) => void
 }
 
-/** Takes checkpoints of one session by itself, never two at once: see `autoCheckpoint()`. */
+/** Takes checkpoints of one session automatically, never two at once: see `autoCheckpoint()`. */
 export declare class AutoCheckpoint {
   private constructor()
-  /** What the last checkpoint that succeeded told, if there is one. */
+  /** The result of the last checkpoint that succeeded. */
   get last(): CheckpointResult | undefined
-  /** How many checkpoints succeeded. */
+  /** The number of checkpoints that succeeded. */
   get taken(): number
   /** Whether `stop()` was called. */
   get isStopped(): boolean
   /**
-   * Asks the policy, and takes a checkpoint if it says so. Resolves to its result, or to `undefined` if none was taken.
+   * Takes a checkpoint if it is due by the policy. Resolves to its result, or to `undefined` if none was taken.
    *
-   * `iteration` is the last one that was told if it is left out, and 0 at first. The time since the last checkpoint is
-   * measured here. If a checkpoint is under way, one more is taken after it, for all who ask meanwhile.
+   * `iteration` defaults to that of the previous call, and to 0 at first. The time since the last checkpoint is
+   * measured here. If a checkpoint is running, one more is taken after it, which all calls made meanwhile share.
    */
   notify(event: CheckpointEvent, iteration?: number): Promise<CheckpointResult | undefined>
   /**
-   * Takes a checkpoint, whatever the policy says. Resolves to its result, or to `undefined` if it failed.
+   * Takes a checkpoint regardless of the policy. Resolves to its result, or to `undefined` if it failed.
    *
-   * `options` are for this one. If a checkpoint is under way, one more is taken after it, for all who ask meanwhile; where
-   * their options differ, the last word counts.
+   * `options` are for this checkpoint only. If a checkpoint is running, one more is taken after it, which all calls made
+   * meanwhile share; of differing options, the last ones are used.
    */
   now(options?: Partial<CheckpointOptions>): Promise<CheckpointResult | undefined>
   /**
-   * Ends the timer, waits for the checkpoint under way, and takes a last one. Resolves to its result, or to `undefined` if
-   * it failed. From now on `now()` and `notify()` reject with `WAYMARK_CLOSED`.
+   * Stops the timer, waits for the running checkpoint, and takes a last one. Resolves to its result, or to `undefined` if
+   * it failed. Afterwards `now()` and `notify()` reject with `WAYMARK_CLOSED`.
    */
   stop(): Promise<CheckpointResult | undefined>
   /** `stop()`, for `await using auto = …`. */
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** What somebody asks for who wants to own a session. */
+/** The options of `acquireSession()`. */
 export interface AcquireOptions {
-  /** Who it is for, in 1 to 200 bytes: for people, and for whoever else asks. The machine, the process and a random part. */
+  /**
+   * The name of the owner, of 1 to 200 bytes, for messages and overviews. Default: the machine, the process and a random part.
+   */
   owner?: string
   /**
-   * How long the session stays owned when its owner is gone, in milliseconds, from 50 to a day; 30,000 by default. A living
-   * owner renews three times as often.
+   * How many milliseconds the lease lasts if it is not renewed, from 50 to a day. Default 30,000. It is renewed three times in
+   * that period.
    */
   ttlMs?: number
-  /** How long to wait for a session that somebody else owns; 0 by default, `Infinity` for as long as it takes. */
+  /** How many milliseconds to wait for a session that another owner holds. Default 0; `Infinity` means no limit. */
   waitMs?: number
-  /** Ends the waiting. */
+  /** Stops the waiting. */
   signal?: StopSignal
 }
 
-/** Which session `acquireNext()` takes. */
+/** The options of `acquireNext()`. */
 export interface AcquireNextOptions extends AcquireOptions {
   /**
-   * The status that it must have, or several; by default one that somebody was at work on: `'initializing'`, `'active'`,
-   * `'resuming'` or `'completing'`.
+   * The allowed status, or several. Default: those of a running session, `'initializing'`, `'active'`, `'resuming'` and
+   * `'completing'`.
    */
   status?: SessionStatus | SessionStatus[]
 }
 
 /**
- * A session that this store owns: see `acquireSession()`.
+ * The lease of a session: see `acquireSession()`.
  *
- * It is renewed by itself until it is released, or lost because the process, or its event loop, stood still for longer than
- * `ttlMs` and somebody else took the session. The timer does not keep the process alive.
+ * It is renewed automatically until it is released or lost. It is lost if the process or its event loop was blocked for longer
+ * than `ttlMs` and another owner has acquired the session. The timer does not keep the process alive.
  */
 export declare class SessionLease {
   private constructor()
   get sessionId(): string
   get owner(): string
-  /** Of two leases of a session, the later one has the greater number. Hand it to whatever else must refuse a former owner. */
+  /** The fencing token: it grows with each lease of the session. Pass it to other systems that must reject a former owner. */
   get number(): number
-  /** Until when nobody else can take the session, unless it is renewed: milliseconds since 1970. */
+  /** When the lease expires if it is not renewed, in epoch milliseconds. */
   get expiresAt(): number
-  /** Whether it is known that somebody else has taken the session. */
+  /** Whether the lease is known to be lost to another owner. */
   get isLost(): boolean
   /** Whether `release()` was called. */
   get isReleased(): boolean
   /**
-   * Aborts when the lease is known to be lost, by a renewal or because a write of its store was refused: hand it to the work that
-   * must stop then. The reason is an error with the code `WAYMARK_LEASE_LOST`.
+   * Aborts when the lease is known to be lost, by a renewal or because a write of its store was rejected. Pass it to the work
+   * that must stop then. The reason is an error with the code `WAYMARK_LEASE_LOST`.
    */
   get signal(): RuntimeSignal
-  /** Renews it now. Rejects with `WAYMARK_LEASE_LOST` if somebody else has taken the session. */
+  /** Renews the lease now. Rejects with `WAYMARK_LEASE_LOST` if another owner has acquired the session. */
   renew(): Promise<void>
-  /** Lets others have the session. What is lost already needs no giving back. */
+  /** Releases the lease. Has no effect if it is already lost. */
   release(): Promise<void>
   /** `release()`, for `await using lease = …`. */
   [Symbol.asyncDispose](): Promise<void>
@@ -1203,31 +998,32 @@ export declare class SessionLease {
 
 export interface CheckpointStore {
   /**
-   * Makes this store the only one that can write to a session, which need not exist yet, until the lease is released.
+   * Makes this store the only one that can write to a session, until the lease is released. The session need not exist yet.
    *
-   * While it is held, whoever else writes to the session gets `WAYMARK_LEASE_LOST`: other stores, and a former owner for good.
-   * Reading is free for all. Rejects with `WAYMARK_LEASE_HELD`, and the `lease` that is in the way, if somebody else owns the
-   * session for longer than `waitMs`; `force` takes it from them.
+   * While the lease is held, writes of other stores fail with `WAYMARK_LEASE_LOST`; those of a former owner fail also later.
+   * Reading is always allowed. Rejects with `WAYMARK_LEASE_HELD` and the current `lease` if another owner holds it for longer
+   * than `waitMs`; `force` takes it away from that owner.
    */
   acquireSession(sessionId: string, options?: AcquireOptions & { force?: boolean }): Promise<SessionLease>
   /**
-   * Takes any saved session that nobody owns, such as one whose owner is gone; `null` if there is none within `waitMs`.
+   * Acquires any saved session that has no owner, for example because its process has ended; `null` if there is none within
+   * `waitMs`.
    */
   acquireNext(options?: AcquireNextOptions): Promise<SessionLease | null>
   /**
-   * Takes checkpoints of a session by itself, on a timer, when a policy says so, or both, until it is stopped.
+   * Takes checkpoints of a session automatically, by a timer, a policy, or both, until it is stopped.
    *
-   * Throws an `Error` with the code `WAYMARK_INVALID_ARGUMENT` if an option is not what it must be.
+   * Throws an `Error` with the code `WAYMARK_INVALID_ARGUMENT` if an option is invalid.
    */
   autoCheckpoint(options: AutoCheckpointOptions): AutoCheckpoint
 }
 
-/** What promises of the store reject with. */
+/** The error with which promises of the store reject. */
 export interface WaymarkError extends Error {
   code: WaymarkErrorCode
 }
 
-/** The `code` of errors and failed results. A code never changes its meaning. */
+/** The `code` of errors and failed results. The meaning of a code never changes. */
 export type WaymarkErrorCode =
   | 'WAYMARK_NOT_INITIALIZED'
   | 'WAYMARK_CLOSED'
@@ -1259,288 +1055,510 @@ export declare const __napiBindingTarget: 'native' | 'wasm32-wasi' | 'wasm32-was
 
 /** The checkpoints of one agent: see `CheckpointStore.agent()`. */
 export declare class AgentCheckpoints {
-  /** Stores the state of the agent as it is at this moment, then removes its oldest checkpoints beyond the limit. */
+  /** Stores the current state of the agent, and then deletes its oldest checkpoints beyond `maxCheckpointsPerAgent`. */
   save(state: AgentSnapshot, options?: AgentSaveOptions): Promise<CheckpointResult>
   /**
-   * The newest checkpoint that is whole and has not expired, or `null`.
+   * The newest whole checkpoint that has not expired, or `null`.
    *
-   * Damaged ones that are newer are named in its `passedOver`. Rejects if there are only damaged ones.
+   * Its `passedOver` reports damaged ones that are newer. Rejects if all are damaged.
    */
   latest(): Promise<AgentCheckpoint | null>
-  /** One checkpoint, or `null`; one that has expired is still there for who knows its id, until it is pruned. */
+  /** One checkpoint, or `null`. An expired one is returned until it is pruned. */
   get(checkpointId: string): Promise<AgentCheckpoint | null>
-  /** Whole checkpoints that have not expired: the newest first, or by the number of their iteration, the first one first. */
+  /** Complete checkpoints that have not expired: newest first, or by their iteration, lowest first. */
   list(options?: AgentListOptions): Promise<AgentCheckpointList>
-  /** The same list without messages, tool calls and all else that may be large: nothing of it is read. */
+  /** The same list without the payloads: messages, tool calls and other large members are not read. */
   info(options?: AgentListOptions): Promise<AgentCheckpointInfoList>
-  /** Whether there is a checkpoint that has not expired. */
+  /** Whether the agent has a checkpoint that has not expired. */
   has(): Promise<boolean>
-  /** Removes what has expired, and all but the newest `keep` of the rest. Resolves to how many went. */
+  /** Deletes expired checkpoints, and all others but the newest `keep`. Resolves to the number of deleted checkpoints. */
   prune(keep: number): Promise<number>
-  /** Removes all checkpoints of the agent. Resolves to how many went. */
+  /** Deletes all checkpoints of the agent. Resolves to the number of deleted checkpoints. */
   clear(): Promise<number>
   /**
-   * Removes a checkpoint. One that does not exist is no failure; `code` is `WAYMARK_BUSY` if another process holds the lock on the
-   * checkpoints for longer than `timeoutMs`.
+   * Deletes a checkpoint. One that does not exist is not a failure. The `code` is `WAYMARK_BUSY` if another process holds the
+   * lock on the checkpoints for longer than `timeoutMs`.
    */
   delete(checkpointId: string): Promise<CheckpointResult>
-  /** Says whether a checkpoint is whole. Rejects with `WAYMARK_NOT_FOUND` if there is none of that id. */
+  /** Verifies a checkpoint. Rejects with `WAYMARK_NOT_FOUND` if it does not exist. */
   verify(checkpointId: string): Promise<CheckpointVerification>
 }
 
-/** A walk over checkpoints: see `checkpoints()`. */
+/** An asynchronous iterator over checkpoints: see `CheckpointStore.checkpoints()`. */
 export declare class CheckpointIterator {
   /** The next checkpoint. */
   next(): Promise<IteratorResult<Checkpoint, undefined>>
-  /** Ends the walk; `for await` calls it when it is left early. */
+  /** Ends the iteration. `for await` calls it when the loop is left early. */
   return(): Promise<IteratorResult<Checkpoint, undefined>>
-  /** Itself, for `for await`. */
+  /** The iterator itself, for `for await`. */
   [globalThis.Symbol.asyncIterator](): this
 }
 
 /**
- * Keeps the sessions of an orchestrator, their checkpoints, task trees and results, in one place.
+ * Stores the sessions of an orchestrator, with their checkpoints, task trees and results, at one location.
  *
- * All methods but `getBaseDir()`, `checkpoints()` and `autoCheckpoint()` are asynchronous and never throw
+ * All methods but `getBaseDir()`, `agent()`, `checkpoints()` and `autoCheckpoint()` are asynchronous and never throw
  * synchronously. Methods that resolve to a result object report failures in it (`success: false` with `error` and
- * `code`); all others reject with an `Error` that has a `code`. Before `initialize()` every method rejects.
+ * `code`); all others reject with an `Error` that has a `code`. Before `initialize()` every asynchronous method rejects.
  */
 export declare class CheckpointStore {
   /**
-   * Names a place; touches nothing yet.
+   * Creates a store object for a location. Nothing is read or written before `initialize()`.
    *
    * `baseDir` is a directory (`~` is the home directory, a relative path is resolved now), `sqlite:` and the path of a
-   * database file, or `memory:` for a store that lives and dies with this object. A number as the second argument means
-   * `maxCheckpointsPerSession`.
+   * database file, a `postgres://` URL, or `memory:` for a store that exists as long as this object. The default is
+   * `~/.meshseeks/sessions`. A number as the second argument means `maxCheckpointsPerSession`.
    */
   constructor(baseDir?: string, options?: number | CheckpointStoreOptions)
-  /** Opens the store, creating the base directory if need be. Safe to call again. */
+  /** Opens the store, and creates it if it does not exist. Can be called again. */
   initialize(): Promise<void>
   /**
-   * Refuses new calls at once, and resolves when those under way have ended and all files and connections are closed.
-   * `initialize()` opens it again.
+   * Rejects new calls immediately, and resolves when running calls have ended and all files and connections are closed.
+   * `initialize()` opens the store again.
    *
-   * A database of SQLite is in one file afterwards: its log is moved into it, and what stays beside it is not needed. If another store or process reads it at that
-   * moment, a part of the log may stay in the file beside it (`-wal`) until the next one closes it. If the log cannot be moved,
-   * for example because the disk is full, the call rejects with `WAYMARK_IO`: the store is closed, and what is in the log is
-   * not lost.
+   * An SQLite database is in one file afterwards: its log is moved into it, and files beside it are not needed. If another store
+   * or process is reading it at that moment, a part of the log may stay in the file beside it (`-wal`) until that one closes it.
+   * If the log cannot be moved, for example because the disk is full, the call rejects with `WAYMARK_IO`: the store is closed,
+   * and the content of the log is not lost.
    */
   close(): Promise<void>
   /** `close()`, for `await using store = …`. */
   [globalThis.Symbol.asyncDispose](): Promise<void>
-  /** The absolute base directory (or `sqlite:` and the absolute path, or `memory:`), even before `initialize()`. */
+  /**
+   * The absolute base directory (or `sqlite:` and the absolute path, the URL without its password, or `memory:`), even before
+   * `initialize()`.
+   */
   getBaseDir(): string
-  /** Makes the directories of a session. No other method needs them to be there. */
+  /** Creates an empty session. The other methods create it when they need it. */
   createSessionDirectory(sessionId: string): Promise<void>
   /**
-   * Stores a session without its `taskTree`, which has a file of its own: see `saveTaskTree()`.
+   * Stores a session without its `taskTree`, which `saveTaskTree()` stores.
    *
-   * With `ifRevision` it happens only if the session is still the one that the caller has seen: otherwise the answer has the
-   * code `WAYMARK_CONFLICT`, and the revision of what is there as `current`.
+   * With `ifRevision` it is stored only if the stored session still has that revision. Otherwise the result has the code
+   * `WAYMARK_CONFLICT`, and the stored revision as `current`.
    */
   saveSession(session: SwarmSession, options?: SaveOptions): Promise<CheckpointResult>
   /**
-   * The session as it was last saved or restored, or `null`; an earlier version of it, if the store keeps some.
+   * The session as it was last saved or restored, or `null`. `version` selects an earlier version, if the store keeps them.
    *
-   * `withRevision` gives its revision too, for `saveSession(session, { ifRevision })`.
+   * With `withRevision` the result also has its revision, for `saveSession(session, { ifRevision })`.
    */
   loadSession<S extends SwarmSession = SwarmSession>(sessionId: string, options: LoadOptions & { withRevision: true }): Promise<{ session: Omit<S, 'taskTree'>; revision: string } | null>
   loadSession<S extends SwarmSession = SwarmSession>(sessionId: string, options?: LoadOptions): Promise<Omit<S, 'taskTree'> | null>
   /** Stores the task tree of a session. A Map becomes a plain object. */
   saveTaskTree(sessionId: string, taskTree: Map<string, HierarchicalTask> | Record<string, HierarchicalTask>): Promise<CheckpointResult>
-  /** The task tree as it was last saved or restored, or `null`; an earlier version of it, if the store keeps some. */
+  /** The task tree as it was last saved or restored, or `null`. `version` selects an earlier version, if the store keeps them. */
   loadTaskTree<T extends HierarchicalTask = HierarchicalTask>(sessionId: string, options?: LoadOptions): Promise<Record<string, T> | null>
   /** The ids of all saved sessions, sorted. */
   listSessions(): Promise<string[]>
-  /** Removes a session and everything below it, at once. A session that does not exist is no failure. */
+  /** Deletes a session and everything in it in one step. A session that does not exist is not a failure. */
   deleteSession(sessionId: string): Promise<CheckpointResult>
   /**
-   * Stores the state of a session as it is at this moment, then removes the oldest checkpoints beyond the limit.
+   * Stores the current state of a session as a checkpoint, and then deletes the checkpoints that retention does not keep.
    *
-   * The state is read before the method returns: what the caller changes afterwards is not part of it. The short
+   * The state is read before the method returns: later changes by the caller are not part of the checkpoint. The short
    * form `createCheckpoint(session, options)` is for sessions without agent states and context.
    *
-   * With `ifParent` it happens only if that is still the newest checkpoint of the session: otherwise the answer has the code
+   * With `ifParent` it is stored only if that checkpoint is still the newest of the session. Otherwise the result has the code
    * `WAYMARK_CONFLICT`, and the id of the newest as `current`.
    */
   createCheckpoint(session: SwarmSession, agentStates: Map<string, SwarmAgentConfig> | Record<string, SwarmAgentConfig>, contextStore: Map<string, unknown> | Record<string, unknown>, options: AtLeast<CheckpointOptions, 'trigger'>): Promise<CheckpointResult>
   createCheckpoint(session: SwarmSession, options: AtLeast<CheckpointOptions, 'trigger'>): Promise<CheckpointResult>
   /**
-   * Whole checkpoints, newest first. `limit` 0 or absent means all; `total` ignores the paging.
+   * Complete checkpoints, newest first. `limit` 0 or absent means all; `total` does not depend on `limit` and `offset`.
    *
-   * A checkpoint that cannot be read is left out and named in `damaged`; `total` still counts it.
+   * A checkpoint that cannot be read is left out and reported in `damaged`; `total` still counts it.
    */
   listCheckpoints(sessionId: string, limit?: number, offset?: number): Promise<CheckpointList>
-  /** One checkpoint, compressed or not, or `null`. */
+  /** One checkpoint, in whatever encoding it is stored, or `null`. */
   getCheckpoint(sessionId: string, checkpointId: string): Promise<Checkpoint | null>
   /** The newest checkpoint of a session, or `null`. */
   getLatestCheckpoint(sessionId: string): Promise<Checkpoint | null>
   /**
-   * Writes the session and the task tree of a checkpoint back, as one step: after a crash both are old or both new.
+   * Replaces the session and the task tree by those of a checkpoint, in one step: after a crash both are old or both are new.
    *
    * The checkpoint is named by `checkpointId` alone, by `sessionId` and `checkpointId`, or as
-   * `session/checkpoint`. Tasks that were interrupted or failed can be sent back to `pending`; each is named in
-   * `warnings`.
+   * `session/checkpoint`. Interrupted or failed tasks can be reset to `pending`; `warnings` names each of them.
    */
   restoreCheckpoint(options: AtLeast<RestoreOptions, 'checkpointId'>): Promise<RestoreResult>
   restoreCheckpoint(sessionId: string, checkpointId: string, options?: Partial<Omit<RestoreOptions, 'checkpointId' | 'sessionId'>>): Promise<RestoreResult>
   /**
-   * Removes a checkpoint. One that does not exist is no failure; `code` is `WAYMARK_BUSY` if another process holds the lock on the
-   * checkpoints for longer than `timeoutMs`.
+   * Deletes a checkpoint. One that does not exist is not a failure. The `code` is `WAYMARK_BUSY` if another process holds the
+   * lock on the checkpoints for longer than `timeoutMs`.
    */
   deleteCheckpoint(sessionId: string, checkpointId: string): Promise<CheckpointResult>
-  /** Stores the result of a task: anything that JSON can hold. */
+  /** Stores the result of a task: any value that JSON can hold. */
   saveTaskResult(sessionId: string, taskId: string, result: unknown): Promise<CheckpointResult>
   /** The result of a task, or `null`. */
   loadTaskResult<T = unknown>(sessionId: string, taskId: string): Promise<T | null>
   /** What a session takes up; zeros for one that does not exist. */
   getSessionStorageStats(sessionId: string): Promise<SessionStorageStats>
   /**
-   * The checkpoints of one agent of a session: apart from those of the session, and from those of its other agents.
+   * The checkpoints of one agent of a session, which are separate from those of the session and of its other agents.
    *
-   * Touches nothing yet; ids that cannot be file names make its methods fail.
+   * Nothing is read or written yet. If an id is not valid, the methods of the returned object fail.
    */
   agent(sessionId: string, agentId: string): AgentCheckpoints
   /** The ids of the agents of a session that have checkpoints of their own, sorted. */
   listAgents(sessionId: string): Promise<string[]>
   /**
-   * What there is, newest first, without reading the payloads.
+   * The checkpoints of a session, newest first, without their payloads.
    *
-   * A page ends after `limit` checkpoints; its `cursor`, passed on, asks for the next one. It stays right while
-   * checkpoints come and go. The last page has none.
+   * A page ends after `limit` checkpoints. Pass its `cursor` to get the next page; the last page has none. A cursor stays valid
+   * while checkpoints are created and deleted.
    */
   listCheckpointInfo(sessionId: string, options?: CheckpointInfoOptions): Promise<CheckpointInfoList>
   /**
-   * Whole checkpoints, newest first, for `for await`: each is read when it is asked for.
+   * Complete checkpoints, newest first, for `for await`: each is read when the loop reaches it.
    *
-   * Shows those that were there when the first was asked for; what is deleted meanwhile is passed over. One that is
-   * damaged rejects, and the walk goes on after it if it is asked to; with `skipDamaged` it is passed over.
+   * The iterator returns the checkpoints that existed at the first call of `next()`, without those that are deleted meanwhile. A
+   * damaged one rejects, and the next call of `next()` continues after it; with `skipDamaged` it is skipped.
    */
   checkpoints(sessionId: string, options?: CheckpointIterationOptions): CheckpointIterator
   /**
-   * Says what changed from checkpoint `a` to checkpoint `b`: tasks, agents, context and session.
+   * Reports what changed from checkpoint `a` to checkpoint `b`: tasks, agents, context and session.
    *
-   * Their sessions and encodings may differ. Values are equal whatever the order of their keys. A string names a checkpoint
-   * as `session/checkpoint`. Rejects with `WAYMARK_NOT_FOUND` if one of them does not exist, and as `getCheckpoint()` does
+   * Their sessions and encodings may differ. The order of keys makes no difference. A string names a checkpoint
+   * as `session/checkpoint`. Rejects with `WAYMARK_NOT_FOUND` if one of them does not exist, and like `getCheckpoint()`
    * if one is damaged.
    */
   diffCheckpoints(a: CheckpointReference | string, b: CheckpointReference | string): Promise<CheckpointDiff>
   /**
-   * A line for each session, sorted by id, without reading a checkpoint: name, status, task counts, how many checkpoints,
-   * the newest, bytes and expiry.
+   * An overview of each session, sorted by id: name, status, task counts, number of checkpoints, the newest one, bytes, expiry
+   * and lease. No checkpoint is read.
    */
   sessionsInfo(): Promise<SessionInfo[]>
-  /** The line of one session, as `sessionsInfo()` has it; `null` if it has neither a document nor checkpoints. */
+  /** The overview of one session, as in `sessionsInfo()`; `null` if it has neither a document nor checkpoints. */
   sessionInfo(sessionId: string): Promise<SessionInfo | null>
   /**
-   * The checkpoints of all sessions, newest first, without reading the payloads: as `listCheckpointInfo()`, with the
-   * `sessionId` of each.
+   * The checkpoints of all sessions, newest first, without their payloads: like `listCheckpointInfo()`, with the `sessionId` of
+   * each.
    */
   listAllCheckpoints(options?: CheckpointInfoOptions): Promise<AllCheckpointInfoList>
   /**
-   * Removes all checkpoints of a session itself, pinned ones too; its document, its results and its agents stay. Resolves
-   * to how many went.
+   * Deletes all checkpoints of a session itself, also pinned ones. Its document, its results and its agents are kept. Resolves
+   * to the number of deleted checkpoints.
    */
   deleteSessionCheckpoints(sessionId: string): Promise<number>
   /**
-   * Archives the sessions whose `expiresAt` has passed by `now`, or with `action: 'delete'` deletes them, and says which.
+   * Archives the sessions whose `expiresAt` is not after `now`, or with `action: 'delete'` deletes them. Resolves to these
+   * sessions.
    *
-   * One that somebody works on (`initializing`, `active`, `resuming`, `completing`) is left alone however old it is. To
-   * archive is to set its status to `archived`. The decision and the change are one step: a session that is saved as active
-   * again meanwhile, or that another store holds a lease of, stays.
+   * A running session (`initializing`, `active`, `resuming`, `completing`) is not changed, however old it is. Archiving sets the
+   * status to `archived`. Decision and change are one atomic step: a session that is saved as active meanwhile, or whose lease
+   * another store holds, is not changed.
    *
-   * If some sessions cannot be archived or deleted, the others are all the same, and the promise rejects with an
-   * `ExpireSessionsError`: its `expired` lists what was done, its `failed` what was not.
+   * If some sessions cannot be archived or deleted, the others still are, and the promise rejects with an
+   * `ExpireSessionsError`, which lists both in `failed` and `expired`.
    */
   expireSessions(now?: number | Date, options?: ExpireOptions): Promise<ExpiredSession[]>
   /**
-   * The sessions whose last state says that somebody worked on them, each with its newest checkpoint that is whole: what a
-   * new process goes on with. `recoverSession()` restores one.
+   * The sessions that were running when their state was last stored, each with its newest whole checkpoint, from which a new
+   * process can continue. `recoverSession()` restores one.
    */
   recoverable(): Promise<RecoverableSession[]>
   /**
-   * Copies sessions into another store: documents, checkpoints, agents, results, labels and pins. What was copied is read
-   * back. Everything is copied byte for byte but deltas, which are stored anew on keys of the other store. What only that store has
-   * stays. One that was interrupted goes on where it stopped when it is called again.
+   * Copies sessions into another store: documents, checkpoints, agents, results, labels and pins. Each copy is read and
+   * compared.
+   *
+   * Everything is copied byte for byte, except deltas, which are encoded against bases of the other store. Items that only the
+   * other store has are kept. An interrupted copy continues when it is called again.
    */
   copyTo(other: CheckpointStore, options?: CopyOptions): Promise<CopyResult>
   /**
    * Verifies a checkpoint: it is whole if it can be read, its version is known, and its checksums match.
    *
    * A checkpoint that another program has written in another form, with the same data, is whole. Rejects with
-   * `WAYMARK_NOT_FOUND` if there is none of that id.
+   * `WAYMARK_NOT_FOUND` if it does not exist.
    */
   verifyCheckpoint(sessionId: string, checkpointId: string): Promise<CheckpointVerification>
   /** Verifies everything in a session: its checkpoints, newest first, and its other files. */
   verifySession(sessionId: string, options?: WorkOptions): Promise<SessionVerification>
   /**
-   * Restores the newest whole checkpoint of a session, and lists the damaged ones that it passed over.
+   * Restores the newest whole checkpoint of a session, and reports the damaged ones that are newer.
    *
    * With `quarantine` the damaged ones are moved into the session's `damaged/`. No damaged checkpoint is ever deleted.
    */
   recoverSession(sessionId: string, options?: RecoverOptions): Promise<RecoverResult>
   /**
-   * Gives a checkpoint a label, another one, or with `null` none. The checkpoint itself is not rewritten.
+   * Sets or replaces the label of a checkpoint; `null` removes it. The checkpoint itself is not rewritten.
    *
-   * With `unique`, a label that another checkpoint of the session has is refused with `WAYMARK_EXISTS`.
+   * With `unique`, the result has the code `WAYMARK_EXISTS` if another checkpoint of the session has the label.
    */
   labelCheckpoint(sessionId: string, checkpointId: string, label: string | null, options?: LabelOptions): Promise<CheckpointResult>
   /** The newest checkpoint of a session that has a label, or `null`. */
   getCheckpointByLabel(sessionId: string, label: string): Promise<Checkpoint | null>
-  /** Keeps retention from a checkpoint: it stays until it is unpinned or deleted, and does not count towards the limit. */
+  /** Exempts a checkpoint from retention: it is kept until it is unpinned or deleted, and does not count towards limits. */
   pinCheckpoint(sessionId: string, checkpointId: string): Promise<CheckpointResult>
-  /** Lets retention have a checkpoint again: it goes with the next one that is made, if it is beyond the limit. */
+  /** Makes a checkpoint subject to retention again, which is applied with the next checkpoint or by `prune()`. */
   unpinCheckpoint(sessionId: string, checkpointId: string): Promise<CheckpointResult>
   /**
-   * Starts a new session from a checkpoint of another: what if it had gone on otherwise?
+   * Creates a new session from a checkpoint of another session, for example to try a different continuation.
    *
    * The new session has the state, the agents and the context of that checkpoint, a first checkpoint of its own, and a
-   * `forkedFrom`. The source is left as it is. A session that exists is refused with `WAYMARK_EXISTS`.
+   * `forkedFrom`. The source is not changed. The result has the code `WAYMARK_EXISTS` if the new session exists.
    */
   forkSession(options: ForkOptions): Promise<ForkResult>
   /**
    * The checkpoints of a session as a tree: each names its parent, its children, and the sessions that were forked from it.
    *
-   * The tree is a flat list, newest first, because a chain of thousands is nothing to descend into.
+   * The tree is a flat list, newest first, because the chain of parents may be thousands long.
    */
   history(sessionId: string): Promise<SessionHistory>
   /**
-   * Says which checkpoints of a session stay, instead of what the store was told; `null` lets the store's be in force again.
+   * Sets the retention of a session, which replaces that of the store; `null` returns to the retention of the store.
    *
-   * It is stored with the session, for all who make checkpoints of it, and is applied with the next checkpoint or by `prune()`.
+   * It is stored with the session, and every store that writes to the session uses it. It is applied with the next checkpoint or
+   * by `prune()`.
    */
   setRetention(sessionId: string, retention: Retention | null): Promise<void>
-  /** What was set for a session, or `null` if the store's is in force. */
+  /** The retention that was set for a session; `null` if the session has that of the store. */
   getRetention(sessionId: string): Promise<Retention | null>
   /**
-   * Removes the checkpoints that do not stay, of one session or of all, and says which and why; with `dryRun` it only says.
+   * Deletes the checkpoints that retention does not keep, of one session or of all, and reports which and why. With `dryRun` it
+   * only reports.
    *
-   * What is in force is what was set for a session, or what the store was told; `options.retention` goes before both. Agents
-   * keep as many as `maxCheckpointsPerAgent` says. Rejects with `WAYMARK_NOT_FOUND` if there is no session of that id.
+   * The retention of a session replaces that of the store, and `options.retention` replaces both. Agents keep
+   * `maxCheckpointsPerAgent` checkpoints. Rejects with `WAYMARK_NOT_FOUND` if the session does not exist.
    */
   prune(sessionId?: string, options?: PruneOptions): Promise<PruneResult>
   prune(options: PruneOptions): Promise<PruneResult>
   /**
    * Stores the checkpoints of a session and of its agents in another encoding, one by one. Nothing else about them changes.
    *
-   * Each is whole at every instant: a conversion that was interrupted goes on where it stopped when it is called again. What
-   * is damaged is left as it is.
+   * Each checkpoint can be read at every moment. An interrupted conversion continues when it is called again. Damaged
+   * checkpoints are not changed.
    */
   convert(sessionId: string, encoding: CheckpointEncoding, options?: WorkOptions): Promise<ConvertResult>
   /**
-   * Writes a session into one export file: its document, its task tree and their earlier versions, labels, results, and all
-   * checkpoints, those of its agents too, byte for byte. A file of that name is refused with `WAYMARK_EXISTS`.
+   * Writes a session into one export file, byte for byte: its document, its task tree and their earlier versions, labels,
+   * results, and all checkpoints, including those of its agents. If the file exists, the call rejects with `WAYMARK_EXISTS`.
    *
    * The file is a tar in zstd: `tar --zstd -tf file` lists it, and its `manifest.json` has the SHA-256 of every member.
-   * `logs/` and `damaged/` are not part of it. It appears under its name once it is complete and durable.
+   * `logs/` and `damaged/` are not part of it. The file appears under its name when it is complete and durable.
    */
   exportSession(sessionId: string, file: string, options?: ExportOptions): Promise<ExportResult>
   /**
-   * Imports an export file, into this backend or another, as one step. A session that exists is refused with
+   * Imports an export file, from this backend or another, in one step. If the session exists, the call rejects with
    * `WAYMARK_EXISTS`; `as` gives the new session another id.
    *
-   * The whole file is verified before anything of it is visible: a file that is damaged or was not written by
-   * `exportSession()` is refused with `WAYMARK_CORRUPT`.
+   * The whole file is verified before the session becomes visible. If it is damaged or was not written by `exportSession()`, the
+   * call rejects with `WAYMARK_CORRUPT`.
    */
   importSession(file: string, options?: ImportOptions): Promise<ImportResult>
+}
+
+/** The result of a write. */
+export interface CheckpointResult {
+  success: boolean
+  checkpointId?: string
+  /** Where it is stored: a file, or on other backends a stable name. */
+  path?: string
+  sizeBytes?: number
+  /** The message of the failure, for people. */
+  error?: string
+  /** The code of the failure, for programs: one of the codes in the README. */
+  code?: WaymarkErrorCode
+  /** The cause of the failure: what the value threw, or the system's error with its own `code`, such as `ENOSPC`. */
+  cause?: unknown
+  /** What failed after the write was durable, such as the removal of an old checkpoint. */
+  warnings?: Array<string>
+  /** Of `saveSession()`: the `ifRevision` for the next save. It is valid until another program saves the session. */
+  revision?: string
+  /** With `WAYMARK_CONFLICT`: the stored revision, or the id of the newest checkpoint; `null` if there is none. */
+  current?: string | null
+}
+
+/** The verification of a checkpoint. */
+export interface CheckpointVerification {
+  id: string
+  path: string
+  /** Whether it is complete and undamaged. */
+  whole: boolean
+  /** The bytes that it takes up, if it is whole. */
+  sizeBytes?: number
+  /** The message of the failure, for people. */
+  error?: string
+  /** The code of the failure, for programs. */
+  code?: WaymarkErrorCode
+}
+
+/** The result of `convert()`. */
+export interface ConvertResult {
+  sessionId: string
+  /** The requested encoding. */
+  encoding: CheckpointEncoding
+  /** The number of checkpoints whose encoding was changed. */
+  converted: number
+  /** The number of checkpoints that had the encoding already. */
+  unchanged: number
+  /**
+   * The checkpoints that were left unchanged, with the reason: damaged ones, and those whose stored form does not match their
+   * checksums.
+   */
+  skipped: Array<DamagedCheckpoint>
+  /** The bytes that the session took up before. */
+  bytesBefore: number
+  /** The bytes that the session takes up now. */
+  bytesAfter: number
+}
+
+/** The result of `copyTo()`. */
+export interface CopyResult {
+  /** The ids of the sessions that both stores have now. */
+  sessions: Array<string>
+  /** The number of checkpoints that were copied, of sessions and agents. */
+  checkpoints: number
+  /** The number of other items that were copied: sessions, task trees, results, lists of labels, retentions. */
+  documents: number
+  /** The number of checkpoints and other items that the other store had already. */
+  unchanged: number
+  /** The bytes that were copied. */
+  sizeBytes: number
+}
+
+/** A checkpoint that exists, but cannot be read or is not what the store wrote. */
+export interface DamagedCheckpoint {
+  id: string
+  path: string
+  /** When it was created, by its id, or else by the time of its file. Absent if neither is known. */
+  timestamp?: number
+  /** The message of the failure, for people. */
+  error: string
+  /** The code of the failure, for programs. */
+  code: WaymarkErrorCode
+}
+
+/** A session that `expireSessions()` could not archive or delete. */
+export interface ExpireFailure {
+  sessionId: string
+  /** The message of the failure, for people. */
+  error: string
+  /** The code of the failure, for programs. */
+  code: WaymarkErrorCode
+}
+
+/** The result of `exportSession()`. */
+export interface ExportResult {
+  /** The absolute path of the file. */
+  file: string
+  /** The id of the exported session. */
+  sessionId: string
+  /** The number of checkpoints in the file, of the session and of its agents. */
+  checkpoints: number
+  /** The number of other items: documents with their earlier versions, labels, results. */
+  documents: number
+  /** The bytes of all items, as they are stored. */
+  bytes: number
+  /** The size of the file in bytes. */
+  sizeBytes: number
+}
+
+/** The verification of a file, or of a row that has the same purpose. */
+export interface FileVerification {
+  path: string
+  /** Whether it is complete and undamaged. */
+  whole: boolean
+  /** The message of the failure, for people. */
+  error?: string
+  /** The code of the failure, for programs. */
+  code?: WaymarkErrorCode
+}
+
+/** The result of `forkSession()`. */
+export interface ForkResult {
+  success: boolean
+  /** The id of the new session. */
+  sessionId?: string
+  /** The first checkpoint of the new session. */
+  checkpointId?: string
+  /** Where that checkpoint is stored. */
+  path?: string
+  restoredTasks: number
+  restoredAgents: number
+  /** One line for each task that was reset. */
+  warnings: Array<string>
+  /** The message of the failure, for people. */
+  error?: string
+  /** The code of the failure, for programs. */
+  code?: WaymarkErrorCode
+  /** The cause of the failure, such as the system's error with its own `code`. */
+  cause?: unknown
+}
+
+/** The result of `importSession()`. */
+export interface ImportResult {
+  /** The id of the new session. */
+  sessionId: string
+  /** The number of checkpoints that were imported, of the session and of its agents. */
+  checkpoints: number
+  /** The number of other items: documents with their earlier versions, labels, results. */
+  documents: number
+  /** The bytes of all items, as they are in the file. */
+  bytes: number
+}
+
+/** A session that was running when its state was last stored. */
+export interface RecoverableSession {
+  sessionId: string
+  name?: string
+  status: SessionStatus
+  /** The newest whole checkpoint; `null` if there is none. */
+  checkpoint: CheckpointInfo | null
+  /** Newer checkpoints that are damaged. */
+  damaged: Array<DamagedCheckpoint>
+}
+
+/** The result of `restoreCheckpoint()`. */
+export interface RestoreResult {
+  success: boolean
+  sessionId?: string
+  restoredTasks: number
+  restoredAgents: number
+  /** One line for each task that was reset. */
+  warnings: Array<string>
+  /** Present with `includeState`. */
+  state?: RestoredState
+  /** The message of the failure, for people. */
+  error?: string
+  /** The code of the failure, for programs. */
+  code?: WaymarkErrorCode
+  /** The cause of the failure, such as the system's error with its own `code`. */
+  cause?: unknown
+}
+
+/** What a session takes up. */
+export interface SessionStorageStats {
+  /** The bytes of everything that is stored for the session. */
+  totalSizeBytes: number
+  /** The number of checkpoints of the session itself; `sessionsInfo()` also counts those of its agents. */
+  checkpointCount: number
+  resultCount: number
+}
+
+/** The verification of everything in a session. */
+export interface SessionVerification {
+  sessionId: string
+  /** Whether everything in it is whole. */
+  whole: boolean
+  /** The checkpoints of the session itself, newest first. */
+  checkpoints: Array<CheckpointVerification>
+  /** The checkpoints of its agents, newest first for each. */
+  agentCheckpoints: Array<AgentCheckpointVerification>
+  /** The session, the task tree, labels, retention and the results, as far as they exist. */
+  files: Array<FileVerification>
+}
+
+/** The progress of long-running work. */
+export interface WorkProgress {
+  /** The current step. `'check'` is the validation of a file before its import. */
+  phase: 'export' | 'check' | 'import' | 'convert' | 'copy' | 'prune' | 'verify'
+  /** The number of finished items: documents, results and checkpoints. */
+  done: number
+  /** The number of all items, as far as it is known. Items that are deleted meanwhile are not counted. */
+  total: number
+  /** The bytes of the finished items, as they are stored. */
+  bytes: number
+  /** The bytes of all items, if known. */
+  totalBytes?: number
 }

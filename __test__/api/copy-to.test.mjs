@@ -352,7 +352,7 @@ for (const [target, newTarget] of Object.entries(backends)) {
       await store.saveSession(makeSession('s'))
       const itself = {
         code: 'WAYMARK_INVALID_ARGUMENT',
-        message: "other must be another place than this store's own",
+        message: 'other must be a store at another location than this one',
       }
       await assert.rejects(store.copyTo(store), itself)
       await assert.rejects(store.copyTo(store, { sessionId: 's' }), itself)

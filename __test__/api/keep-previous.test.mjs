@@ -156,7 +156,7 @@ onEveryBackend('keepPrevious', (open) => {
       for (const method of ['loadSession', 'loadTaskTree']) {
         await assert.rejects(store[method]('s', { version }), ({ code, message }) => {
           assert.equal(code, 'WAYMARK_INVALID_ARGUMENT', message)
-          assert.match(message, /^options\.version must be 0 for the current one, -1 for the one before, /)
+          assert.match(message, /^options\.version must be 0 for the current version, -1 for the one before, /)
           return true
         })
       }

@@ -389,8 +389,8 @@ describe('retention (files)', () => {
 const NOT_RETENTIONS = [undefined, 5, 'keepLast', true, [], [5], () => {}, Symbol('s'), 10n, new Map(), new Set()]
 
 const WRONG = [
-  [{ keepWeekly: 1 }, /has a member "keepWeekly" that is not known\. Known are keepLast, keepHourly, keepDaily, /],
-  [{ keeplast: 1 }, /has a member "keeplast" that is not known/],
+  [{ keepWeekly: 1 }, /has an unknown member "keepWeekly"\. The known members are keepLast, keepHourly, keepDaily, /],
+  [{ keeplast: 1 }, /has an unknown member "keeplast"/],
   [{ keepLast: 1.5 }, /\.keepLast must be a whole number from 0 to 9007199254740991; got 1\.5$/],
   [{ keepLast: -1 }, /got -1$/],
   [{ keepHourly: Number.NaN }, /\.keepHourly must be .* got NaN$/],
@@ -398,7 +398,7 @@ const WRONG = [
   [{ keepDaily: null }, /\.keepDaily must be .* got null$/],
   [{ maxBytes: 2 ** 53 }, /\.maxBytes must be .* got 9007199254740992$/],
   [{ maxBytes: 10n }, /\.maxBytes must be .* got a BigInt$/],
-  [{ keepLast: Infinity }, /\.keepLast must be a whole number; got Infinity\. Leave it out if it is to be no limit$/],
+  [{ keepLast: Infinity }, /\.keepLast must be a whole number; got Infinity\. Leave it out for no limit$/],
   [{ maxAgeMs: Infinity }, /got Infinity\. Leave it out/],
   [{ maxAgeMs: -Infinity }, /got -Infinity$/],
   [{ keepLabelled: 'yes' }, /\.keepLabelled must be true or false; got "yes"$/],
@@ -451,8 +451,8 @@ describe('an invalid retention', () => {
     const wrong = [
       ...WRONG.map(([retention, message]) => [['s', { retention }], message]),
       ...NOT_RETENTIONS.slice(1).map((retention) => [[{ retention }], /^options\.retention must be an object; got /]),
-      [['s', { dryrun: true }], /^options has a member "dryrun" that is not known\. Known are dryRun, retention, /],
-      [[{ sessionId: 's' }], /^options has a member "sessionId" that is not known/],
+      [['s', { dryrun: true }], /^options has an unknown member "dryrun"\. The known members are dryRun, retention, /],
+      [[{ sessionId: 's' }], /^options has an unknown member "sessionId"/],
       [['s', { dryRun: 1 }], /^options\.dryRun must be true or false; got 1$/],
       [['s', null], /^options must be an object; got null$/],
       [['s', []], /^options must be an object; got an array$/],

@@ -1,4 +1,4 @@
-// Parses a command line by the description that a command gives of itself.
+// Parses a command line according to the description of the command.
 
 'use strict'
 
@@ -48,7 +48,7 @@ function readArguments(spec, argv) {
   return { args: assignPositionals(spec, positionals, values), options: values }
 }
 
-/** The tokens of `parseArgs()`, checked here: its own errors say what is wrong only in prose. */
+/** Parses the tokens of `parseArgs()`. They are checked here because its own errors have no structure beyond their text. */
 function parse(spec, argv) {
   const known = new Map(optionsOf(spec).map((option) => [option.name, option]))
   const types = [...known].map(([name, { short, value }]) => [
@@ -81,7 +81,7 @@ function optionValue(spec, option, { rawName, value, inlineValue }) {
   }
   if (value === undefined) throw usageError(`The option ${rawName} needs a ${option.value}. ${seeHelp(spec)}`)
   if (!inlineValue && value.length > 1 && value.startsWith('-')) {
-    // Without the value itself: a location may contain a password.
+    // The value is not shown: a location may contain a password.
     throw usageError(
       `The value of ${rawName} begins with a dash: write --${option.name}=<${option.value}>. ${seeHelp(spec)}`,
     )
@@ -106,22 +106,22 @@ function assignPositionals(spec, given, options) {
     throw usageError(`The command ${spec.name} needs a ${name}: waymark ${usageLine(spec)}. ${seeHelp(spec)}`)
   }
   const args = Object.fromEntries(required.map(({ name }, index) => [name, given[index]]))
-  let rest = given.slice(required.length)
+  let remaining = given.slice(required.length)
   const omitted = spec.omittedPositionals?.(options) ?? []
   for (const { name, optional } of positionals) {
-    if (rest.length === 0) break
+    if (remaining.length === 0) break
     if (!optional || omitted.includes(name)) continue
     // The location comes last: a single argument that looks like one is the location.
-    if (name !== 'location' && !spec.hasNoStore && rest.length === 1 && isLocation(rest[0])) continue
-    args[name] = rest[0]
-    rest = rest.slice(1)
+    if (name !== 'location' && !spec.hasNoStore && remaining.length === 1 && isLocation(remaining[0])) continue
+    args[name] = remaining[0]
+    remaining = remaining.slice(1)
   }
-  if (rest.length > 0) {
-    const surplus = isLocation(rest[0]) ? 'a second location' : JSON.stringify(rest[0])
-    throw usageError(`The command ${spec.name} got an unexpected argument, ${surplus}. ${seeHelp(spec)}`)
+  if (remaining.length > 0) {
+    const unexpected = isLocation(remaining[0]) ? 'a second location' : JSON.stringify(remaining[0])
+    throw usageError(`The command ${spec.name} got an unexpected argument, ${unexpected}. ${seeHelp(spec)}`)
   }
   if (args.location !== undefined && options.store !== undefined) {
-    // Without the locations themselves: they may contain a password.
+    // The locations are not shown: they may contain a password.
     throw usageError(
       `The command ${spec.name} got two locations, its last argument and --store: leave one out. ${seeHelp(spec)}`,
     )

@@ -7,20 +7,19 @@ use napi_derive::napi;
 
 use crate::api::convert::arguments::Arguments;
 use crate::api::convert::engine::{Engine, Value};
-use crate::api::convert::results::{self, Failure};
+use crate::api::convert::results::{self, CheckpointResult, CheckpointVerification, Failure};
 use crate::api::runtime::call::{enter_and_call, hop};
 use crate::api::runtime::event_loop;
 use crate::api::runtime::promise::Promise;
 use crate::api::store::CheckpointStore;
-use crate::backend::Series;
-use crate::store::{AgentRequest, Damaged, Iteration, OpenStore, Store, StoredCheckpoint};
-use crate::types::error::{Error, Result};
+use crate::store::{AgentRequest, Damaged, Iteration, OpenStore, Series, Store, StoredCheckpoint};
+use crate::types::error::{Code, Error, Result};
 
 #[napi]
 impl CheckpointStore {
-  /// The checkpoints of one agent of a session: apart from those of the session, and from those of its other agents.
+  /// The checkpoints of one agent of a session, which are separate from those of the session and of its other agents.
   ///
-  /// Touches nothing yet; ids that cannot be file names make its methods fail.
+  /// Nothing is read or written yet. If an id is not valid, the methods of the returned object fail.
   #[napi(
     ts_args_type = "sessionId: string, agentId: string",
     ts_return_type = "AgentCheckpoints"
@@ -36,12 +35,12 @@ impl CheckpointStore {
   /// The ids of the agents of a session that have checkpoints of their own, sorted.
   #[napi(ts_args_type = "sessionId: string", ts_return_type = "Promise<string[]>")]
   pub fn list_agents<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
-    self.call(
+    self.call_for_session(
       env,
       Failure::Rejects,
-      |arguments| arguments.session_id(session_id),
-      |store, session| store.agents(&session),
-      |engine, agents| results::texts(engine, agents.into_iter().map(String::from)),
+      session_id,
+      |store, session| store.agents(session),
+      results::texts,
     )
   }
 }
@@ -51,13 +50,13 @@ impl CheckpointStore {
 #[derive(Debug)]
 pub struct AgentCheckpoints {
   store: Arc<Store>,
-  /// Whose they are; or why nobody can have them, which every method says.
-  series: std::result::Result<Series, (crate::types::error::Code, String)>,
+  /// If the ids are not valid, the failure that every method reports.
+  series: Result<Series, (Code, String)>,
 }
 
 #[napi]
 impl AgentCheckpoints {
-  /// Stores the state of the agent as it is at this moment, then removes its oldest checkpoints beyond the limit.
+  /// Stores the current state of the agent, and then deletes its oldest checkpoints beyond `maxCheckpointsPerAgent`.
   #[napi(
     ts_args_type = "state: AgentSnapshot, options?: AgentSaveOptions",
     ts_return_type = "Promise<CheckpointResult>"
@@ -66,21 +65,21 @@ impl AgentCheckpoints {
     let (inner, series) = (Arc::clone(&self.store), self.series.clone());
     self.call(
       env,
-      Failure::IsReported,
+      Failure::CheckpointResult,
       move |arguments| {
         let state = arguments.agent_state(state)?;
         let encoding = arguments.agent_encoding(options)?;
-        let series = series.map_err(|(code, message)| Error::new(code, message))?;
+        let series = series.map_err(invalid_id)?;
         Ok((inner.ticket(series), state, encoding))
       },
       |store, _, (ticket, state, encoding)| store.save_agent(&ticket, &state.into_state(), encoding),
-      |engine, _, created| results::created(engine, created),
+      |engine, _, created| results::into::<CheckpointResult, _>(engine, created),
     )
   }
 
-  /// The newest checkpoint that is whole and has not expired, or `null`.
+  /// The newest whole checkpoint that has not expired, or `null`.
   ///
-  /// Damaged ones that are newer are named in its `passedOver`. Rejects if there are only damaged ones.
+  /// Its `passedOver` reports damaged ones that are newer. Rejects if all are damaged.
   #[napi(ts_return_type = "Promise<AgentCheckpoint | null>")]
   pub fn latest<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
     self.call(
@@ -88,20 +87,17 @@ impl AgentCheckpoints {
       Failure::Rejects,
       |_| Ok(()),
       |store, series, ()| {
-        let walk = store.walk_agent(series)?;
-        Ok(
-          Search {
-            walk,
-            passed_over: Vec::new(),
-          }
-          .go_on(store),
-        )
+        let search = LatestSearch {
+          checkpoints: store.walk_agent(series)?,
+          passed_over: Vec::new(),
+        };
+        Ok(search.next_readable(store))
       },
-      found,
+      latest,
     )
   }
 
-  /// One checkpoint, or `null`; one that has expired is still there for who knows its id, until it is pruned.
+  /// One checkpoint, or `null`. An expired one is returned until it is pruned.
   #[napi(
     ts_args_type = "checkpointId: string",
     ts_return_type = "Promise<AgentCheckpoint | null>"
@@ -113,13 +109,13 @@ impl AgentCheckpoints {
       |arguments| arguments.checkpoint_id(checkpoint_id),
       |store, series, id| store.verified_in_any_encoding(series, &id),
       |engine, _, stored| match stored {
-        Some(mut stored) => results::checkpoint(engine, &mut stored, None),
+        Some(stored) => results::checkpoint(engine, &stored, None),
         None => results::null(engine),
       },
     )
   }
 
-  /// Whole checkpoints that have not expired: the newest first, or by the number of their iteration, the first one first.
+  /// Complete checkpoints that have not expired: newest first, or by their iteration, lowest first.
   #[napi(
     ts_args_type = "options?: AgentListOptions",
     ts_return_type = "Promise<AgentCheckpointList>"
@@ -129,11 +125,11 @@ impl AgentCheckpoints {
       env,
       options,
       |store, request| store.list_agent(request),
-      event_loop::page,
+      event_loop::checkpoint_list,
     )
   }
 
-  /// The same list without messages, tool calls and all else that may be large: nothing of it is read.
+  /// The same list without the payloads: messages, tool calls and other large members are not read.
   #[napi(
     ts_args_type = "options?: AgentListOptions",
     ts_return_type = "Promise<AgentCheckpointInfoList>"
@@ -143,11 +139,11 @@ impl AgentCheckpoints {
       env,
       options,
       |store, request| store.agent_page(request),
-      |engine, _, page| results::info_page(engine, page.into()),
+      |engine, _, page| results::info_list(engine, page.into()),
     )
   }
 
-  /// Whether there is a checkpoint that has not expired.
+  /// Whether the agent has a checkpoint that has not expired.
   #[napi(ts_return_type = "Promise<boolean>")]
   pub fn has<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
     self.call(
@@ -159,7 +155,7 @@ impl AgentCheckpoints {
     )
   }
 
-  /// Removes what has expired, and all but the newest `keep` of the rest. Resolves to how many went.
+  /// Deletes expired checkpoints, and all others but the newest `keep`. Resolves to the number of deleted checkpoints.
   #[napi(ts_args_type = "keep: number", ts_return_type = "Promise<number>")]
   pub fn prune<'env>(&self, env: &'env Env, keep: Value) -> napi::Result<Promise<'env>> {
     self.call(
@@ -171,7 +167,7 @@ impl AgentCheckpoints {
     )
   }
 
-  /// Removes all checkpoints of the agent. Resolves to how many went.
+  /// Deletes all checkpoints of the agent. Resolves to the number of deleted checkpoints.
   #[napi(ts_return_type = "Promise<number>")]
   pub fn clear<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
     self.call(
@@ -183,20 +179,20 @@ impl AgentCheckpoints {
     )
   }
 
-  /// Removes a checkpoint. One that does not exist is no failure; `code` is `WAYMARK_BUSY` if another process holds the lock on the
-  /// checkpoints for longer than `timeoutMs`.
+  /// Deletes a checkpoint. One that does not exist is not a failure. The `code` is `WAYMARK_BUSY` if another process holds the
+  /// lock on the checkpoints for longer than `timeoutMs`.
   #[napi(ts_args_type = "checkpointId: string", ts_return_type = "Promise<CheckpointResult>")]
   pub fn delete<'env>(&self, env: &'env Env, checkpoint_id: Value) -> napi::Result<Promise<'env>> {
     self.call(
       env,
-      Failure::IsReported,
+      Failure::CheckpointResult,
       |arguments| arguments.checkpoint_id(checkpoint_id),
       |store, series, id| store.delete_checkpoint(series, &id),
-      |engine, _, ()| results::done(engine, ()),
+      |engine, _, ()| results::into::<CheckpointResult, _>(engine, ()),
     )
   }
 
-  /// Says whether a checkpoint is whole. Rejects with `WAYMARK_NOT_FOUND` if there is none of that id.
+  /// Verifies a checkpoint. Rejects with `WAYMARK_NOT_FOUND` if it does not exist.
   #[napi(
     ts_args_type = "checkpointId: string",
     ts_return_type = "Promise<CheckpointVerification>"
@@ -207,7 +203,7 @@ impl AgentCheckpoints {
       Failure::Rejects,
       |arguments| arguments.checkpoint_id(checkpoint_id),
       |store, series, id| store.verify_checkpoint(series, &id),
-      |engine, _, checkpoint| results::verification(engine, checkpoint),
+      |engine, _, checkpoint| results::into::<CheckpointVerification, _>(engine, checkpoint),
     )
   }
 }
@@ -221,7 +217,7 @@ impl AgentCheckpoints {
     work: impl FnOnce(&OpenStore, &Series, A) -> Result<T> + Send + 'static,
     convert: impl FnOnce(Engine<'_>, OpenStore, T) -> Result<Value> + Send + 'static,
   ) -> napi::Result<Promise<'env>> {
-    let series = self.series.clone().map_err(|(code, message)| Error::new(code, message));
+    let series = self.series.clone().map_err(invalid_id);
     enter_and_call(
       env,
       &self.store,
@@ -257,17 +253,21 @@ impl AgentCheckpoints {
   }
 }
 
+fn invalid_id((code, message): (Code, String)) -> Error {
+  Error::new(code, message)
+}
+
 /// A search for the newest whole checkpoint.
-struct Search {
-  walk: Iteration,
+struct LatestSearch {
+  checkpoints: Iteration,
   passed_over: Vec<Damaged>,
 }
 
-impl Search {
-  /// The next one that its bytes do not condemn.
-  fn go_on(mut self, store: &OpenStore) -> (Self, Option<StoredCheckpoint>) {
+impl LatestSearch {
+  /// Reads on to the next checkpoint whose bytes are undamaged. Whether the engine can parse it is not known yet.
+  fn next_readable(mut self, store: &OpenStore) -> (Self, Option<StoredCheckpoint>) {
     loop {
-      match store.next_of(&mut self.walk) {
+      match store.next_of(&mut self.checkpoints) {
         Some(Ok(stored)) => return (self, Some(stored)),
         Some(Err(damaged)) => self.passed_over.push(damaged),
         None => return (self, None),
@@ -276,29 +276,30 @@ impl Search {
   }
 }
 
-fn found(
+/// Converts the outcome of a search; if the engine cannot parse the checkpoint, continues the search.
+fn latest(
   engine: Engine<'_>,
   store: OpenStore,
-  (mut search, stored): (Search, Option<StoredCheckpoint>),
+  (mut search, stored): (LatestSearch, Option<StoredCheckpoint>),
 ) -> Result<Value> {
-  let Some(mut stored) = stored else {
+  let Some(stored) = stored else {
     return match search.passed_over.into_iter().next() {
       None => results::null(engine),
       Some(newest) => Err(*newest.error),
     };
   };
-  match results::checkpoint(engine, &mut stored, None) {
-    Ok(checkpoint) => results::with_passed_over(engine, checkpoint, search.passed_over),
+  match results::checkpoint(engine, &stored, None) {
+    Ok(checkpoint) => results::with_passed_over(checkpoint, search.passed_over),
     Err(error) => {
       search.passed_over.push(stored.into_damaged(error));
-      let again = hop(
+      let promise = hop(
         engine.env(),
         store,
         Failure::Rejects,
-        move |store| Ok(search.go_on(store)),
-        found,
+        move |store| Ok(search.next_readable(store)),
+        latest,
       )?;
-      Ok(engine.value(again)?)
+      Ok(engine.value(promise)?)
     }
   }
 }

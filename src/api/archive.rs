@@ -1,22 +1,22 @@
-//! `exportSession` and `importSession`: the methods that read and write files of the user.
+//! `exportSession` and `importSession`, which write and read files of the user.
 
 use napi::Env;
 use napi_derive::napi;
 
 use crate::api::convert::engine::Value;
-use crate::api::convert::results::{self, Failure};
+use crate::api::convert::results::{self, Failure, ImportResult};
 use crate::api::runtime::promise::Promise;
 use crate::api::store::CheckpointStore;
-use crate::backend::user_files::{self, NewFile};
 use crate::store::ExportFile;
+use crate::store::user_files::{self, NewFile};
 
 #[napi]
 impl CheckpointStore {
-  /// Writes a session into one export file: its document, its task tree and their earlier versions, labels, results, and all
-  /// checkpoints, those of its agents too, byte for byte. A file of that name is refused with `WAYMARK_EXISTS`.
+  /// Writes a session into one export file, byte for byte: its document, its task tree and their earlier versions, labels,
+  /// results, and all checkpoints, including those of its agents. If the file exists, the call rejects with `WAYMARK_EXISTS`.
   ///
   /// The file is a tar in zstd: `tar --zstd -tf file` lists it, and its `manifest.json` has the SHA-256 of every member.
-  /// `logs/` and `damaged/` are not part of it. It appears under its name once it is complete and durable.
+  /// `logs/` and `damaged/` are not part of it. The file appears under its name when it is complete and durable.
   #[napi(
     ts_args_type = "sessionId: string, file: string, options?: ExportOptions",
     ts_return_type = "Promise<ExportResult>"
@@ -53,11 +53,11 @@ impl CheckpointStore {
     )
   }
 
-  /// Imports an export file, into this backend or another, as one step. A session that exists is refused with
+  /// Imports an export file, from this backend or another, in one step. If the session exists, the call rejects with
   /// `WAYMARK_EXISTS`; `as` gives the new session another id.
   ///
-  /// The whole file is verified before anything of it is visible: a file that is damaged or was not written by
-  /// `exportSession()` is refused with `WAYMARK_CORRUPT`.
+  /// The whole file is verified before the session becomes visible. If it is damaged or was not written by `exportSession()`, the
+  /// call rejects with `WAYMARK_CORRUPT`.
   #[napi(
     ts_args_type = "file: string, options?: ImportOptions",
     ts_return_type = "Promise<ImportResult>"
@@ -84,7 +84,7 @@ impl CheckpointStore {
         };
         store.import_session(from, new_name.as_ref(), &control)
       },
-      results::imported,
+      results::into::<ImportResult, _>,
     )
   }
 }

@@ -1,10 +1,10 @@
-//! The methods that concern the room that everything takes up.
+//! Conversion of stored checkpoints to another encoding.
 
 use napi::Env;
 use napi_derive::napi;
 
 use crate::api::convert::engine::Value;
-use crate::api::convert::results::{self, Failure};
+use crate::api::convert::results::{self, ConvertResult, Failure};
 use crate::api::runtime::promise::Promise;
 use crate::api::store::CheckpointStore;
 
@@ -12,8 +12,8 @@ use crate::api::store::CheckpointStore;
 impl CheckpointStore {
   /// Stores the checkpoints of a session and of its agents in another encoding, one by one. Nothing else about them changes.
   ///
-  /// Each is whole at every instant: a conversion that was interrupted goes on where it stopped when it is called again. What
-  /// is damaged is left as it is.
+  /// Each checkpoint can be read at every moment. An interrupted conversion continues when it is called again. Damaged
+  /// checkpoints are not changed.
   #[napi(
     ts_args_type = "sessionId: string, encoding: CheckpointEncoding, options?: WorkOptions",
     ts_return_type = "Promise<ConvertResult>"
@@ -36,7 +36,7 @@ impl CheckpointStore {
         Ok((session, encoding, arguments.control(control)?))
       },
       |store, (session, encoding, control)| store.convert(&session, encoding, &control),
-      results::converted,
+      results::into::<ConvertResult, _>,
     )
   }
 }

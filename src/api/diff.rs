@@ -1,4 +1,4 @@
-//! The method that compares two checkpoints.
+//! The comparison of two checkpoints.
 
 use napi::Env;
 use napi_derive::napi;
@@ -11,10 +11,10 @@ use crate::api::store::CheckpointStore;
 
 #[napi]
 impl CheckpointStore {
-  /// Says what changed from checkpoint `a` to checkpoint `b`: tasks, agents, context and session.
+  /// Reports what changed from checkpoint `a` to checkpoint `b`: tasks, agents, context and session.
   ///
-  /// Their sessions and encodings may differ. Values are equal whatever the order of their keys. A string names a checkpoint
-  /// as `session/checkpoint`. Rejects with `WAYMARK_NOT_FOUND` if one of them does not exist, and as `getCheckpoint()` does
+  /// Their sessions and encodings may differ. The order of keys makes no difference. A string names a checkpoint
+  /// as `session/checkpoint`. Rejects with `WAYMARK_NOT_FOUND` if one of them does not exist, and like `getCheckpoint()`
   /// if one is damaged.
   #[napi(
     ts_args_type = "a: CheckpointReference | string, b: CheckpointReference | string",

@@ -1,4 +1,4 @@
-//! Names, pins, forks: the methods that say what becomes of checkpoints.
+//! Labels, pins, forks and the history of a session.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use napi::Env;
 use napi_derive::napi;
 
 use crate::api::convert::engine::Value;
-use crate::api::convert::results::{self, Failure};
+use crate::api::convert::results::{self, CheckpointResult, Failure};
 use crate::api::runtime::event_loop;
 use crate::api::runtime::promise::Promise;
 use crate::api::store::CheckpointStore;
 
 #[napi]
 impl CheckpointStore {
-  /// Gives a checkpoint a label, another one, or with `null` none. The checkpoint itself is not rewritten.
+  /// Sets or replaces the label of a checkpoint; `null` removes it. The checkpoint itself is not rewritten.
   ///
-  /// With `unique`, a label that another checkpoint of the session has is refused with `WAYMARK_EXISTS`.
+  /// With `unique`, the result has the code `WAYMARK_EXISTS` if another checkpoint of the session has the label.
   #[napi(
     ts_args_type = "sessionId: string, checkpointId: string, label: string | null, options?: LabelOptions",
     ts_return_type = "Promise<CheckpointResult>"
@@ -30,10 +30,10 @@ impl CheckpointStore {
   ) -> napi::Result<Promise<'env>> {
     self.call(
       env,
-      Failure::IsReported,
+      Failure::CheckpointResult,
       |arguments| arguments.label_request(session_id, checkpoint_id, label, options),
       |store, request| store.label_checkpoint(&request),
-      results::done,
+      results::into::<CheckpointResult, _>,
     )
   }
 
@@ -48,19 +48,19 @@ impl CheckpointStore {
     session_id: Value,
     label: Value,
   ) -> napi::Result<Promise<'env>> {
-    self.call_with(
+    self.call_with_store(
       env,
       Failure::Rejects,
       |arguments| Ok((arguments.session_id(session_id)?, arguments.label(label, "label")?)),
       |store, (session, label)| {
-        let found = store.checkpoint_with_label(&session, &label)?;
-        Ok(found.map(event_loop::readable))
+        let stored = store.checkpoint_with_label(&session, &label)?;
+        Ok(stored.map(event_loop::readable))
       },
       event_loop::checkpoint,
     )
   }
 
-  /// Keeps retention from a checkpoint: it stays until it is unpinned or deleted, and does not count towards the limit.
+  /// Exempts a checkpoint from retention: it is kept until it is unpinned or deleted, and does not count towards limits.
   #[napi(
     ts_args_type = "sessionId: string, checkpointId: string",
     ts_return_type = "Promise<CheckpointResult>"
@@ -74,7 +74,7 @@ impl CheckpointStore {
     self.set_pinned(env, session_id, checkpoint_id, true)
   }
 
-  /// Lets retention have a checkpoint again: it goes with the next one that is made, if it is beyond the limit.
+  /// Makes a checkpoint subject to retention again, which is applied with the next checkpoint or by `prune()`.
   #[napi(
     ts_args_type = "sessionId: string, checkpointId: string",
     ts_return_type = "Promise<CheckpointResult>"
@@ -88,16 +88,16 @@ impl CheckpointStore {
     self.set_pinned(env, session_id, checkpoint_id, false)
   }
 
-  /// Starts a new session from a checkpoint of another: what if it had gone on otherwise?
+  /// Creates a new session from a checkpoint of another session, for example to try a different continuation.
   ///
   /// The new session has the state, the agents and the context of that checkpoint, a first checkpoint of its own, and a
-  /// `forkedFrom`. The source is left as it is. A session that exists is refused with `WAYMARK_EXISTS`.
+  /// `forkedFrom`. The source is not changed. The result has the code `WAYMARK_EXISTS` if the new session exists.
   #[napi(ts_args_type = "options: ForkOptions", ts_return_type = "Promise<ForkResult>")]
   pub fn fork_session<'env>(&self, env: &'env Env, options: Value) -> napi::Result<Promise<'env>> {
     let inner = Arc::clone(&self.inner);
     self.call(
       env,
-      Failure::IsReportedWithCounts,
+      Failure::RestoreResult,
       move |arguments| {
         let request = arguments.fork(options)?;
         Ok((request, inner.stamp()))
@@ -109,14 +109,14 @@ impl CheckpointStore {
 
   /// The checkpoints of a session as a tree: each names its parent, its children, and the sessions that were forked from it.
   ///
-  /// The tree is a flat list, newest first, because a chain of thousands is nothing to descend into.
+  /// The tree is a flat list, newest first, because the chain of parents may be thousands long.
   #[napi(ts_args_type = "sessionId: string", ts_return_type = "Promise<SessionHistory>")]
   pub fn history<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
-    self.call(
+    self.call_for_session(
       env,
       Failure::Rejects,
-      |arguments| arguments.session_id(session_id),
-      |store, session| store.history(&session),
+      session_id,
+      |store, session| store.history(session),
       |engine, text| results::json(engine, &text),
     )
   }
@@ -128,12 +128,12 @@ impl CheckpointStore {
     checkpoint_id: Value,
     is_pinned: bool,
   ) -> napi::Result<Promise<'env>> {
-    self.call(
+    self.call_for_checkpoint(
       env,
-      Failure::IsReported,
-      |arguments| arguments.names(session_id, checkpoint_id),
-      move |store, (session, checkpoint)| store.pin_checkpoint(&session, &checkpoint, is_pinned),
-      results::done,
+      Failure::CheckpointResult,
+      (session_id, checkpoint_id),
+      move |store, session, checkpoint| store.pin_checkpoint(session, checkpoint, is_pinned),
+      results::into::<CheckpointResult, _>,
     )
   }
 }

@@ -1,11 +1,12 @@
-//! Finding checkpoints: lists without payloads, and a walk that reads one at a time.
+//! Lists without payloads, and an iterator that reads one checkpoint at a time.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use napi::Env;
 use napi::bindgen_prelude::{JsObjectValue, JsValue, This, Undefined};
 use napi_derive::napi;
+use parking_lot::{Condvar, Mutex};
 
 use crate::api::convert::arguments::{Arguments, IterationArguments};
 use crate::api::convert::engine::{Engine, Value};
@@ -20,10 +21,10 @@ use crate::types::error::{Error, Result};
 
 #[napi]
 impl CheckpointStore {
-  /// What there is, newest first, without reading the payloads.
+  /// The checkpoints of a session, newest first, without their payloads.
   ///
-  /// A page ends after `limit` checkpoints; its `cursor`, passed on, asks for the next one. It stays right while
-  /// checkpoints come and go. The last page has none.
+  /// A page ends after `limit` checkpoints. Pass its `cursor` to get the next page; the last page has none. A cursor stays valid
+  /// while checkpoints are created and deleted.
   #[napi(
     ts_args_type = "sessionId: string, options?: CheckpointInfoOptions",
     ts_return_type = "Promise<CheckpointInfoList>"
@@ -39,14 +40,14 @@ impl CheckpointStore {
       Failure::Rejects,
       |arguments| arguments.info_request(session_id, options),
       |store, request| store.list_info(&request),
-      results::info_page,
+      results::info_list,
     )
   }
 
-  /// Whole checkpoints, newest first, for `for await`: each is read when it is asked for.
+  /// Complete checkpoints, newest first, for `for await`: each is read when the loop reaches it.
   ///
-  /// Shows those that were there when the first was asked for; what is deleted meanwhile is passed over. One that is
-  /// damaged rejects, and the walk goes on after it if it is asked to; with `skipDamaged` it is passed over.
+  /// The iterator returns the checkpoints that existed at the first call of `next()`, without those that are deleted meanwhile. A
+  /// damaged one rejects, and the next call of `next()` continues after it; with `skipDamaged` it is skipped.
   #[napi(
     ts_args_type = "sessionId: string, options?: CheckpointIterationOptions",
     ts_return_type = "CheckpointIterator"
@@ -55,17 +56,17 @@ impl CheckpointStore {
     let arguments = Arguments::new(Engine::new(env)?).iteration(session_id, options);
     Ok(CheckpointIterator {
       store: Arc::clone(&self.inner),
-      walker: Arc::new(Walker::new(arguments)),
+      steps: Arc::new(Steps::new(arguments)),
     })
   }
 }
 
-/// A walk over checkpoints: see `checkpoints()`.
+/// An asynchronous iterator over checkpoints: see `CheckpointStore.checkpoints()`.
 #[napi]
 #[derive(Debug)]
 pub struct CheckpointIterator {
   store: Arc<Store>,
-  walker: Arc<Walker>,
+  steps: Arc<Steps>,
 }
 
 #[napi]
@@ -74,18 +75,18 @@ impl CheckpointIterator {
   #[napi(ts_return_type = "Promise<IteratorResult<Checkpoint, undefined>>")]
   pub fn next<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
     match self.store.enter() {
-      Ok(store) => step(env, store, Arc::clone(&self.walker)),
+      Ok(store) => step(env, store, Arc::clone(&self.steps)),
       Err(error) => rejected(Engine::new(env)?, error),
     }
   }
 
-  /// Ends the walk; `for await` calls it when it is left early.
+  /// Ends the iteration. `for await` calls it when the loop is left early.
   #[napi(
     js_name = "return",
     ts_return_type = "Promise<IteratorResult<Checkpoint, undefined>>"
   )]
   pub fn end<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
-    self.walker.is_over.store(true, Ordering::Relaxed);
+    self.steps.is_over.store(true, Ordering::Relaxed);
     let engine = Engine::new(env)?;
     match over(engine) {
       Ok(result) => settled(engine, Ok(result)),
@@ -93,7 +94,7 @@ impl CheckpointIterator {
     }
   }
 
-  /// Itself, for `for await`.
+  /// The iterator itself, for `for await`.
   #[napi(well_known_symbol = "asyncIterator", ts_return_type = "this")]
   #[must_use]
   pub fn async_iterator<'env>(&self, this: This<'env>) -> This<'env> {
@@ -101,18 +102,18 @@ impl CheckpointIterator {
   }
 }
 
-/// One step of a walk, as an iterator answers it.
-fn step(env: &Env, store: OpenStore, walker: Arc<Walker>) -> napi::Result<Promise<'_>> {
-  let ticket = walker.tickets.fetch_add(1, Ordering::Relaxed);
+/// One step of an iteration: resolves to an `IteratorResult`.
+fn step(env: &Env, store: OpenStore, steps: Arc<Steps>) -> napi::Result<Promise<'_>> {
+  let ticket = steps.tickets.fetch_add(1, Ordering::Relaxed);
   hop(
     env,
     store,
     Failure::Rejects,
     move |store| {
-      let stored = walker.step(ticket, store)?;
-      Ok((walker, stored.map(event_loop::readable)))
+      let stored = steps.take(ticket, store)?;
+      Ok((steps, stored.map(event_loop::readable)))
     },
-    |engine, store, (walker, read)| {
+    |engine, store, (steps, read)| {
       let Some(Readable { stored, wide }) = read else {
         return over(engine);
       };
@@ -123,70 +124,69 @@ fn step(env: &Env, store: OpenStore, walker: Arc<Walker>) -> napi::Result<Promis
           result.set_named_property("value", checkpoint)?;
           Ok(result.to_unknown())
         }
-        Err(_) if walker.skips_damaged => Ok(engine.value(step(engine.env(), store, walker)?)?),
+        Err(_) if steps.skips_damaged => Ok(engine.value(step(engine.env(), store, steps)?)?),
         Err(error) => Err(error),
       }
     },
   )
 }
 
-/// A walk, and the steps that were asked for: each waits for its turn.
+/// An iteration whose steps run on worker threads, in the order of the calls.
 #[derive(Debug)]
-struct Walker {
+struct Steps {
   skips_damaged: bool,
   is_over: AtomicBool,
-  /// How many steps have been asked for.
+  /// The number of steps that were requested.
   tickets: AtomicUsize,
-  /// How many have been done, and how far that went.
-  state: Mutex<(usize, Walk)>,
-  turn: Condvar,
+  /// The number of steps that were taken, and the position that they reached.
+  state: Mutex<(usize, Position)>,
+  taken: Condvar,
 }
 
 #[derive(Debug)]
-enum Walk {
-  /// The arguments were wrong: the first step says so.
-  Impossible(Error),
-  NotBegun(IterationArguments),
-  UnderWay(Iteration),
+enum Position {
+  /// The arguments were invalid. The first step reports the error.
+  Invalid(Error),
+  NotStarted(IterationArguments),
+  Started(Iteration),
   Over,
 }
 
-impl Walker {
+impl Steps {
   fn new(arguments: Result<IterationArguments>) -> Self {
     Self {
       skips_damaged: arguments.as_ref().is_ok_and(|arguments| arguments.skip_damaged),
       is_over: AtomicBool::new(false),
       tickets: AtomicUsize::new(0),
-      state: Mutex::new((0, arguments.map_or_else(Walk::Impossible, Walk::NotBegun))),
-      turn: Condvar::new(),
+      state: Mutex::new((0, arguments.map_or_else(Position::Invalid, Position::NotStarted))),
+      taken: Condvar::new(),
     }
   }
 
-  fn step(&self, ticket: usize, store: &OpenStore) -> Result<Option<StoredCheckpoint>> {
-    let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut state = self
-      .turn
-      .wait_while(state, |(done, _)| *done != ticket)
-      .unwrap_or_else(PoisonError::into_inner);
-    state.0 += 1;
+  /// Waits until all earlier steps are taken, and takes the next one.
+  fn take(&self, ticket: usize, store: &OpenStore) -> Result<Option<StoredCheckpoint>> {
+    let mut state = self.state.lock();
+    self.taken.wait_while(&mut state, |(taken, _)| *taken != ticket);
+    let (taken, position) = &mut *state;
+    *taken += 1;
     if self.is_over.load(Ordering::Relaxed) {
-      state.1 = Walk::Over;
+      *position = Position::Over;
     }
-    let stepped = state.1.step(store, self.skips_damaged);
+    let stored = position.step(store, self.skips_damaged);
     drop(state);
-    self.turn.notify_all();
-    stepped
+    self.taken.notify_all();
+    stored
   }
 }
 
-impl Walk {
+impl Position {
   fn step(&mut self, store: &OpenStore, skips_damaged: bool) -> Result<Option<StoredCheckpoint>> {
-    if let Self::NotBegun(arguments) = self {
-      *self = Self::UnderWay(store.iterate(&arguments.series, arguments.filter.clone())?);
+    if let Self::NotStarted(arguments) = self {
+      *self = Self::Started(store.iterate(&arguments.series, arguments.filter.clone())?);
     }
-    let Self::UnderWay(iteration) = self else {
+    let Self::Started(iteration) = self else {
       return match std::mem::replace(self, Self::Over) {
-        Self::Impossible(error) => Err(error),
+        Self::Invalid(error) => Err(error),
         _ => Ok(None),
       };
     };
@@ -204,7 +204,7 @@ impl Walk {
   }
 }
 
-/// What an iterator answers when there is no more.
+/// The `IteratorResult` after the last checkpoint.
 fn over(engine: Engine<'_>) -> Result<Value> {
   let mut result = engine.object()?;
   result.set_named_property("done", true)?;

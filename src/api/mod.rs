@@ -1,8 +1,10 @@
-//! The JavaScript surface (napi), and the only layer that knows JavaScript values. A method reads its arguments on the
-//! JavaScript thread, works off it, and converts the result back on it. Belongs here: reading arguments, converting results.
-//! Does not belong here: any decision about storage. One file per subject, named as in `store/`.
+//! The JavaScript API (napi), and the only layer that knows JavaScript values.
+//!
+//! A method reads its arguments on the event loop, works on a worker thread, and converts the result on the event loop. Belongs
+//! here: reading arguments, converting results. Does not belong here: any decision about storage. One file per subject, named as
+//! in `store/`.
 
-// The class, in the order in which its declarations read best.
+// `index.d.ts` lists the methods of the class in the order of these modules. The blank lines keep rustfmt from sorting them.
 mod store;
 
 mod agent;

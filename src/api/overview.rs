@@ -1,4 +1,4 @@
-//! The methods that look at all sessions at once.
+//! Methods about all sessions: overviews, expiry, copies.
 
 use napi::Env;
 use napi::bindgen_prelude::{ClassInstance, FromNapiValue};
@@ -12,33 +12,31 @@ use crate::types::error::Error;
 
 #[napi]
 impl CheckpointStore {
-  /// A line for each session, sorted by id, without reading a checkpoint: name, status, task counts, how many checkpoints,
-  /// the newest, bytes and expiry.
+  /// An overview of each session, sorted by id: name, status, task counts, number of checkpoints, the newest one, bytes, expiry
+  /// and lease. No checkpoint is read.
   #[napi(ts_return_type = "Promise<SessionInfo[]>")]
   pub fn sessions_info<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
-    self.call(
+    self.call_for_all(
       env,
-      Failure::Rejects,
-      |_| Ok(()),
-      |store, ()| store.sessions_info(),
+      |store| store.sessions_info(),
       |engine, text| results::json(engine, &text),
     )
   }
 
-  /// The line of one session, as `sessionsInfo()` has it; `null` if it has neither a document nor checkpoints.
+  /// The overview of one session, as in `sessionsInfo()`; `null` if it has neither a document nor checkpoints.
   #[napi(ts_args_type = "sessionId: string", ts_return_type = "Promise<SessionInfo | null>")]
   pub fn session_info<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
-    self.call(
+    self.call_for_session(
       env,
       Failure::Rejects,
-      |arguments| arguments.session_id(session_id),
-      |store, session| store.session_info(&session),
+      session_id,
+      |store, session| store.session_info(session),
       |engine, text| results::json(engine, text.as_deref().unwrap_or("null")),
     )
   }
 
-  /// The checkpoints of all sessions, newest first, without reading the payloads: as `listCheckpointInfo()`, with the
-  /// `sessionId` of each.
+  /// The checkpoints of all sessions, newest first, without their payloads: like `listCheckpointInfo()`, with the `sessionId` of
+  /// each.
   #[napi(
     ts_args_type = "options?: CheckpointInfoOptions",
     ts_return_type = "Promise<AllCheckpointInfoList>"
@@ -49,31 +47,32 @@ impl CheckpointStore {
       Failure::Rejects,
       |arguments| arguments.all_request(options),
       |store, request| store.list_all(&request),
-      results::info_page,
+      results::info_list,
     )
   }
 
-  /// Removes all checkpoints of a session itself, pinned ones too; its document, its results and its agents stay. Resolves
-  /// to how many went.
+  /// Deletes all checkpoints of a session itself, also pinned ones. Its document, its results and its agents are kept. Resolves
+  /// to the number of deleted checkpoints.
   #[napi(ts_args_type = "sessionId: string", ts_return_type = "Promise<number>")]
   pub fn delete_session_checkpoints<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
-    self.call(
+    self.call_for_session(
       env,
       Failure::Rejects,
-      |arguments| arguments.session_id(session_id),
+      session_id,
       |store, session| store.delete_checkpoints(&session.into()),
       results::count,
     )
   }
 
-  /// Archives the sessions whose `expiresAt` has passed by `now`, or with `action: 'delete'` deletes them, and says which.
+  /// Archives the sessions whose `expiresAt` is not after `now`, or with `action: 'delete'` deletes them. Resolves to these
+  /// sessions.
   ///
-  /// One that somebody works on (`initializing`, `active`, `resuming`, `completing`) is left alone however old it is. To
-  /// archive is to set its status to `archived`. The decision and the change are one step: a session that is saved as active
-  /// again meanwhile, or that another store holds a lease of, stays.
+  /// A running session (`initializing`, `active`, `resuming`, `completing`) is not changed, however old it is. Archiving sets the
+  /// status to `archived`. Decision and change are one atomic step: a session that is saved as active meanwhile, or whose lease
+  /// another store holds, is not changed.
   ///
-  /// If some sessions cannot be archived or deleted, the others are all the same, and the promise rejects with an
-  /// `ExpireSessionsError`: its `expired` lists what was done, its `failed` what was not.
+  /// If some sessions cannot be archived or deleted, the others still are, and the promise rejects with an
+  /// `ExpireSessionsError`, which lists both in `failed` and `expired`.
   #[napi(
     ts_args_type = "now?: number | Date, options?: ExpireOptions",
     ts_return_type = "Promise<ExpiredSession[]>"
@@ -88,22 +87,18 @@ impl CheckpointStore {
     )
   }
 
-  /// The sessions whose last state says that somebody worked on them, each with its newest checkpoint that is whole: what a
-  /// new process goes on with. `recoverSession()` restores one.
+  /// The sessions that were running when their state was last stored, each with its newest whole checkpoint, from which a new
+  /// process can continue. `recoverSession()` restores one.
   #[napi(ts_return_type = "Promise<RecoverableSession[]>")]
   pub fn recoverable<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
-    self.call(
-      env,
-      Failure::Rejects,
-      |_| Ok(()),
-      |store, ()| store.recoverable(),
-      results::recoverable,
-    )
+    self.call_for_all(env, |store| store.recoverable(), results::recoverable)
   }
 
-  /// Copies sessions into another store: documents, checkpoints, agents, results, labels and pins. What was copied is read
-  /// back. Everything is copied byte for byte but deltas, which are stored anew on keys of the other store. What only that store has
-  /// stays. One that was interrupted goes on where it stopped when it is called again.
+  /// Copies sessions into another store: documents, checkpoints, agents, results, labels and pins. Each copy is read and
+  /// compared.
+  ///
+  /// Everything is copied byte for byte, except deltas, which are encoded against bases of the other store. Items that only the
+  /// other store has are kept. An interrupted copy continues when it is called again.
   #[napi(
     ts_args_type = "other: CheckpointStore, options?: CopyOptions",
     ts_return_type = "Promise<CopyResult>"
@@ -123,7 +118,7 @@ impl CheckpointStore {
         let other = instance.map_err(|_| arguments.wrong("other", "a CheckpointStore", other))?;
         if self.inner.is_same_location(&other.inner) {
           return Err(Error::invalid_argument(
-            "other must be another place than this store's own",
+            "other must be a store at another location than this one",
           ));
         }
         let session = arguments.copied_session(options)?;

@@ -1,4 +1,4 @@
-//! The methods that say which checkpoints stay, and remove the others.
+//! The retention of a session, and `prune`.
 
 use napi::Env;
 use napi_derive::napi;
@@ -11,9 +11,10 @@ use crate::store::Retention;
 
 #[napi]
 impl CheckpointStore {
-  /// Says which checkpoints of a session stay, instead of what the store was told; `null` lets the store's be in force again.
+  /// Sets the retention of a session, which replaces that of the store; `null` returns to the retention of the store.
   ///
-  /// It is stored with the session, for all who make checkpoints of it, and is applied with the next checkpoint or by `prune()`.
+  /// It is stored with the session, and every store that writes to the session uses it. It is applied with the next checkpoint or
+  /// by `prune()`.
   #[napi(
     ts_args_type = "sessionId: string, retention: Retention | null",
     ts_return_type = "Promise<void>"
@@ -33,22 +34,23 @@ impl CheckpointStore {
     )
   }
 
-  /// What was set for a session, or `null` if the store's is in force.
+  /// The retention that was set for a session; `null` if the session has that of the store.
   #[napi(ts_args_type = "sessionId: string", ts_return_type = "Promise<Retention | null>")]
   pub fn get_retention<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
-    self.call(
+    self.call_for_session(
       env,
       Failure::Rejects,
-      |arguments| arguments.session_id(session_id),
-      |store, session| store.retention_of(&session),
+      session_id,
+      |store, session| store.retention_of(session),
       |engine, retention| results::json(engine, &retention.map_or_else(|| "null".to_owned(), Retention::to_json)),
     )
   }
 
-  /// Removes the checkpoints that do not stay, of one session or of all, and says which and why; with `dryRun` it only says.
+  /// Deletes the checkpoints that retention does not keep, of one session or of all, and reports which and why. With `dryRun` it
+  /// only reports.
   ///
-  /// What is in force is what was set for a session, or what the store was told; `options.retention` goes before both. Agents
-  /// keep as many as `maxCheckpointsPerAgent` says. Rejects with `WAYMARK_NOT_FOUND` if there is no session of that id.
+  /// The retention of a session replaces that of the store, and `options.retention` replaces both. Agents keep
+  /// `maxCheckpointsPerAgent` checkpoints. Rejects with `WAYMARK_NOT_FOUND` if the session does not exist.
   #[napi(
     ts_args_type = "sessionId?: string, options?: PruneOptions): Promise<PruneResult>\n  prune(options: PruneOptions",
     ts_return_type = "Promise<PruneResult>"

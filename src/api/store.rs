@@ -1,4 +1,4 @@
-//! The class. Each method reads its arguments, hops off the thread, and converts the answer.
+//! The class `CheckpointStore`. Each method reads its arguments, works on a worker thread, and converts the outcome.
 
 use std::sync::Arc;
 
@@ -8,19 +8,18 @@ use napi_derive::napi;
 use crate::api::convert::arguments::Arguments;
 use crate::api::convert::engine::{Engine, Value};
 use crate::api::convert::error::to_napi;
-use crate::api::convert::results::{self, Failure};
+use crate::api::convert::results::{self, CheckpointResult, Failure, SessionStorageStats};
 use crate::api::convert::text::Readable;
 use crate::api::runtime::event_loop;
-use crate::api::runtime::promise::{Promise, in_turn, off_thread, promise};
-use crate::api::runtime::thread_pool::Turn;
-use crate::backend;
-use crate::store::{CreateOptions, Loaded, Store, revision as revision_of};
+use crate::api::runtime::promise::{Promise, off_thread, promise, run};
+use crate::api::runtime::thread_pool::Priority;
+use crate::store::{CreateOptions, Loaded, Store, open_backend, revision as revision_of};
 
-/// Keeps the sessions of an orchestrator, their checkpoints, task trees and results, in one place.
+/// Stores the sessions of an orchestrator, with their checkpoints, task trees and results, at one location.
 ///
-/// All methods but `getBaseDir()`, `checkpoints()` and `autoCheckpoint()` are asynchronous and never throw
+/// All methods but `getBaseDir()`, `agent()`, `checkpoints()` and `autoCheckpoint()` are asynchronous and never throw
 /// synchronously. Methods that resolve to a result object report failures in it (`success: false` with `error` and
-/// `code`); all others reject with an `Error` that has a `code`. Before `initialize()` every method rejects.
+/// `code`); all others reject with an `Error` that has a `code`. Before `initialize()` every asynchronous method rejects.
 #[napi]
 #[derive(Debug)]
 pub struct CheckpointStore {
@@ -29,11 +28,11 @@ pub struct CheckpointStore {
 
 #[napi]
 impl CheckpointStore {
-  /// Names a place; touches nothing yet.
+  /// Creates a store object for a location. Nothing is read or written before `initialize()`.
   ///
   /// `baseDir` is a directory (`~` is the home directory, a relative path is resolved now), `sqlite:` and the path of a
-  /// database file, or `memory:` for a store that lives and dies with this object. A number as the second argument means
-  /// `maxCheckpointsPerSession`.
+  /// database file, a `postgres://` URL, or `memory:` for a store that exists as long as this object. The default is
+  /// `~/.meshseeks/sessions`. A number as the second argument means `maxCheckpointsPerSession`.
   #[napi(
     constructor,
     ts_args_type = "baseDir?: string, options?: number | CheckpointStoreOptions"
@@ -43,33 +42,33 @@ impl CheckpointStore {
     let arguments = Arguments::new(engine);
     let open = || {
       let options = arguments.store_options(options)?;
-      let backend = backend::open(&arguments.base_dir(base_dir)?, options.settings)?;
+      let backend = open_backend(&arguments.base_dir(base_dir)?, options.settings)?;
       Ok(Store::new(backend, options))
     };
     let store = open().map_err(|error| to_napi(engine, error))?;
     Ok(Self { inner: Arc::new(store) })
   }
 
-  /// Opens the store, creating the base directory if need be. Safe to call again.
+  /// Opens the store, and creates it if it does not exist. Can be called again.
   #[napi(ts_return_type = "Promise<void>")]
   pub fn initialize<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
     let opening = self.inner.begin_open();
     off_thread(env, move || opening.finish(), results::lifecycle)
   }
 
-  /// Refuses new calls at once, and resolves when those under way have ended and all files and connections are closed.
-  /// `initialize()` opens it again.
+  /// Rejects new calls immediately, and resolves when running calls have ended and all files and connections are closed.
+  /// `initialize()` opens the store again.
   ///
-  /// A database of SQLite is in one file afterwards: its log is moved into it, and what stays beside it is not needed. If another store or process reads it at that
-  /// moment, a part of the log may stay in the file beside it (`-wal`) until the next one closes it. If the log cannot be moved,
-  /// for example because the disk is full, the call rejects with `WAYMARK_IO`: the store is closed, and what is in the log is
-  /// not lost.
+  /// An SQLite database is in one file afterwards: its log is moved into it, and files beside it are not needed. If another store
+  /// or process is reading it at that moment, a part of the log may stay in the file beside it (`-wal`) until that one closes it.
+  /// If the log cannot be moved, for example because the disk is full, the call rejects with `WAYMARK_IO`: the store is closed,
+  /// and the content of the log is not lost.
   #[napi(ts_return_type = "Promise<void>")]
   pub fn close<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
     let (promise, resolve) = promise(env, results::lifecycle)?;
     self
       .inner
-      .close(move |closing| in_turn(Turn::InOrder, move || closing.finish(), resolve));
+      .close(move |closing| run(Priority::Normal, move || closing.finish(), resolve));
     Ok(promise)
   }
 
@@ -79,29 +78,30 @@ impl CheckpointStore {
     self.close(env)
   }
 
-  /// The absolute base directory (or `sqlite:` and the absolute path, or `memory:`), even before `initialize()`.
+  /// The absolute base directory (or `sqlite:` and the absolute path, the URL without its password, or `memory:`), even before
+  /// `initialize()`.
   #[napi]
   #[must_use]
   pub fn get_base_dir(&self) -> String {
     self.inner.location()
   }
 
-  /// Makes the directories of a session. No other method needs them to be there.
+  /// Creates an empty session. The other methods create it when they need it.
   #[napi(ts_args_type = "sessionId: string", ts_return_type = "Promise<void>")]
   pub fn create_session_directory<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
-    self.call(
+    self.call_for_session(
       env,
       Failure::Rejects,
-      |arguments| arguments.session_id(session_id),
-      |store, session| store.create_session(&session),
+      session_id,
+      |store, session| store.create_session(session),
       results::nothing,
     )
   }
 
-  /// Stores a session without its `taskTree`, which has a file of its own: see `saveTaskTree()`.
+  /// Stores a session without its `taskTree`, which `saveTaskTree()` stores.
   ///
-  /// With `ifRevision` it happens only if the session is still the one that the caller has seen: otherwise the answer has the
-  /// code `WAYMARK_CONFLICT`, and the revision of what is there as `current`.
+  /// With `ifRevision` it is stored only if the stored session still has that revision. Otherwise the result has the code
+  /// `WAYMARK_CONFLICT`, and the stored revision as `current`.
   #[napi(
     ts_args_type = "session: SwarmSession, options?: SaveOptions",
     ts_return_type = "Promise<CheckpointResult>"
@@ -109,16 +109,16 @@ impl CheckpointStore {
   pub fn save_session<'env>(&self, env: &'env Env, session: Value, options: Value) -> napi::Result<Promise<'env>> {
     self.call(
       env,
-      Failure::IsReported,
-      |arguments| Ok((arguments.seen(options)?, arguments.session(session)?)),
-      |store, (seen, (session, json))| store.save_session(&session, &json.into_string(), seen.as_ref()),
-      results::saved_session,
+      Failure::CheckpointResult,
+      |arguments| Ok((arguments.expected_revision(options)?, arguments.session(session)?)),
+      |store, (expected, (session, json))| store.save_session(&session, &json.into_string(), expected.as_ref()),
+      results::into::<CheckpointResult, _>,
     )
   }
 
-  /// The session as it was last saved or restored, or `null`; an earlier version of it, if the store keeps some.
+  /// The session as it was last saved or restored, or `null`. `version` selects an earlier version, if the store keeps them.
   ///
-  /// `withRevision` gives its revision too, for `saveSession(session, { ifRevision })`.
+  /// With `withRevision` the result also has its revision, for `saveSession(session, { ifRevision })`.
   #[napi(
     ts_generic_types = "S extends SwarmSession = SwarmSession",
     ts_args_type = "sessionId: string, options: LoadOptions & { withRevision: true }): Promise<{ session: Omit<S, 'taskTree'>; revision: string } | null>\n  loadSession<S extends SwarmSession = SwarmSession>(sessionId: string, options?: LoadOptions",
@@ -136,8 +136,8 @@ impl CheckpointStore {
           arguments.flag(options, "withRevision")?,
         ))
       },
-      |store, (session, back, with_revision)| {
-        let loaded = store.load_session(&session, back)?;
+      |store, (session, version, with_revision)| {
+        let loaded = store.load_session(&session, version)?;
         let revision = loaded.as_ref().filter(|_| with_revision);
         let revision = revision.map(|loaded| revision_of(loaded.text.as_bytes()));
         Ok((loaded.map(readable), revision))
@@ -159,14 +159,14 @@ impl CheckpointStore {
   ) -> napi::Result<Promise<'env>> {
     self.call(
       env,
-      Failure::IsReported,
+      Failure::CheckpointResult,
       |arguments| Ok((arguments.session_id(session_id)?, arguments.task_tree(task_tree)?)),
       |store, (session, tree)| store.save_task_tree(&session, &tree.into_string()),
-      results::saved,
+      results::into::<CheckpointResult, _>,
     )
   }
 
-  /// The task tree as it was last saved or restored, or `null`; an earlier version of it, if the store keeps some.
+  /// The task tree as it was last saved or restored, or `null`. `version` selects an earlier version, if the store keeps them.
   #[napi(
     ts_generic_types = "T extends HierarchicalTask = HierarchicalTask",
     ts_args_type = "sessionId: string, options?: LoadOptions",
@@ -177,7 +177,7 @@ impl CheckpointStore {
       env,
       Failure::Rejects,
       |arguments| Ok((arguments.session_id(session_id)?, arguments.version(options)?)),
-      |store, (session, back)| Ok(store.load_task_tree(&session, back)?.map(readable)),
+      |store, (session, version)| Ok(store.load_task_tree(&session, version)?.map(readable)),
       results::loaded,
     )
   }
@@ -185,33 +185,27 @@ impl CheckpointStore {
   /// The ids of all saved sessions, sorted.
   #[napi(ts_return_type = "Promise<string[]>")]
   pub fn list_sessions<'env>(&self, env: &'env Env) -> napi::Result<Promise<'env>> {
-    self.call(
-      env,
-      Failure::Rejects,
-      |_| Ok(()),
-      |store, ()| store.sessions(),
-      |engine, sessions| results::texts(engine, sessions.into_iter().map(String::from)),
-    )
+    self.call_for_all(env, |store| store.sessions(), results::texts)
   }
 
-  /// Removes a session and everything below it, at once. A session that does not exist is no failure.
+  /// Deletes a session and everything in it in one step. A session that does not exist is not a failure.
   #[napi(ts_args_type = "sessionId: string", ts_return_type = "Promise<CheckpointResult>")]
   pub fn delete_session<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
-    self.call(
+    self.call_for_session(
       env,
-      Failure::IsReported,
-      |arguments| arguments.session_id(session_id),
-      |store, session| store.delete_session(&session),
+      Failure::CheckpointResult,
+      session_id,
+      |store, session| store.delete_session(session),
       results::deleted,
     )
   }
 
-  /// Stores the state of a session as it is at this moment, then removes the oldest checkpoints beyond the limit.
+  /// Stores the current state of a session as a checkpoint, and then deletes the checkpoints that retention does not keep.
   ///
-  /// The state is read before the method returns: what the caller changes afterwards is not part of it. The short
+  /// The state is read before the method returns: later changes by the caller are not part of the checkpoint. The short
   /// form `createCheckpoint(session, options)` is for sessions without agent states and context.
   ///
-  /// With `ifParent` it happens only if that is still the newest checkpoint of the session: otherwise the answer has the code
+  /// With `ifParent` it is stored only if that checkpoint is still the newest of the session. Otherwise the result has the code
   /// `WAYMARK_CONFLICT`, and the id of the newest as `current`.
   #[napi(
     ts_args_type = "session: SwarmSession, agentStates: Map<string, SwarmAgentConfig> | Record<string, SwarmAgentConfig>, contextStore: Map<string, unknown> | Record<string, unknown>, options: AtLeast<CheckpointOptions, 'trigger'>): Promise<CheckpointResult>\n  createCheckpoint(session: SwarmSession, options: AtLeast<CheckpointOptions, 'trigger'>",
@@ -228,7 +222,7 @@ impl CheckpointStore {
     let inner = Arc::clone(&self.inner);
     self.call(
       env,
-      Failure::IsReported,
+      Failure::CheckpointResult,
       move |arguments| {
         let checkpoint = arguments.checkpoint(session, agent_states, context_store, options)?;
         Ok((inner.ticket(&checkpoint.session), checkpoint))
@@ -241,13 +235,13 @@ impl CheckpointStore {
         };
         store.create_checkpoint(&ticket, &checkpoint.into_parts(), options)
       },
-      results::created,
+      results::into::<CheckpointResult, _>,
     )
   }
 
-  /// Whole checkpoints, newest first. `limit` 0 or absent means all; `total` ignores the paging.
+  /// Complete checkpoints, newest first. `limit` 0 or absent means all; `total` does not depend on `limit` and `offset`.
   ///
-  /// A checkpoint that cannot be read is left out and named in `damaged`; `total` still counts it.
+  /// A checkpoint that cannot be read is left out and reported in `damaged`; `total` still counts it.
   #[napi(
     ts_args_type = "sessionId: string, limit?: number, offset?: number",
     ts_return_type = "Promise<CheckpointList>"
@@ -259,7 +253,7 @@ impl CheckpointStore {
     limit: Value,
     offset: Value,
   ) -> napi::Result<Promise<'env>> {
-    self.call_with(
+    self.call_with_store(
       env,
       Failure::Rejects,
       |arguments| {
@@ -271,11 +265,11 @@ impl CheckpointStore {
         ))
       },
       |store, (session, limit, offset)| store.list(&session.into(), limit, offset),
-      event_loop::page,
+      event_loop::checkpoint_list,
     )
   }
 
-  /// One checkpoint, compressed or not, or `null`.
+  /// One checkpoint, in whatever encoding it is stored, or `null`.
   #[napi(
     ts_args_type = "sessionId: string, checkpointId: string",
     ts_return_type = "Promise<Checkpoint | null>"
@@ -286,16 +280,13 @@ impl CheckpointStore {
     session_id: Value,
     checkpoint_id: Value,
   ) -> napi::Result<Promise<'env>> {
-    self.call_with(
+    self.call_with_store(
       env,
       Failure::Rejects,
       |arguments| arguments.names(session_id, checkpoint_id),
       |store, (session, checkpoint)| {
-        Ok(
-          store
-            .checkpoint(&session.into(), &checkpoint)?
-            .map(event_loop::readable),
-        )
+        let stored = store.checkpoint(&session.into(), &checkpoint)?;
+        Ok(stored.map(event_loop::readable))
       },
       event_loop::checkpoint,
     )
@@ -304,7 +295,7 @@ impl CheckpointStore {
   /// The newest checkpoint of a session, or `null`.
   #[napi(ts_args_type = "sessionId: string", ts_return_type = "Promise<Checkpoint | null>")]
   pub fn get_latest_checkpoint<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
-    self.call_with(
+    self.call_with_store(
       env,
       Failure::Rejects,
       |arguments| arguments.session_id(session_id),
@@ -313,11 +304,10 @@ impl CheckpointStore {
     )
   }
 
-  /// Writes the session and the task tree of a checkpoint back, as one step: after a crash both are old or both new.
+  /// Replaces the session and the task tree by those of a checkpoint, in one step: after a crash both are old or both are new.
   ///
   /// The checkpoint is named by `checkpointId` alone, by `sessionId` and `checkpointId`, or as
-  /// `session/checkpoint`. Tasks that were interrupted or failed can be sent back to `pending`; each is named in
-  /// `warnings`.
+  /// `session/checkpoint`. Interrupted or failed tasks can be reset to `pending`; `warnings` names each of them.
   #[napi(
     ts_args_type = "options: AtLeast<RestoreOptions, 'checkpointId'>): Promise<RestoreResult>\n  restoreCheckpoint(sessionId: string, checkpointId: string, options?: Partial<Omit<RestoreOptions, 'checkpointId' | 'sessionId'>>",
     ts_return_type = "Promise<RestoreResult>"
@@ -331,15 +321,15 @@ impl CheckpointStore {
   ) -> napi::Result<Promise<'env>> {
     self.call(
       env,
-      Failure::IsReportedWithCounts,
+      Failure::RestoreResult,
       |arguments| arguments.restore(options_or_session_id, checkpoint_id, options),
       |store, request| store.restore(&request),
       results::restored,
     )
   }
 
-  /// Removes a checkpoint. One that does not exist is no failure; `code` is `WAYMARK_BUSY` if another process holds the lock on the
-  /// checkpoints for longer than `timeoutMs`.
+  /// Deletes a checkpoint. One that does not exist is not a failure. The `code` is `WAYMARK_BUSY` if another process holds the
+  /// lock on the checkpoints for longer than `timeoutMs`.
   #[napi(
     ts_args_type = "sessionId: string, checkpointId: string",
     ts_return_type = "Promise<CheckpointResult>"
@@ -350,16 +340,16 @@ impl CheckpointStore {
     session_id: Value,
     checkpoint_id: Value,
   ) -> napi::Result<Promise<'env>> {
-    self.call(
+    self.call_for_checkpoint(
       env,
-      Failure::IsReported,
-      |arguments| arguments.names(session_id, checkpoint_id),
-      |store, (session, checkpoint)| store.delete_checkpoint(&session.into(), &checkpoint),
-      results::done,
+      Failure::CheckpointResult,
+      (session_id, checkpoint_id),
+      |store, session, checkpoint| store.delete_checkpoint(&session.into(), checkpoint),
+      results::into::<CheckpointResult, _>,
     )
   }
 
-  /// Stores the result of a task: anything that JSON can hold.
+  /// Stores the result of a task: any value that JSON can hold.
   #[napi(
     ts_args_type = "sessionId: string, taskId: string, result: unknown",
     ts_return_type = "Promise<CheckpointResult>"
@@ -373,13 +363,13 @@ impl CheckpointStore {
   ) -> napi::Result<Promise<'env>> {
     self.call(
       env,
-      Failure::IsReported,
+      Failure::CheckpointResult,
       |arguments| {
         let ids = (arguments.session_id(session_id)?, arguments.task_id(task_id)?);
         Ok((ids, arguments.json(result, "result")?))
       },
       |store, ((session, task), json)| store.save_task_result(&session, &task, &json.into_string()),
-      results::saved,
+      results::into::<CheckpointResult, _>,
     )
   }
 
@@ -407,12 +397,12 @@ impl CheckpointStore {
   /// What a session takes up; zeros for one that does not exist.
   #[napi(ts_args_type = "sessionId: string", ts_return_type = "Promise<SessionStorageStats>")]
   pub fn get_session_storage_stats<'env>(&self, env: &'env Env, session_id: Value) -> napi::Result<Promise<'env>> {
-    self.call(
+    self.call_for_session(
       env,
       Failure::Rejects,
-      |arguments| arguments.session_id(session_id),
-      |store, session| store.usage(&session),
-      |engine, usage| results::usage(engine, &usage),
+      session_id,
+      |store, session| store.usage(session),
+      results::into::<SessionStorageStats, _>,
     )
   }
 }

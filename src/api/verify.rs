@@ -1,10 +1,10 @@
-//! Methods that verify checkpoints, and that recover a session from the newest whole one.
+//! Verification, and recovery from the newest whole checkpoint.
 
 use napi::Env;
 use napi_derive::napi;
 
 use crate::api::convert::engine::Value;
-use crate::api::convert::results::{self, Failure};
+use crate::api::convert::results::{self, CheckpointVerification, Failure};
 use crate::api::runtime::promise::Promise;
 use crate::api::store::CheckpointStore;
 
@@ -13,7 +13,7 @@ impl CheckpointStore {
   /// Verifies a checkpoint: it is whole if it can be read, its version is known, and its checksums match.
   ///
   /// A checkpoint that another program has written in another form, with the same data, is whole. Rejects with
-  /// `WAYMARK_NOT_FOUND` if there is none of that id.
+  /// `WAYMARK_NOT_FOUND` if it does not exist.
   #[napi(
     ts_args_type = "sessionId: string, checkpointId: string",
     ts_return_type = "Promise<CheckpointVerification>"
@@ -24,12 +24,12 @@ impl CheckpointStore {
     session_id: Value,
     checkpoint_id: Value,
   ) -> napi::Result<Promise<'env>> {
-    self.call(
+    self.call_for_checkpoint(
       env,
       Failure::Rejects,
-      |arguments| arguments.names(session_id, checkpoint_id),
-      |store, (session, checkpoint)| store.verify_checkpoint(&session.into(), &checkpoint),
-      results::verification,
+      (session_id, checkpoint_id),
+      |store, session, checkpoint| store.verify_checkpoint(&session.into(), checkpoint),
+      results::into::<CheckpointVerification, _>,
     )
   }
 
@@ -54,11 +54,11 @@ impl CheckpointStore {
         Ok((session, arguments.control(control)?))
       },
       |store, (session, control)| store.verify_session(&session, &control),
-      results::session_report,
+      results::session_verification,
     )
   }
 
-  /// Restores the newest whole checkpoint of a session, and lists the damaged ones that it passed over.
+  /// Restores the newest whole checkpoint of a session, and reports the damaged ones that are newer.
   ///
   /// With `quarantine` the damaged ones are moved into the session's `damaged/`. No damaged checkpoint is ever deleted.
   #[napi(
@@ -73,7 +73,7 @@ impl CheckpointStore {
   ) -> napi::Result<Promise<'env>> {
     self.call(
       env,
-      Failure::IsReportedOfRecovery,
+      Failure::RecoverResult,
       |arguments| arguments.recover(session_id, options),
       |store, request| store.recover(&request),
       results::recovered,

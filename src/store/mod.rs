@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::backend::{Backend, BackendExt, Content, Encoding, Item, Settings};
+use crate::backend::{Backend, BackendExt, Content, Item, Settings};
 use crate::json::layout::Layout;
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::SessionId;
@@ -37,6 +37,11 @@ mod task_result;
 mod verify;
 mod write;
 
+// What callers of the store need of the storage.
+pub use crate::backend::{
+  Acquired, CheckpointEntry, Claim, Durability, Encoding, Lease, Parent, Series, Usage, open as open_backend,
+  user_files,
+};
 pub use agent::{AgentPage, AgentRequest, Order};
 pub use archive::{ExportFile, TransferredSession};
 pub use checkpoints::{CheckpointList, Damaged, StoredCheckpoint};

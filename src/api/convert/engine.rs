@@ -1,7 +1,7 @@
-//! The JavaScript engine's own functions. They decide how values are spelt; nothing here imitates them.
+//! Calls of the JavaScript engine's built-in functions, which alone decide how values are serialized.
 //!
-//! User objects are touched through [`Function::call`] alone: it is the one way that carries a thrown exception along
-//! instead of leaving it pending.
+//! Objects of the user are only accessed through these functions, because a call returns a thrown exception instead of leaving it
+//! pending.
 
 use std::ptr;
 
@@ -11,17 +11,18 @@ use napi::bindgen_prelude::{
 };
 use napi::{Env, JsString, Status, UnknownRef, ValueType, sys};
 
+use crate::api::convert::error::NOT_AN_ERROR;
 use crate::api::convert::globals::{Global, Globals};
 use crate::api::convert::text::Text;
 use crate::types::error::shortened;
 
-/// A handle that is good for the callback in which it was made. None is kept longer.
+/// A handle to a value. It is valid in the callback in which it was created, and must not be kept longer; see [`Engine::keep`].
 pub type Value = Unknown<'static>;
 
-/// A value that is held on to: see [`Engine::keep`].
+/// A reference that keeps a value alive: see [`Engine::keep`].
 pub type Kept = UnknownRef<false>;
 
-/// What kind of collection an object is.
+/// The kind of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Collection {
   Map,
@@ -47,7 +48,7 @@ impl<'env> Engine<'env> {
     self.env
   }
 
-  /// `JSON.stringify(value)`: `None` where it answers `undefined`.
+  /// `JSON.stringify(value)`; `None` if it returns `undefined`.
   pub fn stringify(self, value: Value) -> napi::Result<Option<Text>> {
     let text: Option<JsString<'_>> = self.call(&self.globals.stringify, value)?;
     text.map(|text| Text::copy(*self.env, text)).transpose()
@@ -58,17 +59,17 @@ impl<'env> Engine<'env> {
     self.call(&self.globals.parse, text)
   }
 
-  /// The same, for a text as the engine holds it.
+  /// `JSON.parse(text)` for UTF-16.
   pub fn parse_wide(self, text: Utf16String) -> napi::Result<Value> {
     self.call(&self.globals.parse, text)
   }
 
-  /// `object[name]`, whatever a getter does.
+  /// `object[name]`, also if a getter throws.
   pub fn get(self, object: Value, name: &str) -> napi::Result<Value> {
     self.call(&self.globals.reflect_get, FnArgs::from((object, name)))
   }
 
-  /// A new object with the own enumerable members of `object`, or with the entries of a Map.
+  /// A new object with the own enumerable members of an object, or with the entries of a Map.
   pub fn copy(self, object: Value) -> napi::Result<Object<'static>> {
     let entries = if self.collection(object)? == Collection::Map {
       object
@@ -79,7 +80,7 @@ impl<'env> Engine<'env> {
     self.call(&self.globals.from_entries, entries)
   }
 
-  /// Whether an object inherits nothing but what every object does.
+  /// Whether the prototype of an object is `null` or `Object.prototype`.
   pub fn is_plain(self, object: Value) -> napi::Result<bool> {
     let prototype: Value = self.call(&self.globals.get_prototype_of, object)?;
     if prototype.get_type()? == ValueType::Null {
@@ -89,17 +90,17 @@ impl<'env> Engine<'env> {
     self.env.strict_equals(prototype, of_objects)
   }
 
-  /// Whether it is a Map or a Set, of this realm or another: test runners give their tests a global object of their own.
+  /// The kind of a collection, of this realm or another: test runners have a global object for each test.
   pub fn collection(self, value: Value) -> napi::Result<Collection> {
-    // Most are, and the question below costs a thrown error.
+    // Most objects are, and the check below throws an exception for them.
     if self.is_plain(value)? {
       return Ok(Collection::None);
     }
-    // Only a Map has this method for its own, whatever a subclass calls itself.
+    // The method accepts only a Map, or an instance of a subclass.
     if self.apply::<Value>(&self.globals.map_keys, value).is_ok() {
       return Ok(Collection::Map);
     }
-    // A proxy has none, but says what it stands for.
+    // The method does not accept a proxy of a Map; its tag is still that of a Map.
     let tag: String = self.apply(&self.globals.object_to_string, value)?;
     Ok(match tag.as_str() {
       "[object Map]" => Collection::Map,
@@ -108,7 +109,7 @@ impl<'env> Engine<'env> {
     })
   }
 
-  /// `Array.isArray(value)`, which sees through proxies.
+  /// `Array.isArray(value)`, which is also true for a proxy of an array.
   pub fn is_array(self, value: Value) -> napi::Result<bool> {
     self.call(&self.globals.is_array, value)
   }
@@ -140,33 +141,33 @@ impl<'env> Engine<'env> {
     Ok(error)
   }
 
-  /// A Rust value as the engine sees it.
+  /// Converts a Rust value.
   pub fn value(self, value: impl ToNapiValue) -> napi::Result<Value> {
     let mut holder = self.object()?;
     holder.set_named_property("value", value)?;
     holder.get_named_property_unchecked("value")
   }
 
-  /// Holds on to a value beyond this callback. It has to be given back: [`Engine::value`] makes it a value again, and
-  /// [`Engine::release`] lets it go.
+  /// Keeps a value alive beyond this callback. The reference must be converted by [`Engine::value`] or freed by
+  /// [`Engine::release`].
   pub fn keep(value: Value) -> napi::Result<Kept> {
     Kept::from_unknown(value)
   }
 
   pub fn release(self, kept: Kept) {
-    // It can only fail when the engine is on its way out, and takes everything with it.
+    // It fails only when the environment shuts down, which frees all references.
     let _ = kept.unref(self.env);
   }
 
-  /// Sets the function that is told of lost leases.
+  /// Sets the function that [`Engine::lease_is_lost`] calls.
   pub fn set_lease_listener(self, listener: Value) -> napi::Result<()> {
     self.globals.set_lease_listener(listener)
   }
 
-  /// Tells it of one.
+  /// Reports a lost lease to the listener.
   #[expect(
     clippy::cast_precision_loss,
-    reason = "stores are counted, and the numbers of leases are below 2^53"
+    reason = "the numbers of stores and leases are below 2^53"
   )]
   pub fn lease_is_lost(self, store: u64, session: &str, number: u64, error: Value) -> napi::Result<()> {
     let Some(listener) = self.globals.lease_listener(*self.env)? else {
@@ -179,7 +180,7 @@ impl<'env> Engine<'env> {
     }
   }
 
-  /// What a value is, as an error message shows it.
+  /// Describes a value for an error message.
   pub fn describe(self, value: Value) -> String {
     match value.get_type() {
       Ok(ValueType::Undefined) => "undefined".to_owned(),
@@ -202,7 +203,7 @@ impl<'env> Engine<'env> {
     }
   }
 
-  /// Calls a function of the engine; what it throws comes back as the error.
+  /// Calls a function of the engine. An exception becomes the error.
   fn call<Args: JsValuesTupleIntoVec, Return: FromNapiValue>(
     self,
     function: &Global,
@@ -210,13 +211,14 @@ impl<'env> Engine<'env> {
   ) -> napi::Result<Return> {
     let function: Value = function.get(*self.env)?;
     match self.call_raw(function, arguments)? {
-      Ok(answer) => Return::from_unknown(answer),
+      Ok(returned) => Return::from_unknown(returned),
       Err(thrown) => Err(self.thrown(thrown)),
     }
   }
 
-  /// What a function returns, or what it throws, whatever that is. The bridge's own way of calling loses what is no object.
-  #[expect(unsafe_code, reason = "the bridge has no safe way to take over what was thrown")]
+  /// Calls a function: `Ok` with its result, or `Err` with the thrown value. napi's safe call loses thrown values that are not
+  /// objects.
+  #[expect(unsafe_code, reason = "napi has no safe function that returns the thrown value")]
   fn call_raw<Args: JsValuesTupleIntoVec>(
     self,
     function: Value,
@@ -224,8 +226,8 @@ impl<'env> Engine<'env> {
   ) -> napi::Result<Result<Value, Value>> {
     let env = self.env.raw();
     let (this, arguments) = (self.value(())?, arguments.into_vec(env)?);
-    let mut answer = ptr::null_mut();
-    // SAFETY: all handles are those of the running callback, and there are as many arguments as are announced.
+    let mut result = ptr::null_mut();
+    // SAFETY: all handles belong to the running callback, and `arguments` has the given length.
     let status = unsafe {
       sys::napi_call_function(
         env,
@@ -233,35 +235,35 @@ impl<'env> Engine<'env> {
         function.raw(),
         arguments.len(),
         arguments.as_ptr(),
-        &raw mut answer,
+        &raw mut result,
       )
     };
     match status {
-      // SAFETY: the engine has set `answer` to a handle of the running callback.
-      sys::Status::napi_ok => Ok(Ok(unsafe { Value::from_raw_unchecked(env, answer) })),
+      // SAFETY: the engine has set `result` to a handle of the running callback.
+      sys::Status::napi_ok => Ok(Ok(unsafe { Value::from_raw_unchecked(env, result) })),
       sys::Status::napi_pending_exception => {
-        // SAFETY: an exception is pending, and the engine hands it over.
-        let taken = unsafe { sys::napi_get_and_clear_last_exception(env, &raw mut answer) };
+        // SAFETY: an exception is pending, and the call stores a handle to it in `result`.
+        let taken = unsafe { sys::napi_get_and_clear_last_exception(env, &raw mut result) };
         if taken != sys::Status::napi_ok {
           return Err(napi::Error::from_status(Status::from(taken)));
         }
-        // SAFETY: the engine has set `answer` to a handle of the running callback.
-        Ok(Err(unsafe { Value::from_raw_unchecked(env, answer) }))
+        // SAFETY: as above.
+        Ok(Err(unsafe { Value::from_raw_unchecked(env, result) }))
       }
       other => Err(napi::Error::from_status(Status::from(other))),
     }
   }
 
-  /// A thrown value as an error that holds on to it; [`Engine::thrown_value`] gives it back.
+  /// An error that keeps a thrown value alive; [`Engine::thrown_value`] returns the value.
   fn thrown(self, value: Value) -> napi::Error {
     let is_object = matches!(value.get_type(), Ok(ValueType::Object | ValueType::Function));
     if is_object {
       let error = napi::Error::from(value);
-      // Asking a thrown value for its text may throw in turn, and that exception is still pending. The next call picks it up.
+      // napi converts the value to text, which may throw, and leaves that exception pending. The next call clears it.
       let _ = self.object();
       return error;
     }
-    // Only objects can be held on to.
+    // Only objects can be referenced.
     let holder = self.object().and_then(|mut holder| {
       holder.set_named_property(THROWN, value)?;
       Ok(holder.to_unknown())
@@ -270,18 +272,18 @@ impl<'env> Engine<'env> {
       Ok(holder) => {
         let mut error = napi::Error::from(holder);
         error.status = Status::PendingException;
-        "something was thrown that is no Error".clone_into(&mut error.reason);
+        NOT_AN_ERROR.clone_into(&mut error.reason);
         error
       }
       Err(error) => error,
     }
   }
 
-  /// What was thrown: the very value.
+  /// The value that was thrown.
   pub fn thrown_value(self, error: napi::Error) -> napi::Result<Value> {
-    let is_held = error.status == Status::PendingException;
+    let may_have_holder = error.status == Status::PendingException;
     let value = self.value(error)?;
-    if is_held {
+    if may_have_holder {
       let holder = value.coerce_to_object()?;
       if holder.has_own_property(THROWN)? {
         return holder.get_named_property_unchecked(THROWN);
@@ -291,17 +293,17 @@ impl<'env> Engine<'env> {
   }
 }
 
-/// The member of an object that holds a thrown value which is no object.
+/// The member of the holder object that has a thrown value which is not an object.
 const THROWN: &str = "waymark.thrown";
 
-/// The text of a string; `None` for everything else.
+/// The text of a string; `None` for other values.
 pub fn text_of(value: Value) -> Option<String> {
   let is_string = matches!(value.get_type(), Ok(ValueType::String));
   let text = is_string.then(|| value.coerce_to_string()?.into_utf8()?.into_owned());
   text.and_then(Result::ok)
 }
 
-/// A number; `None` for everything else.
+/// The value of a number; `None` for other values.
 pub fn number_of(value: Value) -> Option<f64> {
   let is_number = matches!(value.get_type(), Ok(ValueType::Number));
   let number = is_number.then(|| value.coerce_to_number()?.get_double());

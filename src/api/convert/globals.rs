@@ -1,5 +1,5 @@
-//! The engine's own functions, looked up once in an environment and remembered for its lifetime. Looking one up costs
-//! more than most of them do, and nobody who replaces `JSON.stringify` later changes what is stored.
+//! Built-in functions of the engine, looked up once for each environment. A lookup costs more than most calls, and a program that
+//! replaces `JSON.stringify` later does not change what is stored.
 
 use std::cell::RefCell;
 
@@ -8,7 +8,7 @@ use napi::bindgen_prelude::{FromNapiValue, JsObjectValue, Object};
 
 use crate::api::convert::engine::{Engine, Kept, Value};
 
-/// Never dropped: the environment takes its references with it.
+/// A reference that is never released: it exists as long as the environment.
 pub struct Global(Kept);
 
 impl Global {
@@ -35,17 +35,17 @@ pub struct Globals {
   pub is_array: Global,
   pub map_keys: Global,
   pub error: Global,
-  /// The function of `lib/lease.js` that is told of lost leases.
+  /// The function of `lib/lease.js` that is called when a lease is lost.
   lease_listener: RefCell<Option<Global>>,
 }
 
 impl Globals {
-  /// Those of this environment.
+  /// The functions of an environment.
   pub fn of(env: Env) -> napi::Result<&'static Self> {
     if let Some(known) = env.get_instance_data::<&'static Self>()? {
       return Ok(*known);
     }
-    // A few words for each environment, for as long as the process runs.
+    // A few hundred bytes for each environment, which are never freed.
     let globals: &'static Self = Box::leak(Box::new(Self::look_up(env)?));
     env.set_instance_data(globals, (), |_| {})?;
     Ok(globals)

@@ -1,4 +1,4 @@
-//! Conversions between JavaScript values and Rust: arguments in, results and errors out.
+//! Conversions between JavaScript values and Rust: arguments, results, errors.
 
 pub mod arguments;
 pub mod engine;

@@ -1,23 +1,22 @@
-//! Long texts on their way out of the engine and into it: copied in one pass. What has to be done about their encoding is
-//! done off the thread.
+//! Long texts, copied out of and into the engine in one pass. Worker threads convert their encoding.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use napi::bindgen_prelude::{FromNapiValue, JsValue, Utf16String};
 use napi::{Env, JsString, Status, sys};
 
-/// A copy of a string of the engine.
+/// A copy of a JavaScript string.
 pub enum Text {
   Utf8(String),
-  /// As the engine holds it if it has characters beyond Latin.
+  /// The engine's own form of texts with characters outside Latin-1.
   Utf16(Utf16String),
 }
 
-/// Texts below this length cost nothing worth saving.
+/// Shorter texts are converted immediately.
 const SHORT: usize = 1 << 14;
 
-/// Whether the last long text had characters beyond ASCII: a guess at the next one. The engine makes UTF-8 of ASCII as
-/// quickly as it copies, but of other texts several times slower.
+/// Whether the last long text was not ASCII: a guess for the next one. The engine converts ASCII to UTF-8 as fast as it copies,
+/// but other texts several times slower.
 static LAST_WAS_WIDE: AtomicBool = AtomicBool::new(false);
 
 impl Text {
@@ -35,7 +34,7 @@ impl Text {
     Ok(Self::Utf16(Utf16String::from_unknown(text.to_unknown())?))
   }
 
-  /// Takes as long as the text, so not on the JavaScript thread.
+  /// Takes time in proportion to the text: call it on a worker thread.
   pub fn into_string(self) -> String {
     match self {
       Self::Utf8(text) => text,
@@ -50,15 +49,15 @@ impl Text {
   }
 }
 
-/// A stored text on its way into the engine.
+/// A stored item whose text is ready to be parsed by the engine.
 pub struct Readable<T> {
   pub stored: T,
-  /// The text as the engine will hold it, if it has characters beyond ASCII: it would take long to make that of UTF-8.
+  /// The text in UTF-16 if it is long and not ASCII: the engine would convert UTF-8 slowly.
   pub wide: Option<Utf16String>,
 }
 
 impl<T> Readable<T> {
-  /// Takes as long as the text, so not on the JavaScript thread.
+  /// Takes time in proportion to the text: call it on a worker thread.
   pub fn new(stored: T, text: impl FnOnce(&T) -> &str) -> Self {
     let text = text(&stored);
     let is_wide = text.len() >= SHORT && !text.is_ascii();
@@ -67,19 +66,25 @@ impl<T> Readable<T> {
   }
 }
 
-/// Copies a text of `length` UTF-16 units in one pass; `None` if it is not all ASCII. What the bridge offers for that
-/// walks over the text twice, to measure it first.
-#[expect(unsafe_code, reason = "the engine writes into memory that is ours")]
+/// Copies a text of `length` UTF-16 units in one pass; `None` if it is not all ASCII. The function of napi reads the text twice,
+/// because it determines the length first.
+#[expect(unsafe_code, reason = "the engine writes into a buffer of the caller")]
 fn copy_ascii(env: Env, text: JsString<'_>, length: usize) -> napi::Result<Option<String>> {
-  // With room for one more character than ASCII takes, exactly `length` bytes mean that every unit became one byte:
-  // other texts become longer, or do not fit.
-  let room = length + 5;
-  let mut bytes: Vec<u8> = Vec::with_capacity(room);
+  // The capacity leaves space for one more character. Exactly `length` bytes then mean that every unit became one byte: other
+  // texts become longer, or do not fit.
+  let capacity = length + 5;
+  let mut bytes: Vec<u8> = Vec::with_capacity(capacity);
   let mut written = 0;
-  // SAFETY: `env` and `text` are those of the running callback. The engine writes at most `room` bytes, the last of
-  // them 0, to memory that has as many, and says in `written` how many it set before that one.
+  // SAFETY: `env` and `text` belong to the running callback. The engine writes at most `capacity` bytes, the last of them 0, into
+  // a buffer of that capacity, and sets `written` to the number of bytes before the 0.
   let status = unsafe {
-    sys::napi_get_value_string_utf8(env.raw(), text.raw(), bytes.as_mut_ptr().cast(), room, &raw mut written)
+    sys::napi_get_value_string_utf8(
+      env.raw(),
+      text.raw(),
+      bytes.as_mut_ptr().cast(),
+      capacity,
+      &raw mut written,
+    )
   };
   if status != sys::Status::napi_ok {
     return Err(napi::Error::from_status(Status::from(status)));
@@ -87,12 +92,12 @@ fn copy_ascii(env: Env, text: JsString<'_>, length: usize) -> napi::Result<Optio
   if written != length {
     return Ok(None);
   }
-  // SAFETY: the engine has set that many bytes.
+  // SAFETY: the engine has initialized that many bytes.
   unsafe { bytes.set_len(written) };
   Ok(String::from_utf8(bytes).ok())
 }
 
-/// What the engine writes as JSON is well-formed; where it were not, U+FFFD would take its place.
+/// Converts to UTF-8. JSON of the engine has no lone surrogates; one would become U+FFFD.
 fn utf8_of(units: &[u16]) -> String {
   const RUN: usize = 32;
   let mut bytes = Vec::with_capacity(units.len() + units.len() / 16);

@@ -1,10 +1,11 @@
-//! Answers that take the engine long: each checkpoint is parsed in a turn of the event loop of its own, and checked on
-//! another thread in the meantime.
+//! Results whose conversion takes long: each checkpoint is parsed in its own turn of the event loop, while a worker thread
+//! verifies it or reads the next one.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use napi::Env;
+use parking_lot::Mutex;
 
 use crate::api::convert::engine::{Engine, Kept, Value};
 use crate::api::convert::error::to_napi;
@@ -12,19 +13,18 @@ use crate::api::convert::results::{self, Failure};
 use crate::api::convert::text::Readable;
 use crate::api::runtime::call::hop;
 use crate::api::runtime::promise::{off_thread, promise};
-use crate::backend::{CheckpointEntry, Series};
-use crate::store::{CheckpointList, Damaged, OpenStore, StoredCheckpoint};
+use crate::store::{CheckpointEntry, CheckpointList, Damaged, OpenStore, Series, StoredCheckpoint};
 use crate::types::error::{Error, Result};
 
-/// A checkpoint on its way into the engine.
+/// A checkpoint that is ready to be parsed.
 pub type ReadableCheckpoint = Readable<StoredCheckpoint>;
 
-/// Takes as long as the text, so not on the JavaScript thread.
+/// Takes time in proportion to the text: call it on a worker thread.
 pub fn readable(stored: StoredCheckpoint) -> ReadableCheckpoint {
   Readable::new(stored, |stored| &stored.text)
 }
 
-/// The parsed checkpoint, or `null`. One that was not checked yet is checked while it is parsed.
+/// The parsed checkpoint, or `null`. If it is not verified yet, a worker thread verifies it while it is parsed.
 pub fn checkpoint(engine: Engine<'_>, store: OpenStore, read: Option<ReadableCheckpoint>) -> Result<Value> {
   let Some(Readable { stored, wide }) = read else {
     return results::null(engine);
@@ -33,19 +33,19 @@ pub fn checkpoint(engine: Engine<'_>, store: OpenStore, read: Option<ReadableChe
     return results::checkpoint(engine, &stored, wide);
   }
   let stored = Arc::new(stored);
-  // Filled below, before the engine can come to anything else.
+  // Set below, in this turn of the event loop: before the promise can be settled.
   let parsed: Arc<Mutex<Option<Result<Kept>>>> = Arc::default();
-  let (checked, slot) = (Arc::clone(&stored), Arc::clone(&parsed));
-  let answer = hop(
+  let (unverified, slot) = (Arc::clone(&stored), Arc::clone(&parsed));
+  let promise = hop(
     engine.env(),
     store,
     Failure::Rejects,
     move |_| {
-      let verified = checked.verified_text().map(drop);
-      Ok((checked, verified))
+      let verified = unverified.verified_text().map(drop);
+      Ok((unverified, verified))
     },
     move |engine, _, (stored, verified)| {
-      let kept = lock(&slot).take();
+      let kept = slot.lock().take();
       match (verified, kept) {
         (Ok(()), Some(kept)) => Ok(engine.value(kept?)?),
         (Ok(()), None) => results::checkpoint(engine, &stored, None),
@@ -58,18 +58,18 @@ pub fn checkpoint(engine: Engine<'_>, store: OpenStore, read: Option<ReadableChe
       }
     },
   )?;
-  // Nothing may come between the caller and this promise.
-  let answer = engine.value(answer)?;
+  // From here on errors are reported through the promise.
+  let promise = engine.value(promise)?;
   let value = results::checkpoint(engine, &stored, wide).and_then(|value| Ok(Engine::keep(value)?));
-  *lock(&parsed) = Some(value);
-  Ok(answer)
+  *parsed.lock() = Some(value);
+  Ok(promise)
 }
 
-/// A `CheckpointList`, one checkpoint a turn. The next is read while this one is parsed.
-pub fn page(engine: Engine<'_>, store: OpenStore, list: CheckpointList) -> Result<Value> {
+/// A `CheckpointList`, parsed one checkpoint per turn of the event loop. A worker thread reads the next one meanwhile.
+pub fn checkpoint_list(engine: Engine<'_>, store: OpenStore, list: CheckpointList) -> Result<Value> {
   let (promise, resolve) = promise(engine.env(), move |engine, outcome: Result<Gathered>| {
     let page = outcome.and_then(|all| match all.failure {
-      None => results::page(engine, all.checkpoints, list.total, list.cursor, all.damaged),
+      None => results::checkpoint_list(engine, all.checkpoints, list.total, list.cursor, all.damaged),
       Some(error) => {
         all.checkpoints.into_iter().for_each(|kept| engine.release(kept));
         Err(error)
@@ -97,13 +97,13 @@ pub fn page(engine: Engine<'_>, store: OpenStore, list: CheckpointList) -> Resul
 struct Gathered {
   checkpoints: Vec<Kept>,
   damaged: Vec<Damaged>,
-  /// Why there will be no page.
+  /// The reason why there is no page.
   failure: Option<Error>,
 }
 
 struct Page {
   gathered: Gathered,
-  /// Taken when the answer is given.
+  /// Settles the promise of the caller; `None` afterwards.
   resolve: Option<Box<dyn FnOnce(Result<Gathered>) + Send>>,
 }
 
@@ -131,7 +131,7 @@ impl Page {
   }
 }
 
-/// What a turn hands to the next.
+/// The state that each turn passes to the next.
 struct Turns {
   store: OpenStore,
   series: Series,
@@ -143,35 +143,35 @@ impl Turns {
   fn next(mut self, env: Env) {
     let page = Arc::clone(&self.page);
     let page_of_turn = Arc::clone(&self.page);
-    let begun = off_thread(
+    let started = off_thread(
       &env,
       move || {
         let read = self.read_next();
         Ok((self, read))
       },
       move |engine, outcome| {
-        // Nobody looks at the promise of a single turn: everything goes to the one that the caller has.
+        // The promise of a turn is not observed: all outcomes go to the promise of the caller.
         match outcome {
           Ok((turns, Some(stored))) => {
-            // The next one is on its way before this one is parsed.
+            // Start the next read before this checkpoint is parsed.
             turns.next(*engine.env());
-            let mut page = lock(&page_of_turn);
+            let mut page = page_of_turn.lock();
             if let Err(error) = page.add(engine, stored) {
               page.finish(Err(error));
             }
           }
-          Ok((_, None)) => lock(&page_of_turn).finish(Ok(())),
-          Err(error) => lock(&page_of_turn).finish(Err(error)),
+          Ok((_, None)) => page_of_turn.lock().finish(Ok(())),
+          Err(error) => page_of_turn.lock().finish(Err(error)),
         }
         engine.value(())
       },
     );
-    if let Err(error) = begun {
-      lock(&page).finish(Err(error.into()));
+    if let Err(error) = started {
+      page.lock().finish(Err(error.into()));
     }
   }
 
-  /// The next one that is still there.
+  /// The next checkpoint that was not deleted meanwhile.
   fn read_next(&mut self) -> Option<Result<ReadableCheckpoint, Damaged>> {
     loop {
       let entry = self.waiting.pop_front()?;
@@ -180,8 +180,4 @@ impl Turns {
       }
     }
   }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-  shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

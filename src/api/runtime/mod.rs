@@ -1,4 +1,4 @@
-//! How a call runs: off the JavaScript thread, on the thread pool, and back through a promise.
+//! How a call runs: on a thread of the pool, and back to the event loop through a promise.
 
 pub mod call;
 pub mod event_loop;

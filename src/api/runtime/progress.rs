@@ -1,60 +1,72 @@
-//! What the JavaScript thread holds of work that is under way: it looks how far that is, and may stop it.
+//! The control handle of a long-running call: the event loop reads its progress, and may stop the work.
 //!
-//! Callbacks and signals stay in JavaScript: `lib/progress.js` makes one of these for each call, and hands it over as the
-//! last argument.
+//! Callbacks and signals stay in JavaScript: `lib/progress.js` creates a handle for each call and passes it as the last argument.
 
 use std::sync::Arc;
 
-use napi::Env;
-use napi::bindgen_prelude::{External, ExternalRef, FromNapiValue, JsObjectValue, JsValue, Null};
+use napi::bindgen_prelude::{External, ExternalRef, FromNapiValue};
 use napi_derive::napi;
 
 use crate::api::convert::arguments::{Arguments, is_undefined};
-use crate::api::convert::engine::{Engine, Value};
+use crate::api::convert::engine::Value;
 use crate::api::convert::results::number;
 use crate::types::error::Result;
 use crate::types::progress::Control;
 
-type Held = Arc<Control>;
+type ControlHandle = Arc<Control>;
 
-/// A new one.
+/// The progress of long-running work.
+#[napi(object, object_from_js = false)]
+#[derive(Debug)]
+pub struct WorkProgress {
+  /// The current step. `'check'` is the validation of a file before its import.
+  #[napi(ts_type = "'export' | 'check' | 'import' | 'convert' | 'copy' | 'prune' | 'verify'")]
+  pub phase: &'static str,
+  /// The number of finished items: documents, results and checkpoints.
+  pub done: f64,
+  /// The number of all items, as far as it is known. Items that are deleted meanwhile are not counted.
+  pub total: f64,
+  /// The bytes of the finished items, as they are stored.
+  pub bytes: f64,
+  /// The bytes of all items, if known.
+  pub total_bytes: Option<f64>,
+}
+
+/// Creates a control handle.
 #[napi(skip_typescript)]
 #[must_use]
-pub fn new_control() -> External<Held> {
+pub fn new_control() -> External<ControlHandle> {
   External::new(Arc::default())
 }
 
-/// Asks the work to end.
+/// Requests the work to stop.
 #[napi(skip_typescript)]
-pub fn stop_work(control: &External<Held>) {
+pub fn stop_work(control: &External<ControlHandle>) {
   control.stop();
 }
 
-/// How far the work is: a `WorkProgress`, or `null` before it has begun.
+/// The progress of the work; `null` before it has begun.
 #[napi(skip_typescript)]
-pub fn progress_of(env: Env, control: &External<Held>) -> napi::Result<Value> {
-  let engine = Engine::new(&env)?;
-  let Some(progress) = control.progress() else {
-    return engine.value(Null);
-  };
-  let mut result = engine.object()?;
-  result.set_named_property("phase", progress.phase.name())?;
-  result.set_named_property("done", number(progress.done))?;
-  result.set_named_property("total", number(progress.total))?;
-  result.set_named_property("bytes", number(progress.bytes))?;
-  if let Some(bytes) = progress.total_bytes {
-    result.set_named_property("totalBytes", number(bytes))?;
-  }
-  Ok(result.to_unknown())
+#[must_use]
+pub fn progress_of(control: &External<ControlHandle>) -> Option<WorkProgress> {
+  let progress = control.progress()?;
+  Some(WorkProgress {
+    phase: progress.phase.name(),
+    done: number(progress.done),
+    total: number(progress.total),
+    bytes: number(progress.bytes),
+    total_bytes: progress.total_bytes.map(number),
+  })
 }
 
 impl Arguments<'_> {
-  /// What `lib/progress.js` hands over; without it, nobody looks.
-  pub fn control(self, value: Value) -> Result<Held> {
+  /// The handle that `lib/progress.js` passes. Without one, the progress is not read and the work is not stopped.
+  pub fn control(self, value: Value) -> Result<ControlHandle> {
     if is_undefined(value) {
-      return Ok(Held::default());
+      return Ok(ControlHandle::default());
     }
-    let held = ExternalRef::<Held>::from_unknown(value).map_err(|_| self.wrong("control", "left out", value))?;
-    Ok(Arc::clone(&held))
+    let handle =
+      ExternalRef::<ControlHandle>::from_unknown(value).map_err(|_| self.wrong("control", "left out", value))?;
+    Ok(Arc::clone(&handle))
   }
 }

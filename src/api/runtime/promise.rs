@@ -1,4 +1,4 @@
-//! The one hop: off the JavaScript thread, and back with an answer.
+//! One hop: to a worker thread, and back with an outcome.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,12 +8,12 @@ use napi::bindgen_prelude::{JsValue, PromiseRaw};
 
 use crate::api::convert::engine::{Engine, Value};
 use crate::api::convert::error::to_napi;
-use crate::api::runtime::thread_pool::{self, Turn};
+use crate::api::runtime::thread_pool::{self, Priority};
 use crate::types::error::{Code, Error, Result};
 
 pub type Promise<'env> = PromiseRaw<'env, Value>;
 
-/// A promise, and what settles it from any thread: `settle` turns the outcome into its answer on the JavaScript thread.
+/// A promise, and the function that settles it from any thread: `settle` converts the outcome on the event loop.
 pub fn promise<T: Send + 'static>(
   env: &Env,
   settle: impl FnOnce(Engine<'_>, Result<T>) -> napi::Result<Value> + Send + 'static,
@@ -23,40 +23,39 @@ pub fn promise<T: Send + 'static>(
   Ok((PromiseRaw::new(env.raw(), promise.raw()), resolve))
 }
 
-/// Runs `work` on a blocking thread of the Tokio runtime, and settles the promise from there. A panic in `work` becomes
-/// an error like any other.
+/// Runs `work` on a worker thread, and settles the promise from there. A panic in `work` becomes an error.
 pub fn off_thread<T: Send + 'static>(
   env: &Env,
   work: impl FnOnce() -> Result<T> + Send + 'static,
   settle: impl FnOnce(Engine<'_>, Result<T>) -> napi::Result<Value> + Send + 'static,
 ) -> napi::Result<Promise<'_>> {
-  off_thread_in(Turn::InOrder, env, work, settle)
+  off_thread_with(Priority::Normal, env, work, settle)
 }
 
-/// The same, when its turn comes.
-pub fn off_thread_in<T: Send + 'static>(
-  turn: Turn,
+/// [`off_thread`] with a priority.
+pub fn off_thread_with<T: Send + 'static>(
+  priority: Priority,
   env: &Env,
   work: impl FnOnce() -> Result<T> + Send + 'static,
   settle: impl FnOnce(Engine<'_>, Result<T>) -> napi::Result<Value> + Send + 'static,
 ) -> napi::Result<Promise<'_>> {
   let (promise, resolve) = promise(env, settle)?;
-  in_turn(turn, work, resolve);
+  run(priority, work, resolve);
   Ok(promise)
 }
 
-/// Runs `work` on a blocking thread when its turn comes, and hands the outcome to `resolve` there.
-pub fn in_turn<T: Send + 'static>(
-  turn: Turn,
+/// Runs `work` on a worker thread, and passes the outcome to `resolve` there.
+pub fn run<T: Send + 'static>(
+  priority: Priority,
   work: impl FnOnce() -> Result<T> + Send + 'static,
   resolve: impl FnOnce(Result<T>) + Send + 'static,
 ) {
-  thread_pool::run(turn, move || {
+  thread_pool::run(priority, move || {
     resolve(catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic.as_ref()))));
   });
 }
 
-/// A promise that is settled already: methods never throw.
+/// A promise that is already settled: methods never throw.
 pub fn settled(engine: Engine<'_>, outcome: napi::Result<Value>) -> napi::Result<Promise<'_>> {
   match outcome {
     Ok(value) => PromiseRaw::resolve(engine.env(), value),

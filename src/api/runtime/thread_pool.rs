@@ -1,129 +1,125 @@
-//! Where work runs off the JavaScript thread: a few lanes of Tokio's blocking threads.
+//! The worker threads: a few of Tokio's blocking threads, fed from one queue.
 //!
-//! A thread for each of a hundred calls would take the processor away from the JavaScript thread, and waking each would
-//! cost that thread more than queueing the work does. Work that waits for somebody else, say for the lock of a process
-//! that was stopped, must not hold up the rest: when nothing has ended for a while, more lanes are opened.
+//! With a thread for each of a hundred calls, the threads would take the processor from the event loop, and waking each thread
+//! costs the event loop more than queueing its job does. Jobs that wait, for example for a lock of a stopped process, must not
+//! block the others: if no job has ended for a while, more workers are started.
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use napi::bindgen_prelude::{spawn, spawn_blocking};
+use parking_lot::Mutex;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Enough for the disk to merge the syncs of several.
-const LANES: usize = 8;
+/// Enough for the disk to merge the syncs of several jobs.
+const WORKERS: usize = 8;
 
-/// If no job has ended for this long, those that run are waiting for something.
-const STUCK: Duration = Duration::from_millis(100);
+/// If no job has ended for this long, all running jobs are assumed to wait for something.
+const STALLED: Duration = Duration::from_millis(100);
 
+/// Jobs run without the lock.
 static QUEUE: Mutex<Queue> = Mutex::new(Queue {
   waiting: VecDeque::new(),
-  lanes: 0,
+  workers: 0,
   ended: 0,
-  is_watched: false,
+  is_monitored: false,
 });
 
 struct Queue {
   waiting: VecDeque<Job>,
-  lanes: usize,
-  /// How many jobs have ended.
+  workers: usize,
+  /// The number of jobs that have ended.
   ended: u64,
-  is_watched: bool,
+  is_monitored: bool,
 }
 
-/// Whose turn comes next.
+/// The position of a new job in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
-  /// After all that was asked for before.
-  InOrder,
-  /// Before all that waits: for what is small, rare, and must not come too late.
-  First,
+pub enum Priority {
+  /// After all waiting jobs.
+  Normal,
+  /// Before all waiting jobs: for small, rare jobs with a deadline.
+  High,
 }
 
-/// Runs a job when its turn comes. It must not panic.
-pub fn run(turn: Turn, job: impl FnOnce() + Send + 'static) {
-  let mut queue = queue();
-  match turn {
-    Turn::InOrder => queue.waiting.push_back(Box::new(job)),
-    Turn::First => queue.waiting.push_front(Box::new(job)),
+/// Queues a job. It must not panic.
+pub fn run(priority: Priority, job: impl FnOnce() + Send + 'static) {
+  let mut queue = QUEUE.lock();
+  match priority {
+    Priority::Normal => queue.waiting.push_back(Box::new(job)),
+    Priority::High => queue.waiting.push_front(Box::new(job)),
   }
-  let (has_room, is_watched) = (queue.lanes < LANES, queue.is_watched);
-  if has_room {
-    queue.lanes += 1;
+  if queue.workers < WORKERS {
+    queue.workers += 1;
     drop(queue);
-    Lane.open();
-  } else if !is_watched {
-    queue.is_watched = true;
+    Worker.start();
+  } else if !queue.is_monitored {
+    queue.is_monitored = true;
     drop(queue);
-    spawn(Watch.look());
+    spawn(Monitor.run());
   }
 }
 
-/// Counted in [`Queue::lanes`] until it is dropped, even if the runtime ends before it has begun.
-struct Lane;
+/// Counted in [`Queue::workers`] until it is dropped, even if the runtime shuts down before it has begun.
+struct Worker;
 
-impl Lane {
-  fn open(self) {
+impl Worker {
+  fn start(self) {
     spawn_blocking(move || self.work());
   }
 
   fn work(self) {
-    let mut queue = queue();
+    let mut queue = QUEUE.lock();
     while let Some(job) = queue.waiting.pop_front() {
       drop(queue);
       job();
-      queue = self::queue();
+      queue = QUEUE.lock();
       queue.ended += 1;
     }
-    // Under the same lock: nobody may count on a lane that has seen the end of the queue.
-    queue.lanes -= 1;
+    // Under the lock that saw the queue empty: a job that is queued next must not count on this worker.
+    queue.workers -= 1;
     mem::forget(self);
   }
 }
 
-impl Drop for Lane {
+impl Drop for Worker {
   fn drop(&mut self) {
-    queue().lanes -= 1;
+    QUEUE.lock().workers -= 1;
   }
 }
 
-struct Watch;
+/// Starts more workers when the queue has stalled.
+struct Monitor;
 
-impl Watch {
-  /// For as long as jobs wait.
-  async fn look(self) {
-    let mut ended = queue().ended;
+impl Monitor {
+  /// Ends when no job waits.
+  async fn run(self) {
+    let mut ended = QUEUE.lock().ended;
     loop {
-      tokio::time::sleep(STUCK).await;
+      tokio::time::sleep(STALLED).await;
       let more = {
-        let mut queue = queue();
+        let mut queue = QUEUE.lock();
         if queue.waiting.is_empty() {
-          queue.is_watched = false;
+          queue.is_monitored = false;
           mem::forget(self);
           return;
         }
-        let more = if queue.ended == ended { LANES } else { 0 };
-        queue.lanes += more;
+        let more = if queue.ended == ended { WORKERS } else { 0 };
+        queue.workers += more;
         ended = queue.ended;
         more
       };
       for _ in 0..more {
-        Lane.open();
+        Worker.start();
       }
     }
   }
 }
 
-impl Drop for Watch {
+impl Drop for Monitor {
   fn drop(&mut self) {
-    queue().is_watched = false;
+    QUEUE.lock().is_monitored = false;
   }
-}
-
-fn queue() -> MutexGuard<'static, Queue> {
-  // Jobs run without the lock, so no panic leaves it half changed.
-  QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,18 +1,18 @@
-//! Labels, forks, and what concerns all sessions.
+//! Arguments of methods for labels, forks, files, versions and all sessions.
 
 use std::path::PathBuf;
 
 use super::{Arguments, is_absent, is_undefined, to_usize};
 use crate::api::convert::engine::{Value, number_of, text_of};
 use crate::api::convert::text::Text;
-use crate::backend::user_files::file_path;
+use crate::store::user_files::file_path;
 use crate::store::{AllRequest, Expiry, ForkRequest, Label, LabelRequest};
 use crate::types::error::Result;
 use crate::types::id::{CheckpointId, SessionId};
 use crate::types::time::now_ms;
 
 impl Arguments<'_> {
-  /// A label, and the same as JSON.
+  /// A label and its JSON.
   pub fn label_and_literal(self, value: Value, name: &str) -> Result<Label> {
     let literal = self.json(value, name).map(Text::into_string);
     Ok(Label {
@@ -87,12 +87,12 @@ impl Arguments<'_> {
     session.map(|session| self.session_id(session)).transpose()
   }
 
-  /// A file of the user's, outside of the store. A relative path is resolved now.
+  /// The path of a file outside the store. A relative path is resolved now.
   pub fn file(self, value: Value) -> Result<PathBuf> {
     file_path(&self.string(value, "file")?)
   }
 
-  /// Another id for the session that comes in.
+  /// `{ as? }`: another id for the imported session.
   pub fn imported_as(self, options: Value) -> Result<Option<SessionId>> {
     self.optional_object(options, "options")?;
     let Some(session) = self.option(options, "as")? else {
@@ -101,20 +101,20 @@ impl Arguments<'_> {
     SessionId::parse(&self.string(session, "options.as")?).map(Some)
   }
 
-  /// Which version of a document is wanted: 0, or how many before the current one.
+  /// `{ version? }`: 0 for the current version, or how many versions before it.
   pub fn version(self, options: Value) -> Result<u32> {
     self.optional_object(options, "options")?;
     let Some(version) = self.option(options, "version")? else {
       return Ok(0);
     };
-    let back = number_of(version).filter(|number| *number <= 0.0 && number.fract() == 0.0);
-    if let Some(back) = back.and_then(|number| u32::try_from(to_usize(-number)).ok()) {
-      return Ok(back);
-    }
-    Err(self.wrong(
-      "options.version",
-      "0 for the current one, -1 for the one before, and so on",
-      version,
-    ))
+    let number = number_of(version).filter(|number| *number <= 0.0 && number.fract() == 0.0);
+    let steps_back = number.and_then(|number| u32::try_from(to_usize(-number)).ok());
+    steps_back.ok_or_else(|| {
+      self.wrong(
+        "options.version",
+        "0 for the current version, -1 for the one before, and so on",
+        version,
+      )
+    })
   }
 }

@@ -1,4 +1,4 @@
-//! Agents, and what is stored of them.
+//! Arguments of the methods for agents.
 
 use napi::ValueType;
 use napi::bindgen_prelude::{FromNapiValue, JsObjectValue, JsValue, Uint8Array};
@@ -7,15 +7,14 @@ use super::{Arguments, is_absent, to_usize};
 use crate::api::convert::engine::{Collection, Value, number_of, text_of};
 use crate::api::convert::error::not_serializable;
 use crate::api::convert::text::Text;
-use crate::backend::{Encoding, Series};
 use crate::checkpoint::agent::{AgentState, CONTEXT, LISTS};
-use crate::store::Order;
+use crate::store::{Encoding, Order, Series};
 use crate::types::error::Result;
 use crate::types::id::{AgentId, SessionId};
 
 const STATUSES: [&str; 4] = ["in_progress", "completed", "failed", "halted"];
 
-/// What an agent's `save` is asked for.
+/// The state of an agent, checked and serialized.
 pub struct AgentStateArguments {
   json: Text,
   context: Option<Vec<u8>>,
@@ -23,7 +22,7 @@ pub struct AgentStateArguments {
 }
 
 impl AgentStateArguments {
-  /// Takes as long as the text, so not on the JavaScript thread.
+  /// Takes time in proportion to the text: call it on a worker thread.
   pub fn into_state(self) -> AgentState {
     AgentState {
       json: self.json.into_string(),
@@ -41,7 +40,7 @@ impl Arguments<'_> {
     })
   }
 
-  /// What is checked is what is stored: a copy, for which each member was read once.
+  /// The state, checked and serialized. Each member is read once, into a copy, so that the checked value is the stored one.
   pub fn agent_state(self, state: Value) -> Result<AgentStateArguments> {
     self.object(state, "state")?;
     let unreadable = |error| not_serializable("state", error);
@@ -84,7 +83,7 @@ impl Arguments<'_> {
     let context = self.option(state, CONTEXT)?;
     let context = context.map(|bytes| self.bytes(bytes, "state.context")).transpose()?;
     copy.delete_named_property(CONTEXT)?;
-    // A method has no say in what the members are.
+    // A `toJSON` of the state must not replace the checked members.
     if let Some(method) = self.option(state, "toJSON")?
       && matches!(method.get_type(), Ok(ValueType::Function))
     {
@@ -118,7 +117,7 @@ impl Arguments<'_> {
     Ok((order, limit, cursor))
   }
 
-  /// A number of the state that is not negative; whole, if it counts something.
+  /// A number of at least 0 in the state.
   fn amount(self, state: Value, name: &str, is_whole: bool) -> Result<Option<f64>> {
     let Some(value) = self.option(state, name)? else {
       return Ok(None);
@@ -132,7 +131,7 @@ impl Arguments<'_> {
     }
   }
 
-  /// The bytes of a `Uint8Array`, copied: the caller may change it.
+  /// The bytes of a `Uint8Array`, copied, because the caller may change it.
   fn bytes(self, value: Value, name: &str) -> Result<Vec<u8>> {
     let is_object = matches!(value.get_type(), Ok(ValueType::Object));
     let bytes = is_object.then(|| Uint8Array::from_unknown(value).ok()).flatten();
@@ -140,7 +139,7 @@ impl Arguments<'_> {
     bytes.ok_or_else(|| self.wrong(name, "a Uint8Array", value))
   }
 
-  /// A whole number that is not negative, and may not be left out.
+  /// A whole number of at least 0 that must be present.
   pub fn required_count(self, value: Value, name: &str) -> Result<usize> {
     if is_absent(value) {
       return Err(self.wrong(name, "a whole number, 0 or more", value));

@@ -1,4 +1,4 @@
-//! Sessions and checkpoints: what is stored.
+//! Arguments of the methods that store sessions, task trees and checkpoints.
 
 use napi::bindgen_prelude::{JsObjectValue, JsValue, Object};
 
@@ -6,18 +6,16 @@ use super::{Arguments, is_absent, is_undefined};
 use crate::api::convert::engine::{Collection, Value, text_of};
 use crate::api::convert::error::not_serializable;
 use crate::api::convert::text::Text;
-use crate::backend::{Encoding, Parent};
 use crate::checkpoint::compose::Parts;
 use crate::checkpoint::document::SESSION_MEMBERS;
-use crate::store::ExpectedRevision;
-use crate::store::Label;
+use crate::store::{Encoding, ExpectedRevision, Label, Parent};
 use crate::types::error::{Error, Result};
 use crate::types::id::{CheckpointId, SessionId};
 
-/// What `createCheckpoint` is asked for.
+/// The arguments of `createCheckpoint`, checked and serialized.
 pub struct CheckpointArguments {
   pub session: SessionId,
-  /// The store's, if it is absent.
+  /// `None` for the encoding of the store.
   pub encoding: Option<Encoding>,
   /// A label that no other checkpoint of the session may have.
   pub unique_label: Option<Label>,
@@ -29,7 +27,7 @@ pub struct CheckpointArguments {
 }
 
 impl CheckpointArguments {
-  /// Takes as long as the texts, so not on the JavaScript thread.
+  /// Takes time in proportion to the texts: call it on a worker thread.
   pub fn into_parts(self) -> Parts {
     Parts {
       head: self.head.into_string(),
@@ -40,7 +38,7 @@ impl CheckpointArguments {
   }
 }
 
-/// The options of a checkpoint, checked.
+/// The checked options of a checkpoint.
 struct CheckpointOptions {
   trigger: Value,
   description: Value,
@@ -66,7 +64,7 @@ impl Arguments<'_> {
     self.json(tree, "taskTree")
   }
 
-  /// `(session, agentStates, contextStore, options)`, or `(session, options)` for a session without either.
+  /// `(session, agentStates, contextStore, options)` or `(session, options)`.
   pub fn checkpoint(self, session: Value, second: Value, third: Value, fourth: Value) -> Result<CheckpointArguments> {
     let is_short_form = is_undefined(third) && is_undefined(fourth);
     let undefined = fourth;
@@ -82,21 +80,21 @@ impl Arguments<'_> {
       return Err(self.wrong("session.checkpointIds", "an array", checkpoint_ids));
     }
     let options = self.checkpoint_options(options)?;
-    let agents = self.map_or_nothing(agents, "agentStates")?;
-    // What is not stored may be anything.
+    let agents = self.map_or_empty(agents, "agentStates")?;
+    // A context that is not stored is not checked.
     let context = if options.include_context {
-      self.map_or_nothing(context, "contextStore")?
+      self.map_or_empty(context, "contextStore")?
     } else {
       self.engine.object()?.to_unknown()
     };
 
     let mut session = self.session_without_tree(session)?;
-    // The checkpoint names the members of the session one by one; a toJSON of its own has no say in that.
+    // A `toJSON` of the session must not replace its members.
     session.delete_named_property("toJSON")?;
     let mut head = self.engine.object()?;
     head.set_named_property("trigger", options.trigger)?;
     head.set_named_property("description", options.description)?;
-    // A unique label is given in a step of its own: it is not part of the checkpoint.
+    // A unique label is set in a separate step and is not part of the checkpoint.
     if options.unique_label.is_none() {
       head.set_named_property("label", options.label)?;
     }
@@ -114,7 +112,7 @@ impl Arguments<'_> {
     })
   }
 
-  /// The JSON of an object with that one member: its `toJSON()` is told the name of the member.
+  /// The JSON of an object with one member. A `toJSON()` of the value gets the name of the member as its argument.
   fn member_json(self, name: &str, value: Value) -> Result<Text> {
     let mut object = self.engine.object()?;
     object.set_named_property(name, value)?;
@@ -179,8 +177,8 @@ impl Arguments<'_> {
     }
   }
 
-  /// `{ ifRevision? }`: what a save or a load gave, or `null` for a session that is not there yet.
-  pub fn seen(self, options: Value) -> Result<Option<ExpectedRevision>> {
+  /// `{ ifRevision? }`: a revision, or `null` for a session that does not exist yet.
+  pub fn expected_revision(self, options: Value) -> Result<Option<ExpectedRevision>> {
     self.optional_object(options, "options")?;
     match self.option(options, "ifRevision")? {
       None => Ok(None),
@@ -218,7 +216,7 @@ impl Arguments<'_> {
     SessionId::parse(&self.string(self.get(session, "id")?, "session.id")?)
   }
 
-  /// A copy with the session's own members, and with the known ones that it inherits: sessions may be instances of a
+  /// A copy with the session's own members, and with the known members that it inherits: a session may be an instance of a
   /// class with getters.
   fn session_without_tree(self, session: Value) -> Result<Object<'static>> {
     let mut copy = self
@@ -244,7 +242,7 @@ impl Arguments<'_> {
     Ok(copy)
   }
 
-  /// A Map becomes a plain object; an object stays what it is.
+  /// A Map or an object. A Map becomes a plain object.
   fn map_or_object(self, value: Value, name: &str) -> Result<Value> {
     if !self.is_object(value, name)? {
       return Err(self.wrong(name, "a Map or an object", value));
@@ -255,14 +253,14 @@ impl Arguments<'_> {
         let copy = self.engine.copy(value).map_err(|error| not_serializable(name, error))?;
         Ok(copy.to_unknown())
       }
-      // JSON would make `{}` of it.
+      // JSON would write it as `{}`.
       Collection::Set => Err(self.wrong(name, "a Map or an object", value)),
       Collection::None => Ok(value),
     }
   }
 
-  /// The same; what is left out is empty.
-  fn map_or_nothing(self, value: Value, name: &str) -> Result<Value> {
+  /// [`Self::map_or_object`]; an empty object if the value is undefined.
+  fn map_or_empty(self, value: Value, name: &str) -> Result<Value> {
     if is_undefined(value) {
       return Ok(self.engine.object()?.to_unknown());
     }

@@ -1,4 +1,4 @@
-//! What callers pass, read and checked on the JavaScript thread. Every complaint names the argument and its value.
+//! Arguments of calls, read and checked on the event loop. Every error message names the argument and its value.
 
 use napi::ValueType;
 use napi::bindgen_prelude::JsValue;
@@ -20,7 +20,7 @@ pub use requests::IterationArguments;
 
 const TRIGGERS: [&str; 4] = ["auto", "manual", "error", "milestone"];
 
-/// Reads arguments of one call.
+/// Reads the arguments of one call.
 #[derive(Clone, Copy)]
 pub struct Arguments<'env> {
   engine: Engine<'env>,
@@ -43,12 +43,12 @@ impl<'env> Arguments<'env> {
     CheckpointId::parse(&self.string(value, "checkpointId")?)
   }
 
-  /// A checkpoint, named by its session and itself.
+  /// The ids of a session and of one of its checkpoints.
   pub fn names(self, session: Value, checkpoint: Value) -> Result<(SessionId, CheckpointId)> {
     Ok((self.session_id(session)?, self.checkpoint_id(checkpoint)?))
   }
 
-  /// A whole number that is not negative; 0 if it is absent.
+  /// A whole number of at least 0; 0 if it is absent.
   pub fn count(self, value: Value, name: &str) -> Result<usize> {
     if is_absent(value) {
       return Ok(0);
@@ -60,7 +60,7 @@ impl<'env> Arguments<'env> {
     }
   }
 
-  /// The JSON of anything.
+  /// The JSON of any value.
   pub fn json(self, value: Value, name: &str) -> Result<Text> {
     let text = self
       .engine
@@ -80,21 +80,21 @@ impl<'env> Arguments<'env> {
     })
   }
 
-  /// A name that a person gives to a checkpoint.
+  /// A label of a checkpoint.
   pub fn label(self, value: Value, name: &str) -> Result<String> {
     const LONGEST: usize = 200;
     let label = self.string(value, name)?;
     if label.is_empty() || label.len() > LONGEST {
       return Err(self.wrong(name, &format!("a string of 1 to {LONGEST} bytes"), value));
     }
-    // It stands where half of a surrogate pair was: different labels would become one.
+    // U+FFFD replaces a lone surrogate: two different labels would become the same.
     if label.contains(char::REPLACEMENT_CHARACTER) {
       return Err(self.wrong(name, "well-formed text", value));
     }
     Ok(label)
   }
 
-  /// An object that is no array.
+  /// Whether a value is an object, and not an array.
   fn is_object(self, value: Value, name: &str) -> Result<bool> {
     Ok(matches!(value.get_type(), Ok(ValueType::Object)) && !self.is_array(value, name)?)
   }
@@ -119,12 +119,12 @@ impl<'env> Arguments<'env> {
     }
   }
 
-  /// Options that are read before the call comes here.
+  /// Checks options whose members `lib/progress.js` has read.
   pub fn work_options(self, value: Value) -> Result<()> {
     self.optional_object(value, "options")
   }
 
-  /// A boolean option; `false` if it, or the options, are left out.
+  /// A boolean option; `false` if it or `options` is undefined.
   pub fn flag(self, options: Value, name: &str) -> Result<bool> {
     if is_undefined(options) {
       return Ok(false);
@@ -143,7 +143,7 @@ impl<'env> Arguments<'env> {
     }
   }
 
-  /// A member of the options, unless it, or the options, are left out.
+  /// A member of the options; `None` if it or `options` is undefined.
   pub fn option(self, options: Value, name: &str) -> Result<Option<Value>> {
     if is_undefined(options) {
       return Ok(None);
@@ -152,7 +152,7 @@ impl<'env> Arguments<'env> {
     Ok((!is_undefined(value)).then_some(value))
   }
 
-  /// The strings of an array; `None` if it is none, or holds something else.
+  /// The strings of an array; `None` if the value is not an array of strings.
   pub fn texts(self, value: Value, name: &str) -> Result<Option<Vec<String>>> {
     if !self.is_array(value, name)? {
       return Ok(None);
@@ -196,7 +196,7 @@ pub fn to_u64(number: f64) -> u64 {
 #[expect(
   clippy::cast_possible_truncation,
   clippy::cast_sign_loss,
-  reason = "callers pass whole numbers that are not negative, and a cast saturates"
+  reason = "callers pass whole numbers of at least 0, and a cast saturates"
 )]
 fn to_usize(number: f64) -> usize {
   number as usize

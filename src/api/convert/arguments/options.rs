@@ -1,4 +1,4 @@
-//! What a store is told when it is made.
+//! The arguments of the constructor.
 
 use std::time::Duration;
 
@@ -6,8 +6,7 @@ use napi::ValueType;
 
 use super::{Arguments, is_undefined, to_usize};
 use crate::api::convert::engine::{Value, number_of, text_of};
-use crate::backend::Durability;
-use crate::store::Options;
+use crate::store::{Durability, Options};
 use crate::types::error::Result;
 
 impl Arguments<'_> {
@@ -43,7 +42,7 @@ impl Arguments<'_> {
           options.encoding = self.encoding_named(encoding, "options.encoding")?;
         }
         if let Some(bytes) = self.option(value, "deltaCacheBytes")? {
-          options.delta_cache_bytes = self.room(bytes, "options.deltaCacheBytes")?;
+          options.delta_cache_bytes = self.byte_count(bytes, "options.deltaCacheBytes")?;
         }
         if let Some(retention) = self.option(value, "retention")? {
           options.retention = Some(self.retention(retention, "options.retention")?);
@@ -74,23 +73,23 @@ impl Arguments<'_> {
     }
   }
 
-  /// A number that has an end: nobody waits forever, or has room for any number of connections.
+  /// A whole number of at least 1. Infinity is rejected: every wait has a deadline, and connections are limited.
   fn at_least_one(self, value: Value, name: &str) -> Result<u32> {
     let number = number_of(value).filter(|number| *number >= 1.0 && number.fract() == 0.0);
     let number = number.and_then(|number| u32::try_from(to_usize(number)).ok());
     number.ok_or_else(|| self.wrong(name, &format!("a whole number from 1 to {}", u32::MAX), value))
   }
 
-  /// A number of bytes, which may be none.
-  fn room(self, value: Value, name: &str) -> Result<u64> {
+  /// A number of bytes, which may be 0.
+  fn byte_count(self, value: Value, name: &str) -> Result<u64> {
     match number_of(value) {
-      // Nothing else stands for none.
+      // `null` does not mean 0 here.
       Some(_) => Ok(self.count(value, name)? as u64),
       None => Err(self.wrong(name, "a whole number, 0 or more", value)),
     }
   }
 
-  /// How many earlier versions are kept: each save renames them all, so not any number will do.
+  /// The number of earlier versions to keep. It is limited because each save renames all of them.
   fn previous(self, value: Value) -> Result<u32> {
     const MOST: u32 = 1000;
     let count = number_of(value).filter(|count| *count >= 0.0 && count.fract() == 0.0);

@@ -1,17 +1,16 @@
-//! Restoring, recovering, finding and comparing.
+//! Arguments of the methods that restore, recover, list and compare.
 
 use napi::ValueType;
 use napi::bindgen_prelude::JsValue;
 
 use super::{Arguments, is_undefined};
 use crate::api::convert::engine::{Value, number_of, text_of};
-use crate::backend::Series;
 use crate::checkpoint::reset::Resets;
-use crate::store::{Filter, InfoRequest, RecoverRequest, RestoreRequest};
+use crate::store::{Filter, InfoRequest, RecoverRequest, RestoreRequest, Series};
 use crate::types::error::{Error, Result};
 use crate::types::id::{CheckpointId, SessionId};
 
-/// What `checkpoints` is asked for.
+/// The arguments of `checkpoints`.
 #[derive(Debug, Clone)]
 pub struct IterationArguments {
   pub series: Series,
@@ -20,7 +19,7 @@ pub struct IterationArguments {
 }
 
 impl Arguments<'_> {
-  /// `({checkpointId, …})`, or `(sessionId, checkpointId, options?)`.
+  /// `({ checkpointId, … })` or `(sessionId, checkpointId, options?)`.
   pub fn restore(self, first: Value, second: Value, third: Value) -> Result<RestoreRequest> {
     let by_name = matches!(first.get_type(), Ok(ValueType::String));
     let (session, checkpoint, options) = if by_name {
@@ -53,7 +52,7 @@ impl Arguments<'_> {
     })
   }
 
-  /// `{sessionId, checkpointId}`, or `session/checkpoint`.
+  /// `{ sessionId, checkpointId }` or `"session/checkpoint"`.
   pub fn reference(self, value: Value, name: &str) -> Result<(SessionId, CheckpointId)> {
     let (session, checkpoint) = if let Some(text) = text_of(value) {
       full_name(None, &text)?
@@ -80,7 +79,7 @@ impl Arguments<'_> {
     })
   }
 
-  /// The `limit` and the `cursor` of the options.
+  /// `{ limit?, cursor? }`
   pub(super) fn page(self, options: Value) -> Result<(usize, Option<String>)> {
     let limit = self.option(options, "limit")?;
     let cursor = self.option(options, "cursor")?;
@@ -118,7 +117,7 @@ impl Arguments<'_> {
     })
   }
 
-  /// Milliseconds since 1970, or a Date.
+  /// A number of milliseconds since 1970, or a Date.
   pub(super) fn time(self, value: Value, name: &str) -> Result<f64> {
     let time = match number_of(value) {
       None if value.is_date()? => value.coerce_to_number()?.get_double().ok(),
@@ -149,7 +148,7 @@ impl Arguments<'_> {
   }
 }
 
-/// The session and the id of a checkpoint that is named by its id alone, or as `session/checkpoint`.
+/// Splits the name of a checkpoint, which is its id or `session/checkpoint`.
 fn full_name(session: Option<SessionId>, name: &str) -> Result<(Option<SessionId>, CheckpointId)> {
   let Some((own_session, id)) = name.split_once('/') else {
     return Ok((session, CheckpointId::parse(name)?));

@@ -1,4 +1,4 @@
-//! Which checkpoints stay, as callers say it.
+//! Retentions, and the arguments of `prune`.
 
 use napi::bindgen_prelude::{JsValue, Object};
 
@@ -10,14 +10,14 @@ use crate::types::error::{Error, Result, shortened};
 use crate::types::id::SessionId;
 
 impl Arguments<'_> {
-  /// What is misspelt would keep less than was meant: it is refused.
+  /// A retention. Unknown members are rejected: a misspelt rule would keep less than intended.
   pub fn retention(self, value: Value, name: &str) -> Result<Retention> {
     let known = [&Retention::NUMBERS[..], &[Retention::KEEP_LABELLED]].concat();
     let members = self.members(value, name, &known)?;
     let mut retention = Retention::default();
     for member in Retention::NUMBERS {
-      if let (Some(number), Some(place)) = (self.option(members, member)?, retention.number(member)) {
-        *place = Some(self.kept(number, &format!("{name}.{member}"))?);
+      if let (Some(number), Some(rule)) = (self.option(members, member)?, retention.number(member)) {
+        *rule = Some(self.kept(number, &format!("{name}.{member}"))?);
       }
     }
     if let Some(keep) = self.option(members, Retention::KEEP_LABELLED)? {
@@ -29,7 +29,7 @@ impl Arguments<'_> {
     }
   }
 
-  /// `(sessionId, retention)`; `null` for none of its own.
+  /// `(sessionId, retention)`; the retention may be `null`.
   pub fn own_retention(self, session: Value, retention: Value) -> Result<(SessionId, Option<Retention>)> {
     let session = self.session_id(session)?;
     if is_undefined(retention) {
@@ -39,7 +39,7 @@ impl Arguments<'_> {
     Ok((session, retention.transpose()?))
   }
 
-  /// `(sessionId?, { dryRun?, retention? })`, or the options alone.
+  /// `(sessionId?, { dryRun?, retention? })` or `({ dryRun?, retention? })`.
   pub fn prune(self, session: Value, options: Value) -> Result<PruneRequest> {
     let is_short = is_undefined(options) && self.is_object(session, "options")?;
     let (session, options) = if is_short {
@@ -53,7 +53,7 @@ impl Arguments<'_> {
       ..PruneRequest::default()
     };
     if !is_undefined(options) {
-      // What is misspelt here would remove what should only be looked at.
+      // Unknown members are rejected: a misspelt `dryRun` would delete checkpoints.
       let options = self.members(options, "options", &["dryRun", "retention", "onProgress", "signal"])?;
       request.is_dry_run = self.flag(options, "dryRun")?;
       let retention = self.option(options, "retention")?;
@@ -64,7 +64,7 @@ impl Arguments<'_> {
     Ok(request)
   }
 
-  /// A copy of an object, for which each member was read once, that has none but these.
+  /// A copy of an object, for which each member was read once. Members other than the known ones are an error.
   fn members(self, value: Value, name: &str, known: &[&str]) -> Result<Value> {
     self.object(value, name)?;
     let unreadable = |error| not_serializable(name, error);
@@ -73,10 +73,10 @@ impl Arguments<'_> {
     }
     let copy = self.engine.copy(value).map_err(unreadable)?;
     let names = Object::keys(&copy)?;
-    if let Some(stranger) = names.iter().find(|name| !known.contains(&name.as_str())) {
+    if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
       return Err(Error::invalid_argument(format!(
-        "{name} has a member {:?} that is not known. Known are {}",
-        shortened(stranger),
+        "{name} has an unknown member {:?}. The known members are {}",
+        shortened(unknown),
         known.join(", ")
       )));
     }
@@ -84,12 +84,12 @@ impl Arguments<'_> {
   }
 
   fn kept(self, value: Value, name: &str) -> Result<u64> {
-    #[expect(clippy::cast_precision_loss, reason = "it is the greatest that has no loss")]
+    #[expect(clippy::cast_precision_loss, reason = "it is the greatest number without loss")]
     const GREATEST: f64 = Retention::GREATEST as f64;
     match number_of(value) {
       Some(number) if (0.0..=GREATEST).contains(&number) && number.fract() == 0.0 => Ok(super::to_usize(number) as u64),
       Some(f64::INFINITY) => Err(Error::invalid_argument(format!(
-        "{name} must be a whole number; got Infinity. Leave it out if it is to be no limit"
+        "{name} must be a whole number; got Infinity. Leave it out for no limit"
       ))),
       _ => Err(self.wrong(
         name,

@@ -1,23 +1,56 @@
-//! Stored checkpoints as JavaScript values, and the results of verifying and comparing them.
+//! Stored checkpoints as JavaScript values.
 
 use napi::ValueType;
 use napi::bindgen_prelude::{JsObjectValue, JsValue, Uint8Array, Utf16String};
+use napi_derive::napi;
 
-use super::{damage_report, damage_reports, number};
+use super::{damaged_checkpoints, number};
 use crate::api::convert::engine::{Engine, Value};
 use crate::api::convert::text::Readable;
 use crate::checkpoint::agent::CONTEXT;
 use crate::checkpoint::document::LABEL;
-use crate::store::{Damaged, SessionReport, StoredCheckpoint, check_length};
+use crate::store::{Damaged, StoredCheckpoint, check_length};
 use crate::types::error::{Error, Result};
 
+/// A checkpoint that exists, but cannot be read or is not what the store wrote.
+#[napi(object, object_from_js = false, object_to_js = false)]
+pub struct DamagedCheckpoint {
+  pub id: String,
+  pub path: String,
+  /// When it was created, by its id, or else by the time of its file. Absent if neither is known.
+  pub timestamp: Option<f64>,
+  /// The message of the failure, for people.
+  pub error: String,
+  /// The code of the failure, for programs.
+  #[napi(ts_type = "WaymarkErrorCode")]
+  pub code: &'static str,
+}
+
+members_in_order!(DamagedCheckpoint {
+  id = "id",
+  path = "path",
+  timestamp = "timestamp" if some,
+  error = "error",
+  code = "code",
+});
+
+impl From<Damaged> for DamagedCheckpoint {
+  fn from(damaged: Damaged) -> Self {
+    Self {
+      id: damaged.id.into(),
+      path: damaged.path,
+      timestamp: damaged.made_at.map(number),
+      error: damaged.error.message,
+      code: damaged.error.code.as_str(),
+    }
+  }
+}
+
 /// Adds `passedOver` to a checkpoint, if damaged ones are newer.
-pub fn with_passed_over(engine: Engine<'_>, checkpoint: Value, passed_over: Vec<Damaged>) -> Result<Value> {
+pub fn with_passed_over(checkpoint: Value, passed_over: Vec<Damaged>) -> Result<Value> {
   if !passed_over.is_empty() {
-    let reports = damage_reports(engine, passed_over)?;
-    checkpoint
-      .coerce_to_object()?
-      .set_named_property("passedOver", reports)?;
+    let mut object = checkpoint.coerce_to_object()?;
+    object.set_named_property("passedOver", damaged_checkpoints(passed_over))?;
   }
   Ok(checkpoint)
 }
@@ -32,7 +65,7 @@ pub(super) fn parse(engine: Engine<'_>, text: &str, wide: Option<Utf16String>, p
   parsed.map_err(|error| Error::corrupt(path, &error.reason).because(error))
 }
 
-/// A `Checkpoint`. Its checksums are verified elsewhere.
+/// A `Checkpoint` or an `AgentCheckpoint`. The caller verifies the checksums.
 pub fn checkpoint(engine: Engine<'_>, stored: &StoredCheckpoint, wide: Option<Utf16String>) -> Result<Value> {
   let value = parse(engine, &stored.text, wide, &stored.path)?;
   if !matches!(value.get_type(), Ok(ValueType::Object)) {
@@ -49,63 +82,6 @@ pub fn checkpoint(engine: Engine<'_>, stored: &StoredCheckpoint, wide: Option<Ut
     checkpoint.set_named_property(CONTEXT, Uint8Array::from(bytes.as_slice()))?;
   }
   Ok(value)
-}
-
-/// A `CheckpointVerification`.
-pub fn verification(engine: Engine<'_>, checkpoint: Result<StoredCheckpoint, Damaged>) -> Result<Value> {
-  match checkpoint {
-    Ok(stored) => {
-      let mut report = engine.object()?;
-      report.set_named_property("id", stored.id.as_str())?;
-      report.set_named_property("path", stored.path)?;
-      report.set_named_property("sizeBytes", number(stored.size_bytes))?;
-      report.set_named_property("whole", true)?;
-      Ok(report.to_unknown())
-    }
-    Err(damage) => {
-      let mut report = damage_report(engine, damage)?;
-      report.set_named_property("whole", false)?;
-      Ok(report.to_unknown())
-    }
-  }
-}
-
-/// A `SessionVerification`.
-pub fn session_report(engine: Engine<'_>, report: SessionReport) -> Result<Value> {
-  let mut is_whole = true;
-  let mut checkpoints = Vec::new();
-  for checkpoint in report.checkpoints {
-    is_whole &= checkpoint.is_ok();
-    checkpoints.push(verification(engine, checkpoint)?);
-  }
-  let mut agents = Vec::new();
-  for (agent, of_agent) in report.agents {
-    for checkpoint in of_agent {
-      is_whole &= checkpoint.is_ok();
-      let mut report = verification(engine, checkpoint)?.coerce_to_object()?;
-      report.set_named_property("agentId", agent.as_str())?;
-      agents.push(report);
-    }
-  }
-  let mut files = Vec::new();
-  for file in report.files {
-    let mut entry = engine.object()?;
-    entry.set_named_property("path", file.path)?;
-    entry.set_named_property("whole", file.damage.is_none())?;
-    if let Some(damage) = file.damage {
-      is_whole = false;
-      entry.set_named_property("error", damage.message)?;
-      entry.set_named_property("code", damage.code.as_str())?;
-    }
-    files.push(entry);
-  }
-  let mut result = engine.object()?;
-  result.set_named_property("sessionId", String::from(report.session))?;
-  result.set_named_property("whole", is_whole)?;
-  result.set_named_property("checkpoints", checkpoints)?;
-  result.set_named_property("agentCheckpoints", agents)?;
-  result.set_named_property("files", files)?;
-  Ok(result.to_unknown())
 }
 
 /// A `CheckpointDiff`.

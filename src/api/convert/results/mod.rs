@@ -1,121 +1,74 @@
-//! Answers, back on the JavaScript thread.
+//! Results as JavaScript values.
+//!
+//! `index.d.ts` declares the types with `#[napi(object)]` from here, and their doc comments are its documentation. Results that
+//! may be large cross the border as one JSON text, and `types.d.ts` declares them.
 
-use napi::bindgen_prelude::{JsObjectValue, JsValue, Null, Object};
+use napi::bindgen_prelude::{JsObjectValue, JsValue, Null, Object, ToNapiValue};
 
 use crate::api::convert::engine::{Engine, Kept, Value};
-use crate::api::convert::error::{cause_to_js, to_napi};
+use crate::api::convert::error::to_napi;
 use crate::api::convert::text::Readable;
-use crate::backend::Usage;
-use crate::store::{Created, Damaged, InfoPage, Loaded, Saved, SavedSession};
-use crate::types::error::{Current, Error, Result};
+use crate::store::{Damaged, InfoPage, Loaded};
+use crate::types::error::{Error, Result};
+
+#[macro_use]
+mod member_order;
 
 mod checkpoints;
 mod outcomes;
+mod sessions;
+mod verification;
+mod writes;
 
-use checkpoints::parse;
-pub use checkpoints::{checkpoint, difference, session_report, verification, with_passed_over};
-pub use outcomes::{converted, copied, expired, exported, forked, imported, recoverable, recovered, restored};
+pub use checkpoints::{checkpoint, difference, with_passed_over};
+pub use outcomes::{ConvertResult, ImportResult, copied, exported, forked, recovered, restored};
+pub use sessions::{SessionStorageStats, expired, recoverable};
+pub use verification::{CheckpointVerification, session_verification};
+pub use writes::{CheckpointResult, deleted};
 
-/// How a method answers when it fails.
+use checkpoints::{DamagedCheckpoint, parse};
+use outcomes::{RestoreResult, failed_recovery};
+
+/// How a method reports a failure.
 #[derive(Debug, Clone, Copy)]
 pub enum Failure {
   /// The promise rejects.
   Rejects,
-  /// The promise resolves to `{ success: false, error, code }`.
-  IsReported,
-  /// The same, with the counts of a `RestoreResult`.
-  IsReportedWithCounts,
-  /// The same, with the list of a `RecoverResult`.
-  IsReportedOfRecovery,
+  /// The promise resolves to a failed `CheckpointResult`.
+  CheckpointResult,
+  /// The promise resolves to a failed `RestoreResult`; a failed `ForkResult` has the same members.
+  RestoreResult,
+  /// The promise resolves to a failed `RecoverResult`.
+  RecoverResult,
 }
 
 impl Failure {
   pub fn settle(self, engine: Engine<'_>, error: Error) -> napi::Result<Value> {
-    if let Self::Rejects = self {
-      return Err(to_napi(engine, error));
+    match self {
+      Self::Rejects => Err(to_napi(engine, error)),
+      Self::CheckpointResult => engine.value(CheckpointResult::failed(engine, error)?),
+      Self::RestoreResult => engine.value(RestoreResult::failed(engine, error)?),
+      Self::RecoverResult => failed_recovery(engine, error),
     }
-    let mut result = engine.object()?;
-    result.set_named_property("success", false)?;
-    if let Self::IsReportedWithCounts | Self::IsReportedOfRecovery = self {
-      result.set_named_property("restoredTasks", 0)?;
-      result.set_named_property("restoredAgents", 0)?;
-      result.set_named_property("warnings", Vec::<String>::new())?;
-    }
-    if let Self::IsReportedOfRecovery = self {
-      result.set_named_property("passedOver", Vec::<String>::new())?;
-    }
-    result.set_named_property("error", error.message.as_str())?;
-    result.set_named_property("code", error.code.as_str())?;
-    if let Some(Current(current)) = error.current {
-      result.set_named_property("current", current)?;
-    }
-    if let Some(cause) = error.cause {
-      result.set_named_property("cause", cause_to_js(engine, cause)?)?;
-    }
-    Ok(result.to_unknown())
   }
 }
 
-/// `undefined`
+/// Converts an outcome of the store to a result type `R`.
+pub fn into<R: ToNapiValue + From<T>, T>(engine: Engine<'_>, outcome: T) -> Result<Value> {
+  Ok(engine.value(R::from(outcome))?)
+}
+
+/// Resolves to `undefined`.
 pub fn nothing(engine: Engine<'_>, (): ()) -> Result<Value> {
   Ok(engine.value(())?)
 }
 
-/// `undefined`, or a rejection.
+/// Resolves to `undefined`, or rejects.
 pub fn lifecycle(engine: Engine<'_>, outcome: Result<()>) -> napi::Result<Value> {
   match outcome {
     Ok(()) => engine.value(()),
     Err(error) => Err(to_napi(engine, error)),
   }
-}
-
-/// `{ success: true }`
-pub fn done(engine: Engine<'_>, (): ()) -> Result<Value> {
-  Ok(success(engine)?.to_unknown())
-}
-
-fn success(engine: Engine<'_>) -> napi::Result<Object<'static>> {
-  let mut result = engine.object()?;
-  result.set_named_property("success", true)?;
-  Ok(result)
-}
-
-/// `{ success: true }`, with a warning if something was left behind.
-pub fn deleted(engine: Engine<'_>, left: Option<Error>) -> Result<Value> {
-  let mut result = success(engine)?;
-  if let Some(left) = left {
-    result.set_named_property("warnings", vec![left.message])?;
-  }
-  Ok(result.to_unknown())
-}
-
-pub fn saved(engine: Engine<'_>, saved: Saved) -> Result<Value> {
-  Ok(saved_object(engine, saved)?.to_unknown())
-}
-
-fn saved_object(engine: Engine<'_>, saved: Saved) -> Result<Object<'static>> {
-  let mut result = success(engine)?;
-  result.set_named_property("path", saved.path)?;
-  result.set_named_property("sizeBytes", number(saved.size_bytes))?;
-  Ok(result)
-}
-
-/// The same, with the revision.
-pub fn saved_session(engine: Engine<'_>, saved: SavedSession) -> Result<Value> {
-  let mut result = saved_object(engine, saved.saved)?;
-  result.set_named_property("revision", saved.revision)?;
-  Ok(result.to_unknown())
-}
-
-pub fn created(engine: Engine<'_>, created: Created) -> Result<Value> {
-  let mut result = success(engine)?;
-  result.set_named_property("checkpointId", created.id.as_str())?;
-  result.set_named_property("path", created.path)?;
-  result.set_named_property("sizeBytes", number(created.size_bytes))?;
-  if !created.warnings.is_empty() {
-    result.set_named_property("warnings", created.warnings)?;
-  }
-  Ok(result.to_unknown())
 }
 
 /// The parsed value, or `null`.
@@ -126,7 +79,7 @@ pub fn loaded(engine: Engine<'_>, loaded: Option<Readable<Loaded>>) -> Result<Va
   }
 }
 
-/// The same; with a revision, `{ session, revision }`.
+/// The parsed session, or `null`; with a revision, `{ session, revision }`.
 pub fn loaded_session(
   engine: Engine<'_>,
   (session, revision): (Option<Readable<Loaded>>, Option<String>),
@@ -146,10 +99,26 @@ pub fn null(engine: Engine<'_>) -> Result<Value> {
   Ok(engine.value(Null)?)
 }
 
-/// A `CheckpointList`.
-pub fn page(
+/// A `CheckpointList` or an `AgentCheckpointList`.
+pub fn checkpoint_list(
   engine: Engine<'_>,
   checkpoints: Vec<Kept>,
+  total: usize,
+  cursor: Option<String>,
+  damaged: Vec<Damaged>,
+) -> Result<Value> {
+  page(engine, checkpoints, total, cursor, damaged)
+}
+
+/// A `CheckpointInfoList`, an `AllCheckpointInfoList` or an `AgentCheckpointInfoList`.
+pub fn info_list(engine: Engine<'_>, list: InfoPage) -> Result<Value> {
+  let checkpoints = engine.parse(&list.infos)?;
+  page(engine, checkpoints, list.total, list.cursor, list.damaged)
+}
+
+fn page(
+  engine: Engine<'_>,
+  checkpoints: impl ToNapiValue,
   total: usize,
   cursor: Option<String>,
   damaged: Vec<Damaged>,
@@ -160,61 +129,31 @@ pub fn page(
   if let Some(cursor) = cursor {
     result.set_named_property("cursor", cursor)?;
   }
-  result.set_named_property("damaged", damage_reports(engine, damaged)?)?;
+  result.set_named_property("damaged", damaged_checkpoints(damaged))?;
   Ok(result.to_unknown())
 }
 
-/// A `CheckpointInfoList`.
-pub fn info_page(engine: Engine<'_>, page: InfoPage) -> Result<Value> {
-  let mut result = engine.object()?;
-  result.set_named_property("checkpoints", engine.parse(&page.infos)?)?;
-  result.set_named_property("total", number(page.total as u64))?;
-  if let Some(cursor) = page.cursor {
-    result.set_named_property("cursor", cursor)?;
-  }
-  result.set_named_property("damaged", damage_reports(engine, page.damaged)?)?;
-  Ok(result.to_unknown())
+fn damaged_checkpoints(damaged: Vec<Damaged>) -> Vec<DamagedCheckpoint> {
+  damaged.into_iter().map(DamagedCheckpoint::from).collect()
 }
 
-fn damage_reports(engine: Engine<'_>, damaged: Vec<Damaged>) -> Result<Vec<Object<'static>>> {
-  damaged
-    .into_iter()
-    .map(|damage| damage_report(engine, damage))
-    .collect()
-}
-
-fn damage_report(engine: Engine<'_>, damage: Damaged) -> Result<Object<'static>> {
-  let mut report = engine.object()?;
-  report.set_named_property("id", damage.id.as_str())?;
-  report.set_named_property("path", damage.path)?;
-  if let Some(made_at) = damage.made_at {
-    report.set_named_property("timestamp", number(made_at))?;
-  }
-  report.set_named_property("error", damage.error.message)?;
-  report.set_named_property("code", damage.error.code.as_str())?;
-  Ok(report)
-}
-
-/// A list of strings.
-pub fn texts(engine: Engine<'_>, texts: impl Iterator<Item = String>) -> Result<Value> {
-  Ok(engine.value(texts.collect::<Vec<_>>())?)
+/// An array of strings.
+pub fn texts<T: Into<String>>(engine: Engine<'_>, texts: Vec<T>) -> Result<Value> {
+  Ok(engine.value(texts.into_iter().map(Into::into).collect::<Vec<String>>())?)
 }
 
 pub fn count(engine: Engine<'_>, count: usize) -> Result<Value> {
   Ok(engine.value(number(count as u64))?)
 }
 
-/// A JSON text of ours.
+/// Parses a JSON text that the store has composed.
 pub fn json(engine: Engine<'_>, text: &str) -> Result<Value> {
   Ok(engine.parse(text)?)
 }
 
-pub fn usage(engine: Engine<'_>, usage: &Usage) -> Result<Value> {
-  let mut result = engine.object()?;
-  result.set_named_property("totalSizeBytes", number(usage.total_bytes))?;
-  result.set_named_property("checkpointCount", number(usage.checkpoints))?;
-  result.set_named_property("resultCount", number(usage.results))?;
-  Ok(result.to_unknown())
+/// A result type as an object, to which members can be added.
+fn object_of(engine: Engine<'_>, result: impl ToNapiValue) -> napi::Result<Object<'static>> {
+  engine.value(result)?.coerce_to_object()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "sizes beyond 2^53 bytes do not occur")]
