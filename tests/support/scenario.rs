@@ -26,7 +26,7 @@ pub enum Method {
   CreateSessionDirectory,
   SaveSession,
   /// With the revision that was read.
-  SaveSeenSession,
+  SaveUnchangedSession,
   /// Under a lease.
   SaveOwnedSession,
   SaveTaskTree,
@@ -54,7 +54,7 @@ pub enum Method {
   Prune,
   ImportSession,
   /// With the newest checkpoint as the expected parent.
-  CreateNextCheckpoint,
+  CreateCheckpointAfterParent,
   AcquireSession,
   ReleaseSession,
 }
@@ -62,7 +62,7 @@ pub enum Method {
 pub const METHODS: [Method; 30] = [
   Method::CreateSessionDirectory,
   Method::SaveSession,
-  Method::SaveSeenSession,
+  Method::SaveUnchangedSession,
   Method::SaveOwnedSession,
   Method::SaveTaskTree,
   Method::SaveTaskResult,
@@ -87,7 +87,7 @@ pub const METHODS: [Method; 30] = [
   Method::UnsetRetention,
   Method::Prune,
   Method::ImportSession,
-  Method::CreateNextCheckpoint,
+  Method::CreateCheckpointAfterParent,
   Method::AcquireSession,
   Method::ReleaseSession,
 ];
@@ -235,14 +235,16 @@ fn checkpoint(store: &Store, encoding: Encoding) -> Result<CheckpointId, Error> 
 }
 
 /// Saves the session with the revision that was read.
-fn save_seen(store: &Store) -> Result<(), Error> {
-  let seen = store.load_session(&session(), 0)?;
-  let seen = ExpectedRevision(seen.map(|seen| revision(seen.text.as_bytes())));
-  store.save_session(&session(), &document("new"), Some(&seen)).map(drop)
+fn save_if_unchanged(store: &Store) -> Result<(), Error> {
+  let read = store.load_session(&session(), 0)?;
+  let expected = ExpectedRevision(read.map(|read| revision(read.text.as_bytes())));
+  store
+    .save_session(&session(), &document("new"), Some(&expected))
+    .map(drop)
 }
 
 /// Creates a checkpoint with the newest one as the expected parent.
-fn create_next(store: &Store) -> Result<CheckpointId, Error> {
+fn create_after_parent(store: &Store) -> Result<CheckpointId, Error> {
   let newest = store.list(&session().into(), 1, 0)?.entries.pop();
   let options = CreateOptions {
     encoding: Some(Encoding::Json),
@@ -297,12 +299,12 @@ pub fn run(store: &Store, method: Method, baseline: &Baseline) -> Result<Option<
   match method {
     Method::CreateSessionDirectory => store.create_session(&SessionId::parse("other").unwrap())?,
     Method::SaveSession => drop(store.save_session(&s, &document("new"), None)?),
-    Method::SaveSeenSession => save_seen(store)?,
+    Method::SaveUnchangedSession => save_if_unchanged(store)?,
     Method::SaveOwnedSession => {
       take(store)?;
       drop(store.save_session(&s, &document("new"), None)?);
     }
-    Method::CreateNextCheckpoint => return create_next(store).map(Some),
+    Method::CreateCheckpointAfterParent => return create_after_parent(store).map(Some),
     Method::AcquireSession => drop(take(store)?),
     Method::ReleaseSession => assert!(store.release(&s, take(store)?.number)?),
     Method::SaveTaskTree => drop(store.save_task_tree(&s, &tree("new"))?),
@@ -460,7 +462,7 @@ fn documents(store: &Store, method: Method, ending: Ending) -> ([Option<&'static
   ];
   let mut allowed = vec![[Some("old"); 3]];
   let changed = match method {
-    Method::SaveSession | Method::SaveSeenSession | Method::SaveOwnedSession => {
+    Method::SaveSession | Method::SaveUnchangedSession | Method::SaveOwnedSession => {
       Some([Some("new"), Some("old"), Some("old")])
     }
     Method::SaveTaskTree => Some([Some("old"), Some("new"), Some("old")]),
@@ -520,7 +522,7 @@ pub fn check_disk(
   for (age, id) in baseline.checkpoints.iter().enumerate() {
     // Retention deletes the oldest for a new one. Some methods delete others.
     let may_be_deleted = match method {
-      Method::CreateCheckpoint | Method::CreateCompressedCheckpoint | Method::CreateNextCheckpoint => {
+      Method::CreateCheckpoint | Method::CreateCompressedCheckpoint | Method::CreateCheckpointAfterParent => {
         age == 0 && whole.len() >= LIMIT
       }
       Method::CreateDeltas => whole.len() >= LIMIT,
