@@ -22,7 +22,7 @@ function resetFlags(options) {
 
 /**
  * How many earlier versions of its documents a session has to keep so that none is lost: those that exist, and at least the one
- * that is replaced. A store with a smaller `keepPrevious` deletes the surplus with the next write.
+ * that is replaced. A store with a smaller `keepPrevious` deletes the others with the next write.
  */
 async function versionsToKeep(store, sessionId) {
   const exists = async (version) => {
