@@ -13,7 +13,7 @@ use crate::store::{Damaged, StoredCheckpoint, check_length};
 use crate::types::error::{Error, Result};
 
 /// A checkpoint that exists, but cannot be read or is not what the store wrote.
-#[napi(object, object_from_js = false, object_to_js = false)]
+#[napi(object, object_from_js = false)]
 pub struct DamagedCheckpoint {
   pub id: String,
   pub path: String,
@@ -25,14 +25,6 @@ pub struct DamagedCheckpoint {
   #[napi(ts_type = "WaymarkErrorCode")]
   pub code: &'static str,
 }
-
-members_in_order!(DamagedCheckpoint {
-  id = "id",
-  path = "path",
-  timestamp = "timestamp" if some,
-  error = "error",
-  code = "code",
-});
 
 impl From<Damaged> for DamagedCheckpoint {
   fn from(damaged: Damaged) -> Self {

@@ -11,9 +11,6 @@ use crate::api::convert::text::Readable;
 use crate::store::{Damaged, InfoPage, Loaded};
 use crate::types::error::{Error, Result};
 
-#[macro_use]
-mod member_order;
-
 mod checkpoints;
 mod outcomes;
 mod sessions;

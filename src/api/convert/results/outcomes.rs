@@ -12,7 +12,7 @@ use crate::types::error::{Error, Result};
 use crate::types::id::SessionId;
 
 /// The result of `restoreCheckpoint()`.
-#[napi(object, object_from_js = false, object_to_js = false)]
+#[napi(object, object_from_js = false)]
 pub struct RestoreResult {
   pub success: bool,
   pub session_id: Option<String>,
@@ -33,18 +33,6 @@ pub struct RestoreResult {
   #[napi(ts_type = "unknown")]
   pub cause: Option<Value>,
 }
-
-members_in_order!(RestoreResult {
-  success = "success",
-  session_id = "sessionId" if some,
-  restored_tasks = "restoredTasks",
-  restored_agents = "restoredAgents",
-  warnings = "warnings",
-  state = "state" if some,
-  error = "error" if some,
-  code = "code" if some,
-  cause = "cause" if some,
-});
 
 impl RestoreResult {
   fn new(engine: Engine<'_>, restored: Restored) -> Result<Self> {
@@ -116,7 +104,7 @@ pub(super) fn failed_recovery(engine: Engine<'_>, error: Error) -> napi::Result<
 }
 
 /// The result of `forkSession()`.
-#[napi(object, object_from_js = false, object_to_js = false)]
+#[napi(object, object_from_js = false)]
 pub struct ForkResult {
   pub success: bool,
   /// The id of the new session.
@@ -139,19 +127,6 @@ pub struct ForkResult {
   #[napi(ts_type = "unknown")]
   pub cause: Option<Value>,
 }
-
-members_in_order!(ForkResult {
-  success = "success",
-  session_id = "sessionId" if some,
-  checkpoint_id = "checkpointId" if some,
-  path = "path" if some,
-  restored_tasks = "restoredTasks",
-  restored_agents = "restoredAgents",
-  warnings = "warnings",
-  error = "error" if some,
-  code = "code" if some,
-  cause = "cause" if some,
-});
 
 pub fn forked(engine: Engine<'_>, forked: Forked) -> Result<Value> {
   let result = ForkResult {

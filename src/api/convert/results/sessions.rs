@@ -75,7 +75,7 @@ pub fn expired(engine: Engine<'_>, expired: Expired, expiry: Expiry) -> Result<V
 }
 
 /// A session that was running when its state was last stored.
-#[napi(object, object_from_js = false, object_to_js = false)]
+#[napi(object, object_from_js = false)]
 pub struct RecoverableSession {
   pub session_id: String,
   pub name: Option<String>,
@@ -87,14 +87,6 @@ pub struct RecoverableSession {
   /// Newer checkpoints that are damaged.
   pub damaged: Vec<DamagedCheckpoint>,
 }
-
-members_in_order!(RecoverableSession {
-  session_id = "sessionId",
-  name = "name" if some,
-  status = "status",
-  checkpoint = "checkpoint",
-  damaged = "damaged",
-});
 
 impl RecoverableSession {
   /// `None` if the session was not running.

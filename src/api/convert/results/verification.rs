@@ -9,7 +9,7 @@ use crate::store::{Damaged, FileReport, SessionReport, StoredCheckpoint};
 use crate::types::error::Result;
 
 /// The verification of a checkpoint.
-#[napi(object, object_from_js = false, object_to_js = false)]
+#[napi(object, object_from_js = false)]
 pub struct CheckpointVerification {
   pub id: String,
   pub path: String,
@@ -17,7 +17,7 @@ pub struct CheckpointVerification {
   pub whole: bool,
   /// The bytes that it takes up, if it is whole.
   pub size_bytes: Option<f64>,
-  #[napi(skip_typescript)]
+  /// When a damaged checkpoint was created, in epoch milliseconds, if that is known.
   pub timestamp: Option<f64>,
   /// The message of the failure, for people.
   pub error: Option<String>,
@@ -25,16 +25,6 @@ pub struct CheckpointVerification {
   #[napi(ts_type = "WaymarkErrorCode")]
   pub code: Option<&'static str>,
 }
-
-members_in_order!(CheckpointVerification {
-  id = "id",
-  path = "path",
-  timestamp = "timestamp" if some,
-  size_bytes = "sizeBytes" if some,
-  error = "error" if some,
-  code = "code" if some,
-  whole = "whole",
-});
 
 impl From<Result<StoredCheckpoint, Damaged>> for CheckpointVerification {
   fn from(checkpoint: Result<StoredCheckpoint, Damaged>) -> Self {
