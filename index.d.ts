@@ -1377,6 +1377,8 @@ export interface CheckpointVerification {
   whole: boolean
   /** The bytes that it takes up, if it is whole. */
   sizeBytes?: number
+  /** When a damaged checkpoint was created, in epoch milliseconds, if that is known. */
+  timestamp?: number
   /** The message of the failure, for people. */
   error?: string
   /** The code of the failure, for programs. */
