@@ -61,13 +61,13 @@ onEveryBackend('forkSession', (open) => {
       const store = await open()
       const { checkpointId } = await sourceOf(store, { compress, label: 'green', metadata: { build: 1 } })
       const result = await forkOf(store, checkpointId, 'fork')
-      assert.deepEqual(Object.keys(result), [
-        'success',
-        'sessionId',
+      assert.deepEqual(Object.keys(result).toSorted(), [
         'checkpointId',
         'path',
-        'restoredTasks',
         'restoredAgents',
+        'restoredTasks',
+        'sessionId',
+        'success',
         'warnings',
       ])
       assert.deepEqual([result.sessionId, result.restoredTasks, result.restoredAgents], ['fork', 3, 2])

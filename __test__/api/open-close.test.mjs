@@ -197,7 +197,7 @@ describe('the constructor', () => {
       ],
       [
         ['postgres://user:secret/x'],
-        /^baseDir is no URL of a PostgreSQL database: the port is not a number(?!.*secret)/,
+        /^baseDir is not a valid URL of a PostgreSQL database: the port is not a number(?!.*secret)/,
       ],
       [[directory, 0], /^maxCheckpointsPerSession must be a whole number of at least 1, or Infinity; got 0$/],
       [[directory, -3], /got -3$/],
