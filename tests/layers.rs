@@ -14,7 +14,7 @@ const LAYERS: [(&str, &[&str]); 7] = [
   ("backend", &["codec", "types"]),
   ("checkpoint", &["json", "types"]),
   ("store", &["checkpoint", "backend", "json", "codec", "types"]),
-  ("api", &["store", "checkpoint", "backend", "types"]),
+  ("api", &["store", "checkpoint", "types"]),
 ];
 
 #[test]
