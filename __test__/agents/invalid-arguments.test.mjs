@@ -213,7 +213,10 @@ describe('agent options', () => {
         for (const name of ['list', 'info']) {
           const { message, code } = await failureOf(agent, name, [{ order, cursor }])
           assert.equal(code, 'WAYMARK_INVALID_ARGUMENT')
-          assert.ok(message.startsWith('options.cursor must be the cursor of an earlier page in the same order'), message)
+          assert.ok(
+            message.startsWith('options.cursor must be the cursor of an earlier page in the same order'),
+            message,
+          )
         }
       }
     }
