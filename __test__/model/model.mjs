@@ -723,6 +723,7 @@ export class StoreModel {
       taskTree: tree,
       metadata: undefined,
       label: undefined,
+      wasRelabelled: false,
       parent: undefined,
       isPinned: false,
       encoding: this.options.encoding ?? 'json',

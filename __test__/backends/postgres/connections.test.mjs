@@ -72,6 +72,21 @@ async function atEveryRequest(proxy, fault, call) {
   }
 }
 
+it('prune reports every checkpoint that it deleted, also after a lost answer', async (t) => {
+  // Nothing is to time out here: every request succeeds when it is repeated.
+  const { direct, proxy, store } = await storesFor(t, 60_000)
+  for (let after = 0, isOver = false; !isOver; after += 1) {
+    const id = `s${after}`
+    for (let count = 0; count < 5; count += 1) await checkpointOf(direct, makeSession(id))
+    proxy.fail('cut after', { after, times: 1 })
+    const { removed, failed } = await store.prune(id, { retention: { keepLast: 2 } })
+    isOver = proxy.happened === 0
+    await proxy.heal()
+    assert.deepEqual([removed.length, failed.length], [3, 0], `after ${after} requests`)
+    assert.ok(after < MANY)
+  }
+})
+
 for (const fault of FAULTS) {
   describe(`a connection fault: ${fault}`, { concurrency }, () => {
     for (const [what, kind] of Object.entries(WRITES)) {

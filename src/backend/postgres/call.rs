@@ -84,11 +84,12 @@ fn with_jitter(pause: Duration) -> Duration {
   pause.mul_f64(0.5 + f64::from(random) / f64::from(u32::MAX) / 2.0)
 }
 
-/// The error of a call whose lease was lost after an attempt without an answer, which may have succeeded before that.
+/// The error of a call that the lease of another owner refuses after an attempt without an answer, which may have succeeded
+/// before that.
 fn lease_lost_after_attempt(doing: &str, name: &str, error: Error) -> Error {
   let message = format!(
-    "Could not {doing} {name}: the connection was lost before the server answered, and then the lease was lost. It may or may \
-     not have been done"
+    "Could not {doing} {name}: the connection was lost before the server answered, and now the session is leased to another \
+     owner. It may or may not have been done"
   );
   Error::new(Code::OutcomeUnknown, message).because(error)
 }

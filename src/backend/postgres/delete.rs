@@ -19,7 +19,8 @@ pub async fn delete_checkpoint(
   key: &CheckpointKey<'_>,
   fence: Option<i64>,
 ) -> Result<bool, PgError> {
-  delete_with(connection, key, fence, &SQL.delete_checkpoint).await
+  let params = key.write_params(&fence, &[]);
+  delete_with(connection, key, fence, &SQL.delete_checkpoint, &params[..4]).await
 }
 
 /// Deletes a checkpoint unless it is pinned or the newest of its series.
@@ -28,7 +29,8 @@ pub async fn delete_checkpoint_if_deletable(
   key: &CheckpointKey<'_>,
   fence: Option<i64>,
 ) -> Result<bool, PgError> {
-  delete_with(connection, key, fence, &SQL.delete_checkpoint_if_deletable).await
+  let params = key.write_params(&fence, &[]);
+  delete_with(connection, key, fence, &SQL.delete_checkpoint_if_deletable, &params[..4]).await
 }
 
 /// The same, if the labels of the session still have the token `seen`. Labels are given under the lock of the session, so none is
@@ -43,7 +45,7 @@ pub async fn delete_checkpoint_if_unlabelled(
   let params = key.write_params(&fence, &[&labels, &seen.0]);
   // Without the encoding.
   let params = [&params[..4], &params[5..]].concat();
-  run_locked(connection, key, fence, &SQL.delete_checkpoint_if_unlabelled, &params).await
+  delete_with(connection, key, fence, &SQL.delete_checkpoint_if_unlabelled, &params).await
 }
 
 async fn delete_with(
@@ -51,9 +53,9 @@ async fn delete_with(
   key: &CheckpointKey<'_>,
   fence: Option<i64>,
   sql: &str,
+  params: &[&(dyn ToSql + Sync)],
 ) -> Result<bool, PgError> {
-  let params = key.write_params(&fence, &[]);
-  let is_deleted = run_locked(connection, key, fence, sql, &params[..4]).await?;
+  let is_deleted = run_locked(connection, key, fence, sql, params).await?;
   if is_deleted || !connection.is_retry {
     return Ok(is_deleted);
   }
