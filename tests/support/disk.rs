@@ -1,9 +1,10 @@
-//! A disk in memory that fails a call, or loses its power.
+//! A disk in memory that fails a call, loses its power, or is changed by another process between two calls.
 //!
 //! A power cut keeps what was synced. Anything else may have reached the medium or not: each change of a name independently, and
 //! the contents of a file completely, in part, as zeros or not at all. A rename is one change.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -23,6 +24,10 @@ pub enum Plan {
   ShortWrite(usize),
   /// From the n-th call on, the power is off.
   Cut(usize),
+  /// No file of this name can be read: the system gives that error.
+  Unreadable(&'static str, i32),
+  /// No new file, directory or link can be created.
+  NoInodes,
 }
 
 /// Whether the syncs of the disk work.
@@ -72,6 +77,18 @@ struct State {
   calls: usize,
   plan: Plan,
   syncs: Syncs,
+  has_locks: bool,
+  observer: Observer,
+}
+
+/// What runs before each call, as another process runs between two calls.
+#[derive(Default)]
+struct Observer(Option<Box<dyn FnMut() + Send>>);
+
+impl fmt::Debug for Observer {
+  fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    formatter.debug_struct("Observer").finish_non_exhaustive()
+  }
 }
 
 #[derive(Debug, Clone)]
@@ -88,6 +105,8 @@ impl FaultyDisk {
       calls: 0,
       plan: Plan::Nothing,
       syncs,
+      has_locks: true,
+      observer: Observer::default(),
     };
     Self {
       state: Arc::new(Mutex::new(state)),
@@ -105,6 +124,48 @@ impl FaultyDisk {
     self.lock().calls
   }
 
+  /// Makes this a disk whose file system has no locks.
+  pub fn without_locks(self) -> Self {
+    self.lock().has_locks = false;
+    self
+  }
+
+  /// Runs `act` before each call from here on. The calls of `act` itself are not observed.
+  pub fn before_each_call(&self, act: impl FnMut() + Send + 'static) {
+    self.lock().observer.0 = Some(Box::new(act));
+  }
+
+  /// Runs `act` once, before the n-th call from here on.
+  pub fn before_call(&self, call: usize, act: impl FnOnce() + Send + 'static) {
+    let mut count = 0;
+    let mut act = Some(act);
+    self.before_each_call(move || {
+      count += 1;
+      if count == call
+        && let Some(act) = act.take()
+      {
+        act();
+      }
+    });
+  }
+
+  /// Ends the observation of calls.
+  pub fn observe_nothing(&self) {
+    self.lock().observer.0 = None;
+  }
+
+  /// Appends to a file. No call is counted.
+  pub fn append(&self, path: &str, bytes: &[u8]) {
+    let mut state = self.lock();
+    let node = path
+      .split('/')
+      .try_fold(BASE, |node, name| state.find(node, name))
+      .unwrap();
+    if let Stored::File { live, .. } = &mut state.nodes[node] {
+      live.extend_from_slice(bytes);
+    }
+  }
+
   /// An independent disk with the same contents.
   pub fn fork(&self) -> Self {
     let state = self.lock();
@@ -115,6 +176,8 @@ impl FaultyDisk {
       calls: 0,
       plan: Plan::Nothing,
       syncs: state.syncs,
+      has_locks: state.has_locks,
+      observer: Observer::default(),
     };
     Self {
       state: Arc::new(Mutex::new(copy)),
@@ -212,6 +275,18 @@ impl FaultyDisk {
   fn lock(&self) -> MutexGuard<'_, State> {
     self.state.lock()
   }
+
+  /// Runs what observes the disk, counts a call, and fails as planned.
+  fn call(&self) -> io::Result<MutexGuard<'_, State>> {
+    let observer = self.lock().observer.0.take();
+    if let Some(mut act) = observer {
+      act();
+      self.lock().observer.0.get_or_insert(act);
+    }
+    let mut state = self.lock();
+    state.call()?;
+    Ok(state)
+  }
 }
 
 struct Random {
@@ -273,6 +348,14 @@ impl State {
     }
   }
 
+  /// Fails if nothing can be created.
+  fn check_inodes(&self) -> io::Result<()> {
+    match self.plan {
+      Plan::NoInodes => Err(io::ErrorKind::StorageFull.into()),
+      _ => Ok(()),
+    }
+  }
+
   fn names(&self, directory: Node) -> io::Result<&BTreeMap<String, Node>> {
     match &self.nodes[directory] {
       Stored::Directory(names) => Ok(names),
@@ -325,6 +408,7 @@ impl State {
     if self.names(directory)?.contains_key(name) {
       return Err(io::ErrorKind::AlreadyExists.into());
     }
+    self.check_inodes()?;
     self.nodes.push(stored);
     let node = self.nodes.len() - 1;
     self.change(None, Some((directory, name, node)));
@@ -336,11 +420,11 @@ impl Disk for FaultyDisk {
   type Directory = FaultyDirectory;
 
   fn make_base(&self, _durable: bool) -> io::Result<()> {
-    self.lock().call()
+    self.call().map(drop)
   }
 
   fn open_base(&self) -> io::Result<FaultyDirectory> {
-    self.lock().call()?;
+    self.call()?;
     Ok(FaultyDirectory {
       disk: self.clone(),
       node: BASE,
@@ -348,8 +432,7 @@ impl Disk for FaultyDisk {
   }
 
   fn is_in_place(&self, path: &[&str], directory: &FaultyDirectory) -> io::Result<bool> {
-    let mut state = self.lock();
-    state.call()?;
+    let state = self.call()?;
     let found = path.iter().try_fold(BASE, |node, name| state.find(node, name));
     Ok(found.is_ok_and(|node| node == directory.node))
   }
@@ -362,11 +445,8 @@ pub struct FaultyDirectory {
 }
 
 impl FaultyDirectory {
-  /// Counts a call, and fails as planned.
   fn call(&self) -> io::Result<MutexGuard<'_, State>> {
-    let mut state = self.disk.lock();
-    state.call()?;
-    Ok(state)
+    self.disk.call()
   }
 }
 
@@ -450,6 +530,11 @@ impl Directory for FaultyDirectory {
   fn read(&self, name: &str, limit: u64) -> io::Result<Contents> {
     let state = self.call()?;
     let node = state.find(self.node, name)?;
+    if let Plan::Unreadable(unreadable, error) = state.plan
+      && unreadable == name
+    {
+      return Err(io::Error::from_raw_os_error(error));
+    }
     Ok(match &state.nodes[node] {
       Stored::File { live, .. } if live.len() as u64 > limit => Contents::TooLarge(live.len() as u64),
       Stored::File { live, .. } => Contents::Bytes(live.clone()),
@@ -488,6 +573,7 @@ impl Directory for FaultyDirectory {
 
   fn link(&self, target: &str, name: &str) -> io::Result<()> {
     let mut state = self.call()?;
+    state.check_inodes()?;
     state.nodes.push(Stored::Link(target.to_owned()));
     let node = state.nodes.len() - 1;
     state.change(None, Some((self.node, name, node)));
@@ -548,6 +634,9 @@ impl Directory for FaultyDirectory {
 
   fn try_lock(&self, name: &str) -> io::Result<Option<Node>> {
     let mut state = self.call()?;
+    if !state.has_locks {
+      return Err(io::ErrorKind::Unsupported.into());
+    }
     if let Ok(node) = state.find(self.node, name) {
       return Ok(Some(node));
     }

@@ -99,13 +99,18 @@ pub const ENCODINGS: [Encoding; 2] = [Encoding::Json, Encoding::Delta];
 const LIMIT: usize = 3;
 
 pub fn open(disk: &FaultyDisk) -> OpenStore {
+  open_keeping(disk, LIMIT)
+}
+
+/// Opens a store that keeps that many checkpoints of each session.
+pub fn open_keeping(disk: &FaultyDisk, limit: usize) -> OpenStore {
   let settings = Settings {
     keep_previous: 2,
     ..Settings::default()
   };
   let backend = FileBackend::on(disk.clone(), PathBuf::from("/store"), settings);
   let options = Options {
-    max_checkpoints_per_session: Some(LIMIT),
+    max_checkpoints_per_session: Some(limit),
     ..Options::default()
   };
   let store = Arc::new(Store::new(Arc::new(backend), options));
@@ -132,8 +137,8 @@ fn fork() -> SessionId {
   SessionId::parse("fork").unwrap()
 }
 
-/// A retention for a session.
-fn keep(last: u64) -> Retention {
+/// A retention that keeps the newest checkpoints.
+pub fn keep(last: u64) -> Retention {
   Retention {
     keep_last: Some(last),
     ..Retention::default()
@@ -229,7 +234,7 @@ pub fn prepare(disk: &FaultyDisk, encoding: Encoding) -> Baseline {
   Baseline { checkpoints }
 }
 
-fn checkpoint(store: &Store, encoding: Encoding) -> Result<CheckpointId, Error> {
+pub fn checkpoint(store: &Store, encoding: Encoding) -> Result<CheckpointId, Error> {
   let created = store.create_checkpoint(&store.ticket(session()), &parts("new"), encoding)?;
   Ok(created.id)
 }
