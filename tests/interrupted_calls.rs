@@ -232,7 +232,7 @@ fn both_documents_are_replaced_or_none_if_their_staging_directory_is_swept_befor
         store
           .save_task_result(&session(), &TaskId::parse("t").unwrap(), "1")
           .unwrap(),
-      )
+      );
     })
   };
   let was_refused = AtomicBool::new(false);

@@ -20,7 +20,7 @@ import { join, relative } from 'node:path'
 import { describe, it } from 'node:test'
 import zlib from 'node:zlib'
 
-import { membersOf } from '../support/export-files.mjs'
+import { archiveOf, membersOf } from '../support/export-files.mjs'
 import { contentsOfSession, fullStore } from '../support/full-session.mjs'
 import { makeSession, makeTree } from '../support/sessions.mjs'
 import { snapshotOf } from '../support/snapshot.mjs'
@@ -35,6 +35,13 @@ import {
 } from '../support/stores.mjs'
 
 const newFile = () => join(scratchDirectory(), 'session.tar.zst')
+
+/** An export file of the session `s` with these items. */
+function fileWith(...items) {
+  const file = newFile()
+  writeFileSync(file, archiveOf(items))
+  return file
+}
 
 /** Of the session `full` of `filledStore`: the checkpoints of the session and of its agents, and the documents. */
 const CHECKPOINTS = 4 + 3
@@ -260,6 +267,20 @@ onEveryBackend('exportSession', (open) => {
       await assert.rejects(store.exportSession(id, file), { code: 'WAYMARK_NOT_FOUND', message: /Session not found/ })
     }
     assert.deepEqual(readdirSync(join(file, '..')), [])
+  })
+
+  it('imports a checkpoint of the last possible date, after which others can be created', async () => {
+    const store = await open()
+    await store.importSession(fileWith(['checkpoints/x.json', '{}', { madeAt: 8.64e15 }]))
+    await checkpointOf(store, makeSession('s'))
+  })
+
+  it('exports a session whose files are all empty', async () => {
+    const store = await open()
+    await store.importSession(fileWith(['session.json', ''], ['checkpoints/x.json', '']))
+    const file = newFile()
+    const { checkpoints, documents } = await store.exportSession('s', file)
+    assert.deepEqual({ checkpoints, documents }, { checkpoints: 1, documents: 1 })
   })
 
   it('rejects a session that has only labels of deleted checkpoints with WAYMARK_NOT_FOUND', async () => {

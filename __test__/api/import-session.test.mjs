@@ -286,7 +286,14 @@ onEveryBackend('importSession with a file of another writer', (open) => {
       [archiveOf([['session.json', '{}', { pinned: true }]]), /only checkpoints have/],
       [archiveOf([['results/t.json', '1', { madeAt: 5 }]]), /only checkpoints have/],
       [archiveOf(timed), /another time than its own/],
-      [archiveOf([['checkpoints/x.json', '{}', { madeAt: 2 ** 53 }]]), /another time than its own/],
+      [archiveOf([['checkpoints/x.json', '{}', { madeAt: 8.64e15 + 1 }]]), /another time than its own/],
+      [
+        archiveOf([
+          ['checkpoints/x.json', '{}'],
+          ['checkpoints/x.json.gz', 'x'],
+        ]),
+        /in a second encoding/,
+      ],
       [archiveOf([]), /it holds no items/],
     ])
   })

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 
 import { checkpointFiles, integrityOf, originalChecksum, readCheckpointText } from '../support/original-format.mjs'
@@ -184,4 +184,23 @@ describe('stored bytes', () => {
     assert.deepEqual(await store.loadTaskTree('s'), session.taskTree)
     assert.deepEqual(withoutTree(session).config, (await store.loadSession('s')).config)
   })
+})
+
+describe('a checkpoint with other spellings of null and 0', () => {
+  for (const [size, padding] of Object.entries({ small: 10, large: 200_000 })) {
+    it(`${size}: every read returns the values that the checksums cover`, async () => {
+      const store = await openStore(scratchDirectory())
+      const values = [null, 0, 'x'.repeat(padding)]
+      const { checkpointId, path } = await store.createCheckpoint(makeSession('s'), {}, { values }, OPTIONS)
+      const text = readFileSync(path, 'utf8')
+      writeFileSync(path, text.replace(/null,(\s*)0,(\s*)"xxx/, '1e400,$1-0,$2"xxx'))
+      assert.notEqual(readFileSync(path, 'utf8'), text)
+      assert.equal((await store.verifyCheckpoint('s', checkpointId)).whole, true)
+      const [listed] = (await store.listCheckpoints('s')).checkpoints
+      for (const read of [await store.getCheckpoint('s', checkpointId), await store.getLatestCheckpoint('s'), listed]) {
+        assert.deepEqual(read.contextStore.values, values)
+        assert.ok(Object.is(read.contextStore.values[1], 0))
+      }
+    })
+  }
 })

@@ -107,7 +107,8 @@ impl Store {
       control.report(counts.export_progress(total));
     }
     // If the session was deleted during the export, items are missing from the file.
-    if counts.items() == 0 || (counts.items() < head.items && self.is_gone(session)?) {
+    let may_be_gone = counts.bytes > 0 && counts.items() < head.items;
+    if counts.items() == 0 || (may_be_gone && self.is_gone(session)?) {
       return Err(Error::no_session(session));
     }
     control.check()?;
@@ -338,6 +339,7 @@ impl Read for CancellableReader<'_> {
 fn objection(item: &ItemName, before: &HashSet<ItemName>) -> Option<&'static str> {
   match item {
     _ if before.contains(item) => Some("twice"),
+    ItemName::Checkpoint(agent, id, _) if has_checkpoint(before, agent.as_ref(), id) => Some("in a second encoding"),
     ItemName::Previous(document, back) if *back > 1 && !before.contains(&ItemName::Previous(*document, back - 1)) => {
       Some("without the version after it")
     }
@@ -345,13 +347,22 @@ fn objection(item: &ItemName, before: &HashSet<ItemName>) -> Option<&'static str
   }
 }
 
+fn has_checkpoint(items: &HashSet<ItemName>, agent: Option<&AgentId>, id: &CheckpointId) -> bool {
+  let in_encoding = |encoding| ItemName::Checkpoint(agent.cloned(), id.clone(), encoding);
+  Encoding::ALL
+    .into_iter()
+    .any(|encoding| items.contains(&in_encoding(encoding)))
+}
+
+/// The last time that a JavaScript `Date` can represent. Later ids must remain possible: they end at 2^53 ms.
+const LAST_DATE_MS: u64 = 8_640_000_000_000_000;
+
 /// Why the metadata of an item is refused, as the end of a sentence.
 fn metadata_objection(entry: &ManifestEntry) -> Option<&'static str> {
   match ItemName::parse(&entry.name)? {
     ItemName::Checkpoint(_, id, _) => {
       let made_at = entry.made_at?;
-      // JavaScript cannot represent a larger time exactly.
-      (made_at >= 1 << 53 || time_in_id(id.as_str()).is_some()).then_some("with another time than its own")
+      (made_at > LAST_DATE_MS || time_in_id(id.as_str()).is_some()).then_some("with another time than its own")
     }
     _ => (entry.is_pinned || entry.made_at.is_some()).then_some("with metadata that only checkpoints have"),
   }

@@ -13,7 +13,7 @@ use crate::types::error::{Error, Result};
 use crate::types::id::CheckpointId;
 
 /// A checkpoint as it is stored, decompressed but not parsed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct StoredCheckpoint {
   pub id: CheckpointId,
   pub path: String,

@@ -321,6 +321,31 @@ mod tests {
   }
 
   #[test]
+  fn the_gap_doubles_with_each_further_attempt_up_to_a_second() {
+    let ids = Arc::new(IdSource::default());
+    let ticket = ids.ticket(series());
+    for (attempt, expected) in [(3, 1), (4, 2), (5, 4), (8, 32), (13, 1024), (14, 1024), (99, 1024)] {
+      let newest = successor(order(&ticket));
+      ticket.move_beyond(&entry(id_of(newest).unwrap().as_str(), 0), attempt);
+      let gap = order(&ticket).0 - newest.0;
+      // A tail that overflows adds a millisecond.
+      assert!((expected..=expected + 1).contains(&gap), "attempt {attempt}: {gap}");
+    }
+  }
+
+  #[test]
+  fn processes_that_move_beyond_the_same_checkpoint_take_long_steps() {
+    let newest = entry("cp-zzzzzzzz-000000", 0);
+    let tails = (0..100).map(|_| {
+      let ticket = Arc::new(IdSource::default()).ticket(series());
+      ticket.move_beyond(&newest, 0);
+      order(&ticket).1
+    });
+    // Random steps of up to TAILS / 1000. All of a hundred are below a hundredth of that once in 10^200 runs.
+    assert!(tails.max().unwrap() > TAILS / 100_000);
+  }
+
+  #[test]
   fn later_ids_are_those_of_later_calls_while_an_earlier_one_is_active() {
     let ids = Arc::new(IdSource::default());
     let first = ids.ticket(series());

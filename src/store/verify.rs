@@ -62,6 +62,20 @@ impl StoredCheckpoint {
     ))
   }
 
+  /// The checkpoint with the form of its text that the checksums match; `None` if the stored form does. Both forms have the same
+  /// checksums, but not always the same value: `1e400` is `null` in canonical JSON.
+  pub fn verified_form(&self) -> Result<Option<Self>> {
+    match self.check_as_stored()? {
+      (true, _) => Ok(None),
+      (false, _) => Ok(Some(Self {
+        text: self.verified_canonical_text()?,
+        is_compact: true,
+        is_verified: true,
+        ..self.clone()
+      })),
+    }
+  }
+
   /// The same checkpoint with its verified text. The bytes of an agent's checkpoint are taken out of that.
   fn verified(mut self) -> Result<Self> {
     self.text = self.verified_text()?;

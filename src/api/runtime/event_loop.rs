@@ -41,19 +41,19 @@ pub fn checkpoint(engine: Engine<'_>, store: OpenStore, read: Option<ReadableChe
     store,
     Failure::Rejects,
     move |_| {
-      let verified = unverified.verified_text().map(drop);
+      let verified = unverified.verified_form();
       Ok((unverified, verified))
     },
     move |engine, _, (stored, verified)| {
       let kept = slot.lock().take();
       match (verified, kept) {
-        (Ok(()), Some(kept)) => Ok(engine.value(kept?)?),
-        (Ok(()), None) => results::checkpoint(engine, &stored, None),
-        (Err(error), kept) => {
+        (Ok(None), Some(kept)) => Ok(engine.value(kept?)?),
+        (Ok(None), None) => results::checkpoint(engine, &stored, None),
+        (verified, kept) => {
           if let Some(Ok(kept)) = kept {
             engine.release(kept);
           }
-          Err(error)
+          results::checkpoint(engine, verified?.as_ref().unwrap_or(&stored), None)
         }
       }
     },

@@ -48,6 +48,7 @@ pub fn run(new_backend: impl Fn(u32) -> Box<dyn Backend>) {
   retention::retention_never_deletes_the_newest_checkpoint(new_backend);
   bases::a_delta_needs_its_base_and_the_last_one_deletes_it(new_backend);
   labels::labels_change_atomically(new_backend);
+  labels::labels_change_only_with_a_checkpoint_that_is_stored(new_backend);
   create_session::saved_sessions_are_those_with_a_session_document(new_backend);
   create_session::create_session_stores_all_items_or_none(new_backend);
   create_session::create_session_keeps_order_pins_and_versions(new_backend);

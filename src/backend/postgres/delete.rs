@@ -30,7 +30,14 @@ pub async fn delete_checkpoint_if_deletable(
   fence: Option<i64>,
 ) -> Result<bool, PgError> {
   let params = key.write_params(&fence, &[]);
-  delete_with(connection, key, fence, &SQL.delete_checkpoint_if_deletable, &params[..4]).await
+  delete_with(
+    connection,
+    key,
+    fence,
+    &SQL.delete_checkpoint_if_deletable,
+    &params[..4],
+  )
+  .await
 }
 
 /// The same, if the labels of the session still have the token `seen`. Labels are given under the lock of the session, so none is

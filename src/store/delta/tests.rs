@@ -1,6 +1,12 @@
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
 use super::cache::MAX_TEXTS;
 use super::*;
-use crate::backend::FileStamp;
+use crate::Options;
+use crate::backend::{FileStamp, MemoryBackend, Settings};
+use crate::checkpoint::compose::Parts;
 use crate::codec::delta::{BasePrefix, max_work};
 use crate::types::id::{AgentId, SessionId};
 
@@ -145,7 +151,7 @@ fn the_cache_keeps_its_limit_and_counts_the_base_that_was_read_too() {
 fn bases_that_are_replaced_during_an_eviction_do_not_confuse_the_sum() {
   let deltas = DeltaCache::new(1000);
   let bases = deltas.of(&series(0));
-  std::thread::scope(|scope| {
+  thread::scope(|scope| {
     scope.spawn(|| {
       for length in (0..2000).cycle().take(20_000) {
         *bases.next.lock() = Some(base_of(length));
@@ -173,4 +179,43 @@ fn forget_drops_every_series_of_a_session() {
   deltas.forget(&series(1).session);
   assert!(deltas.get(&series(1)).is_none() && deltas.get(&agent).is_none() && deltas.get(&series(2)).is_some());
   assert!(deltas.is_first(&agent) && !deltas.is_first(&series(2)));
+}
+
+#[test]
+fn a_checkpoint_is_stored_whole_if_another_call_makes_the_base_for_longer_than_the_timeout() {
+  let settings = Settings {
+    timeout: Duration::from_millis(10),
+    ..Settings::default()
+  };
+  let options = Options {
+    settings,
+    ..Options::default()
+  };
+  let store = Arc::new(Store::new(Arc::new(MemoryBackend::default()), options));
+  store.begin_open().finish().unwrap();
+  let parts = Parts {
+    head: r#"{"trigger":"auto","session":{"id":"s1","checkpointIds":[]}}"#.to_owned(),
+    task_tree: r#"{"taskTree":{}}"#.to_owned(),
+    agent_states: r#"{"agentStates":{}}"#.to_owned(),
+    context_store: r#"{"contextStore":{}}"#.to_owned(),
+  };
+  let series = series(1);
+  let bases = store.deltas.of(&series);
+  let growing = bases.lock_growth(Duration::ZERO).unwrap();
+  let (tell, created) = mpsc::channel();
+  let caller = (Arc::clone(&store), store.ticket(series.clone()), parts.clone());
+  thread::spawn(move || {
+    let (store, ticket, parts) = caller;
+    tell
+      .send(store.create_checkpoint(&ticket, &parts, Encoding::Delta))
+      .unwrap();
+  });
+  let encoding_of = |id: &CheckpointId| store.backend.find(&series, id).unwrap().unwrap().encoding;
+  // Without the timeout, the call does not end.
+  let whole = created.recv_timeout(Duration::from_secs(60)).unwrap().unwrap();
+  assert_eq!(encoding_of(&whole.id), Encoding::Zstd);
+  drop(growing);
+  let ticket = store.ticket(series.clone());
+  let delta = store.create_checkpoint(&ticket, &parts, Encoding::Delta).unwrap();
+  assert_eq!(encoding_of(&delta.id), Encoding::Delta);
 }

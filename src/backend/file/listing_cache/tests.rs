@@ -1,9 +1,11 @@
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::thread;
 
 use super::*;
 use crate::backend::BackendExt as _;
 use crate::backend::conformance::Shorthand as _;
+use crate::backend::file::each_once;
 use crate::backend::{Backend, Durability, FileBackend, Item, Newest, Parent, Precondition, PutOptions, PutOutcome};
 
 fn id(number: usize) -> CheckpointId {
@@ -173,4 +175,76 @@ fn the_directory_is_listed_if_the_mark_is_missing_or_damaged() {
   fs::create_dir(&mark).unwrap();
   write(&theirs, 2);
   assert_eq!(seen(&mine), [1, 2]);
+}
+
+/// The result of `list_unchanged`, oldest first, if `during` runs during the first read of the directory, between the names after
+/// it, and returns what that read misses. `later_misses` is missed by all later reads.
+fn list_during(
+  backend: &FileBackend,
+  during: impl Fn() -> CheckpointId,
+  later_misses: Option<&CheckpointId>,
+) -> (Vec<(CheckpointId, Encoding)>, usize) {
+  let directory = backend.open_directory(&["s", "checkpoints"]).unwrap().unwrap();
+  let reads = Cell::new(0);
+  let list = || {
+    let mut entries = backend.checkpoints_in(&session().into(), &directory)?;
+    reads.set(reads.get() + 1);
+    let missed = if reads.get() == 1 {
+      Some(during())
+    } else {
+      later_misses.cloned()
+    };
+    entries.retain(|entry| Some(&entry.id) != missed.as_ref());
+    Ok(entries)
+  };
+  let entries = list_unchanged(&directory, list, each_once).unwrap();
+  let names = entries.into_iter().rev().map(|entry| (entry.id, entry.encoding));
+  (names.collect(), reads.get())
+}
+
+#[test]
+fn a_list_is_repeated_if_a_checkpoint_was_converted_while_the_directory_was_read() {
+  let (_root, mine, theirs) = two();
+  for number in 1..4 {
+    write(&mine, number);
+  }
+  let convert = || {
+    let new = PutOptions {
+      precondition: Precondition::Exists,
+      ..PutOptions::new(Encoding::Gzip)
+    };
+    let put = theirs.put_checkpoint(&session().into(), &id(2), b"{}", &new).unwrap();
+    assert!(matches!(put, PutOutcome::Stored { .. }), "{put:?}");
+    id(2)
+  };
+  let (listed, reads) = list_during(&mine, convert, None);
+  let expected = [
+    (id(1), Encoding::Json),
+    (id(2), Encoding::Gzip),
+    (id(3), Encoding::Json),
+  ];
+  assert_eq!((listed, reads), (expected.to_vec(), 2));
+}
+
+#[test]
+fn two_lists_are_merged_without_duplicates_while_another_process_holds_the_lock() {
+  let (root, mine, _) = two();
+  for number in 1..4 {
+    write(&mine, number);
+  }
+  let directory = root.path().join("s/checkpoints");
+  let stopped = File::open(directory.join(MARK_FILE)).unwrap();
+  stopped.lock().unwrap();
+  let convert = || {
+    // The first read misses one checkpoint, and sees the old name of the other.
+    fs::rename(
+      directory.join("cp-1-000001.json"),
+      directory.join("cp-1-000001.json.gz"),
+    )
+    .unwrap();
+    id(2)
+  };
+  let (listed, reads) = list_during(&mine, convert, Some(&id(3)));
+  let ids: Vec<_> = listed.into_iter().map(|(id, _)| id).collect();
+  assert_eq!((ids, reads), ((1..4).map(id).collect(), 2));
 }

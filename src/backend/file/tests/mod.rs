@@ -255,6 +255,67 @@ fn no_write_fails_while_its_session_is_deleted() {
   }
 }
 
+/// Runs `act` when it is first written.
+#[cfg(unix)]
+struct Interrupted<'a> {
+  act: std::sync::Once,
+  run: &'a (dyn Fn() + Sync),
+}
+
+#[cfg(unix)]
+impl crate::backend::Content for Interrupted<'_> {
+  fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
+    self.act.call_once(self.run);
+    out.write_all(b"{}")
+  }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_label_waits_for_its_checkpoint_if_the_session_is_deleted_and_created_again_during_the_write() {
+  use crate::backend::{Newest, Precondition, PutOptions, PutOutcome};
+  let (_root, backend) = backend();
+  let s = session("s");
+  let ids = ["cp-1-000001", "cp-1-000002", "cp-1-000003"].map(|id| CheckpointId::parse(id).unwrap());
+  let item = |number: usize| Item::Checkpoint(None, &ids[number], Encoding::Json);
+  backend.put(&s, item(0), b"{}").unwrap();
+  let other = FileBackend::new(backend.base.clone(), Settings::default());
+  let create_again = || {
+    other.delete_any(&s).unwrap();
+    other.put(&s, item(1), b"{}").unwrap();
+    other.put(&s, Item::LABELS, b"new").unwrap();
+  };
+  let content = Interrupted {
+    act: std::sync::Once::new(),
+    run: &create_again,
+  };
+  let seen = parking_lot::Mutex::new(Vec::new());
+  let labels = |old: Option<Vec<u8>>, entries: &[CheckpointEntry]| {
+    let listed: Vec<_> = entries.iter().map(|entry| entry.id.clone()).collect();
+    seen.lock().push((old, listed));
+    Ok(b"labelled".to_vec())
+  };
+  let options = PutOptions {
+    precondition: Precondition::Newest(Newest::default()),
+    labels: Some(&labels),
+    ..PutOptions::new(Encoding::Json)
+  };
+  let put = backend
+    .put_checkpoint(&(&s).into(), &ids[2], &content, &options)
+    .unwrap();
+  assert!(matches!(put, PutOutcome::Stored { .. }), "{put:?}");
+  let last = seen.lock().pop();
+  assert_eq!(
+    last,
+    Some((Some(b"new".to_vec()), vec![ids[1].clone()])),
+    "the labels of the new session were not replaced before"
+  );
+  assert_eq!(backend.read(&s, Item::LABELS, 100).unwrap().unwrap(), b"labelled");
+  let listed = backend.checkpoints(&(&s).into()).unwrap().into_iter();
+  let listed: Vec<_> = listed.map(|entry| entry.id).collect();
+  assert_eq!(listed, [ids[2].clone(), ids[1].clone()]);
+}
+
 fn delete_during_writes(durability: Durability) {
   let root = tempfile::tempdir().unwrap();
   let backend = Arc::new(FileBackend::new(root.path().to_owned(), durability));
