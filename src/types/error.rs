@@ -194,6 +194,7 @@ impl Error {
     self.cause = Some(Box::new(cause));
     self
   }
+
   /// Whether the error comes from this process or its connection, and not from the stored data: another process may be able to read
   /// them, or the same one later.
   #[must_use]
