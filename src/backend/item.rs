@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::types::id::{AgentId, CheckpointId, SessionId, TaskId};
 use crate::types::session_cache::SessionKey;
+use crate::types::time::Timestamp;
 
 /// How the JSON text of a checkpoint is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -246,7 +247,7 @@ impl ItemName {
       if let Some(base) = base_of_file(file) {
         return Some(Self::Base(agent, base));
       }
-      let entry = CheckpointEntry::of_file(file, || 0)?;
+      let entry = CheckpointEntry::of_file(file, Timestamp::default)?;
       Some(Self::Checkpoint(agent, entry.id, entry.encoding))
     };
     match *path {
@@ -286,15 +287,15 @@ impl ItemName {
 pub struct CheckpointEntry {
   pub id: CheckpointId,
   pub encoding: Encoding,
-  /// The time of creation in milliseconds: from the id, or from the backend if the id contains no time.
-  pub made_at: u64,
+  /// The time of creation: from the id, or from the backend if the id contains no time.
+  pub made_at: Timestamp,
   /// Whether the checkpoint is exempt from retention.
   pub is_pinned: bool,
 }
 
 impl CheckpointEntry {
   /// An entry that is not pinned. `fallback_time` is called only if the id contains no time.
-  pub fn new(id: CheckpointId, encoding: Encoding, fallback_time: impl FnOnce() -> u64) -> Self {
+  pub fn new(id: CheckpointId, encoding: Encoding, fallback_time: impl FnOnce() -> Timestamp) -> Self {
     let made_at = time_in_id(id.as_str()).unwrap_or_else(fallback_time);
     Self {
       id,
@@ -305,7 +306,7 @@ impl CheckpointEntry {
   }
 
   /// Parses the name of a file; `None` if it is not the name of a checkpoint.
-  pub fn of_file(name: &str, fallback_time: impl FnOnce() -> u64) -> Option<Self> {
+  pub fn of_file(name: &str, fallback_time: impl FnOnce() -> Timestamp) -> Option<Self> {
     // No extension is the end of another, so at most one matches.
     let mut endings = Encoding::ALL.into_iter();
     let (id, encoding) = endings.find_map(|encoding| Some((name.strip_suffix(encoding.ending())?, encoding)))?;
@@ -332,14 +333,15 @@ impl CheckpointEntry {
   }
 }
 
-/// The milliseconds in an id of the form `cp-<time in base 36>-<six characters>`.
+/// The time in an id of the form `cp-<time in base 36>-<six characters>`.
 #[must_use]
-pub fn time_in_id(id: &str) -> Option<u64> {
+pub fn time_in_id(id: &str) -> Option<Timestamp> {
   let (time, tail) = id.strip_prefix("cp-")?.split_once('-')?;
   let is_digit = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
   if tail.len() == 6 && tail.bytes().all(is_digit) && time.bytes().all(is_digit) {
     // Ids of this store never have a time beyond JavaScript's safe integers.
-    u64::from_str_radix(time, 36).ok().filter(|time| *time < 1 << 53)
+    let milliseconds = u64::from_str_radix(time, 36).ok().filter(|time| *time < 1 << 53);
+    milliseconds.map(Timestamp::from_millis)
   } else {
     None
   }
@@ -351,7 +353,10 @@ mod tests {
 
   #[test]
   fn time_in_id_reads_only_ids_of_the_store() {
-    assert_eq!(time_in_id("cp-mwima86h-4i7xwg"), Some(1_794_794_464_745));
+    assert_eq!(
+      time_in_id("cp-mwima86h-4i7xwg"),
+      Some(Timestamp::from_millis(1_794_794_464_745))
+    );
     for foreign in [
       "backup",
       "cp-",

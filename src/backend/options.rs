@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::{CheckpointEntry, Document, DocumentUpdate, Durability, Encoding, FileStamp, Item, PutOutcome, Series};
 use crate::types::error::Result;
 use crate::types::id::{AgentId, CheckpointId};
+use crate::types::time::Timestamp;
 
 /// How a backend is opened.
 #[derive(Debug, Clone, Copy)]
@@ -284,7 +285,7 @@ pub enum Attribute {
   /// Whether retention keeps the checkpoint.
   Pinned(bool),
   /// The time of creation in milliseconds. It decides the position in the order if the id contains no time.
-  MadeAt(u64),
+  MadeAt(Timestamp),
 }
 
 /// A maintenance task. No other call depends on it.
@@ -309,7 +310,7 @@ pub struct NewItem<'a> {
   /// For a checkpoint: whether it is pinned.
   pub is_pinned: bool,
   /// The time of creation, for a checkpoint whose id contains none. Without it, the checkpoint becomes the newest.
-  pub made_at: Option<u64>,
+  pub made_at: Option<Timestamp>,
 }
 
 impl fmt::Debug for NewItem<'_> {

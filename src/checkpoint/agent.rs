@@ -12,6 +12,7 @@ use crate::json::edit::{Edit, edit, quoted};
 use crate::json::scan::{Member, SyntaxError, find, members};
 use crate::types::error::{Code, Error, Result, shortened};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
+use crate::types::time::Timestamp;
 
 /// The caller's bytes, as base64.
 pub const CONTEXT: &str = "context";
@@ -71,7 +72,7 @@ impl<'a> NewCheckpoint<'a> {
     session: &SessionId,
     agent: &AgentId,
     id: &CheckpointId,
-    timestamp: u64,
+    timestamp: Timestamp,
     state: &'a AgentState,
   ) -> Result<Self> {
     let given = members(&state.json).map_err(|error| Error::new(Code::Internal, error.to_string()))?;
@@ -99,10 +100,10 @@ impl<'a> NewCheckpoint<'a> {
     first.push(("id", quoted(id.as_str()).into()));
     first.push(("sessionId", quoted(session.as_str()).into()));
     first.push((AGENT_ID, quoted(agent.as_str()).into()));
-    first.push(("timestamp", timestamp.to_string().into()));
+    first.push(("timestamp", timestamp.as_millis().to_string().into()));
     first.extend(HEAD.into_iter().filter_map(|name| Some((name, value(name)?))));
     if let Some(ttl) = state.ttl_ms {
-      let expires_at = timestamp.saturating_add(ttl).min(MAX_SAFE_INTEGER);
+      let expires_at = timestamp.as_millis().saturating_add(ttl).min(MAX_SAFE_INTEGER);
       first.push((EXPIRES_AT, expires_at.to_string().into()));
     }
     for (at, name) in PAYLOAD.into_iter().enumerate() {
@@ -146,7 +147,7 @@ mod tests {
       &SessionId::parse("s").unwrap(),
       &AgentId::parse("a\"b").unwrap(),
       &CheckpointId::parse("cp-1").unwrap(),
-      42,
+      Timestamp::from_millis(42),
       state,
     )
     .unwrap()

@@ -159,6 +159,7 @@ mod tests {
   use super::*;
   use crate::checkpoint::compose::{NewCheckpoint, Parts};
   use crate::types::id::CheckpointId;
+  use crate::types::time::Timestamp;
 
   const KIND: &Kind = &Kind::SESSION;
 
@@ -185,7 +186,12 @@ mod tests {
   #[test]
   fn peek_note_and_whole_document_give_the_same_info() {
     let parts = parts();
-    let checkpoint = NewCheckpoint::compose(&CheckpointId::parse("cp-1").unwrap(), 42, &parts).unwrap();
+    let checkpoint = NewCheckpoint::compose(
+      &CheckpointId::parse("cp-1").unwrap(),
+      Timestamp::from_millis(42),
+      &parts,
+    )
+    .unwrap();
     let (compact, info) = checkpoint.compact().unwrap();
     assert_eq!((info.get("taskCount"), info.get("agentCount")), (Some("2"), Some("1")));
     assert_eq!((info.get("parent"), info.time()), (Some("\"cp-0\""), 42.0));
@@ -204,7 +210,12 @@ mod tests {
   #[test]
   fn peek_gives_nothing_for_a_document_in_another_layout() {
     let parts = parts();
-    let checkpoint = NewCheckpoint::compose(&CheckpointId::parse("cp-1").unwrap(), 42, &parts).unwrap();
+    let checkpoint = NewCheckpoint::compose(
+      &CheckpointId::parse("cp-1").unwrap(),
+      Timestamp::from_millis(42),
+      &parts,
+    )
+    .unwrap();
     let (compact, _) = checkpoint.compact().unwrap();
     let text = laid_out(&checkpoint);
     assert_eq!(Info::peek(KIND, compact.as_bytes(), compact.as_bytes()), None);

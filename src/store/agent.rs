@@ -9,7 +9,7 @@ use crate::checkpoint::agent::AgentState;
 use crate::checkpoint::compose::NewCheckpoint;
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
-use crate::types::time::now_ms;
+use crate::types::time::{Timestamp, now_ms};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Order {
@@ -226,14 +226,14 @@ impl PageCursor {
       Order::Iteration => self.iteration.to_string(),
     };
     let name = Item::Checkpoint(None, &self.entry.id, self.entry.encoding).file_name();
-    format!("{iteration}/{}/{name}", self.entry.made_at)
+    format!("{iteration}/{}/{name}", self.entry.made_at.as_millis())
   }
 }
 
 fn parse_cursor(order: Order, text: &str) -> Result<PageCursor> {
   let cursor = text.split_once('/').and_then(|(iteration, rest)| {
     let (time, name) = rest.split_once('/')?;
-    let made_at = time.parse().ok()?;
+    let made_at = Timestamp::from_millis(time.parse().ok()?);
     let iteration = match order {
       Order::Newest if iteration.is_empty() => 0.0,
       Order::Newest => return None,

@@ -22,6 +22,7 @@ use crate::store::write::packed;
 use crate::types::error::{Code, Error, Result};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 use crate::types::progress::{Control, Phase, Progress};
+use crate::types::time::Timestamp;
 
 /// What to do if the session exists already.
 const HINT: &str = "Give the import another id with `as`, or delete it first";
@@ -97,7 +98,10 @@ impl Store {
       let member = NewMember {
         name: name.item().to_string(),
         size: bytes.len() as u64,
-        modified: listed.entry.as_ref().map_or(0, |entry| entry.made_at / 1000),
+        modified: listed
+          .entry
+          .as_ref()
+          .map_or(0, |entry| entry.made_at.as_millis() / 1000),
         is_pinned: listed.is_pinned(),
         made_at: listed.made_at(),
       };
@@ -355,14 +359,14 @@ fn has_checkpoint(items: &HashSet<ItemName>, agent: Option<&AgentId>, id: &Check
 }
 
 /// The last time that a JavaScript `Date` can represent. Later ids must remain possible: they end at 2^53 ms.
-const LAST_DATE_MS: u64 = 8_640_000_000_000_000;
+const LAST_DATE: Timestamp = Timestamp::from_millis(8_640_000_000_000_000);
 
 /// Why the metadata of an item is refused, as the end of a sentence.
 fn metadata_objection(entry: &ManifestEntry) -> Option<&'static str> {
   match ItemName::parse(&entry.name)? {
     ItemName::Checkpoint(_, id, _) => {
       let made_at = entry.made_at?;
-      (made_at > LAST_DATE_MS || time_in_id(id.as_str()).is_some()).then_some("with another time than its own")
+      (made_at > LAST_DATE || time_in_id(id.as_str()).is_some()).then_some("with another time than its own")
     }
     _ => (entry.is_pinned || entry.made_at.is_some()).then_some("with metadata that only checkpoints have"),
   }

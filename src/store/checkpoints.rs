@@ -11,6 +11,7 @@ use crate::codec::zstd::{self, FrameError};
 use crate::json::layout::compact;
 use crate::types::error::{Error, Result};
 use crate::types::id::CheckpointId;
+use crate::types::time::Timestamp;
 
 /// A checkpoint as it is stored, decompressed but not parsed.
 #[derive(Debug, Clone)]
@@ -59,7 +60,7 @@ pub struct Damaged {
   pub id: CheckpointId,
   pub path: String,
   /// Its position in the order of the series, if it is known.
-  pub made_at: Option<u64>,
+  pub made_at: Option<Timestamp>,
   pub error: Box<Error>,
 }
 

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::backend::{CheckpointEntry, Series, time_in_id};
 use crate::types::error::Result;
 use crate::types::id::CheckpointId;
-use crate::types::time::now_ms;
+use crate::types::time::Timestamp;
 
 /// The number of tails of six base-36 digits.
 const TAILS: u64 = 36u64.pow(6);
@@ -25,7 +25,7 @@ type Order = (u64, u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp {
   order: Order,
-  pub timestamp: u64,
+  pub timestamp: Timestamp,
 }
 
 impl Stamp {
@@ -42,7 +42,7 @@ pub struct Ticket {
   /// The position of the call among those of the store.
   serial: u64,
   /// The time of the caller's clock. That of the id may be later.
-  pub timestamp: u64,
+  pub timestamp: Timestamp,
 }
 
 impl Ticket {
@@ -73,7 +73,7 @@ impl Ticket {
   pub fn move_beyond(&self, newest: &CheckpointEntry, attempt: u32) {
     const ATTEMPTS_WITHOUT_GAP: u32 = 3;
     // An id in another form is ordered by its time alone, so no tail of the same time is certainly newer.
-    let newest = order_of(&newest.id).unwrap_or((newest.made_at, TAILS - 1));
+    let newest = order_of(&newest.id).unwrap_or((newest.made_at.as_millis(), TAILS - 1));
     let gap_ms = match attempt.checked_sub(ATTEMPTS_WITHOUT_GAP) {
       None => 0,
       Some(more) => 1 << more.min(10),
@@ -164,18 +164,18 @@ pub struct IdSource {
 impl IdSource {
   /// The id and the time of the first checkpoint of a new session.
   pub fn stamp(&self) -> Stamp {
-    let timestamp = now_ms();
+    let timestamp = Timestamp::now();
     Stamp {
-      order: self.state.lock().next(timestamp),
+      order: self.state.lock().next(timestamp.as_millis()),
       timestamp,
     }
   }
 
   /// The id and the time of a checkpoint that is added to a series.
   pub fn ticket(self: &Arc<Self>, series: Series) -> Ticket {
-    let timestamp = now_ms();
+    let timestamp = Timestamp::now();
     let mut state = self.state.lock();
-    let mut order = state.next(timestamp);
+    let mut order = state.next(timestamp.as_millis());
     state.serial += 1;
     let serial = state.serial;
     let calls = state.series.entry(series.clone()).or_default();
@@ -226,7 +226,7 @@ fn order_of(id: &CheckpointId) -> Option<Order> {
   let time = time_in_id(id.as_str())?;
   let tail = id.as_str().rsplit('-').next();
   let tail = tail.and_then(|tail| u64::from_str_radix(tail, 36).ok());
-  Some((time, tail.unwrap_or(0)))
+  Some((time.as_millis(), tail.unwrap_or(0)))
 }
 
 fn base36(mut number: u64) -> String {
@@ -255,7 +255,9 @@ mod tests {
   }
 
   fn entry(id: &str, made_at: u64) -> CheckpointEntry {
-    CheckpointEntry::new(CheckpointId::parse(id).unwrap(), Encoding::Json, || made_at)
+    CheckpointEntry::new(CheckpointId::parse(id).unwrap(), Encoding::Json, || {
+      Timestamp::from_millis(made_at)
+    })
   }
 
   /// A millisecond that the clock reaches in the year 2059.
@@ -282,7 +284,10 @@ mod tests {
     let newest = order_of(&newest.id).unwrap();
     assert!(all[0] > newest);
     assert!(all[5].0 - newest.0 <= 2, "the ids stay close to the newest: {all:?}");
-    assert!(later.timestamp < newest.0, "the timestamp is that of the clock");
+    assert!(
+      later.timestamp.as_millis() < newest.0,
+      "the timestamp is that of the clock"
+    );
   }
 
   #[test]
@@ -291,9 +296,12 @@ mod tests {
     let ticket = ids.ticket(series());
     ticket.move_beyond(&entry(FUTURE, 0), 0);
     let other = ids.ticket(SessionId::parse("other").unwrap().into());
-    assert!(order(&other).0 <= now_ms());
+    assert!(order(&other).0 <= Timestamp::now().as_millis());
     drop(ticket);
-    assert!(order(&ids.ticket(series())).0 > now_ms(), "the series is still ahead");
+    assert!(
+      order(&ids.ticket(series())).0 > Timestamp::now().as_millis(),
+      "the series is still ahead"
+    );
   }
 
   #[test]

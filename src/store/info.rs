@@ -14,6 +14,7 @@ use crate::codec::gzip;
 use crate::codec::zstd::SkippableFrame;
 use crate::json::edit::{ObjectWriter, quoted};
 use crate::types::error::{Error, Result};
+use crate::types::time::Timestamp;
 
 /// The number of checkpoints that are peeked at in one call of the backend.
 pub(super) const BATCH: usize = 64;
@@ -292,14 +293,14 @@ pub(super) fn kind_of(series: &Series) -> &'static Kind {
 fn cursor(entry: &CheckpointEntry) -> String {
   format!(
     "{}/{}",
-    entry.made_at,
+    entry.made_at.as_millis(),
     Item::Checkpoint(None, &entry.id, entry.encoding).file_name()
   )
 }
 
 fn parse_cursor(text: &str) -> Result<CheckpointEntry> {
   let entry = text.split_once('/').and_then(|(time, name)| {
-    let made_at = time.parse().ok()?;
+    let made_at = Timestamp::from_millis(time.parse().ok()?);
     let entry = CheckpointEntry::of_file(name, || made_at)?;
     // The last of all encodings in the order of a list: a checkpoint that is converted between two pages is not shown twice.
     let encoding = Encoding::Json;

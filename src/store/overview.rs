@@ -15,7 +15,7 @@ use crate::json::edit::{ObjectWriter, quoted, text_literal};
 use crate::json::scan::{Member, find, members};
 use crate::types::error::{Error, Result};
 use crate::types::id::SessionId;
-use crate::types::time::now_ms;
+use crate::types::time::{Timestamp, now_ms};
 
 /// The metrics of a session that its row shows, and their names there.
 const TASK_COUNTS: [(&str, &str); 5] = [
@@ -120,7 +120,7 @@ impl Store {
       newest_row.push("id", &quoted(entry.id.as_str()));
       match self.info(&session.into(), &entry, newest) {
         Ok(Some((info, _))) => newest_row.push("timestamp", &info.time().to_string()),
-        _ => newest_row.push("timestamp", &entry.made_at.to_string()),
+        _ => newest_row.push("timestamp", &entry.made_at.as_millis().to_string()),
       }
       out.push("newestCheckpoint", &newest_row.finish());
     }
@@ -255,13 +255,13 @@ struct RowsPage {
 fn cursor(sessions: &[Series], found: &ListedCheckpoint) -> String {
   let series = &sessions[found.of];
   let name = series.item_of(&found.entry).file_name();
-  format!("{}/{}/{name}", found.entry.made_at, series.session)
+  format!("{}/{}/{name}", found.entry.made_at.as_millis(), series.session)
 }
 
 fn parse_cursor(text: &str) -> Result<(SessionId, CheckpointEntry)> {
   let mut parts = text.splitn(3, '/');
   let mut parse = || {
-    let made_at = parts.next()?.parse().ok()?;
+    let made_at = Timestamp::from_millis(parts.next()?.parse().ok()?);
     let session = SessionId::parse(parts.next()?).ok()?;
     let entry = CheckpointEntry::of_file(parts.next()?, || made_at)?;
     Some((session, CheckpointEntry { made_at, ..entry }))

@@ -4,6 +4,7 @@ use super::Store;
 use crate::backend::{BackendExt, CheckpointEntry, Document, ItemKind, ItemName, Series, time_in_id};
 use crate::types::error::Result;
 use crate::types::id::SessionId;
+use crate::types::time::Timestamp;
 
 /// An item that a session had, or may have had, when it was listed.
 #[derive(Debug, Clone)]
@@ -30,7 +31,7 @@ impl Listed {
   }
 
   /// The position in the order of a checkpoint whose id carries no time.
-  pub fn made_at(&self) -> Option<u64> {
+  pub fn made_at(&self) -> Option<Timestamp> {
     let entry = self.entry.as_ref()?;
     time_in_id(entry.id.as_str()).is_none().then_some(entry.made_at)
   }

@@ -15,6 +15,7 @@ use crate::store::Damaged;
 use crate::types::error::{Code, Error, Result, shortened};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
 use crate::types::progress::{Control, Meter, Phase};
+use crate::types::time::Timestamp;
 
 /// The verification of all items of a session.
 #[derive(Debug)]
@@ -195,7 +196,7 @@ impl Store {
     let read = |encoding| match self.readable(series, id, encoding) {
       Ok(stored) => Ok(stored.map(Ok)),
       Err(error) => {
-        let entry = CheckpointEntry::new(id.clone(), encoding, || 0);
+        let entry = CheckpointEntry::new(id.clone(), encoding, Timestamp::default);
         Ok(Some(Err(self.damaged(series, &entry, error))))
       }
     };

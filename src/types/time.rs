@@ -1,7 +1,7 @@
 //! The wall clock, with the precision of JavaScript's `Date`.
 
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, Datelike, SecondsFormat, Timelike, Utc};
 use serde::{Deserialize, Serialize};
@@ -65,6 +65,12 @@ impl From<SystemTime> for Timestamp {
   fn from(time: SystemTime) -> Self {
     let since_epoch = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     Self(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
+  }
+}
+
+impl From<Timestamp> for SystemTime {
+  fn from(timestamp: Timestamp) -> Self {
+    UNIX_EPOCH + Duration::from_millis(timestamp.0)
   }
 }
 

@@ -424,7 +424,7 @@ impl Disk for FaultyDisk {
   }
 
   fn open_base(&self) -> io::Result<FaultyDirectory> {
-    let _ = self.call()?;
+    drop(self.call()?);
     Ok(FaultyDirectory {
       disk: self.clone(),
       node: BASE,
@@ -673,7 +673,7 @@ impl Directory for FaultyDirectory {
 
   fn is_abandoned(&self, _name: &str) -> io::Result<Option<bool>> {
     // The tests have one thread, which does not sweep while it writes.
-    let _ = self.call()?;
+    drop(self.call()?);
     Ok(Some(true))
   }
 }

@@ -5,6 +5,7 @@ use super::{Factory, all_series, checkpoint, opened, session};
 use crate::backend::{BackendExt, BaseRef, CheckpointEntry, Encoding, PutOptions, PutOutcome, Usage};
 use crate::codec::delta::{self, Reference};
 use crate::types::id::CheckpointId;
+use crate::types::time::Timestamp;
 
 pub fn a_delta_needs_its_base_and_the_last_one_deletes_it(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
@@ -68,7 +69,7 @@ pub fn a_delta_needs_its_base_and_the_last_one_deletes_it(new_backend: Factory<'
     // The base outlives the checkpoint that it was created for.
     assert!(backend.remove(&s, series.item(&ids[0], Encoding::Delta)).unwrap());
     assert!(read(base).is_some());
-    let deleted = CheckpointEntry::new(ids[1].clone(), Encoding::Delta, || 0);
+    let deleted = CheckpointEntry::new(ids[1].clone(), Encoding::Delta, Timestamp::default);
     backend.delete_surplus(&series, &deleted, None).unwrap();
     assert!(read(base).is_some());
     assert!(write(&ids[3], other_base, 0, b"other").is_some());

@@ -6,11 +6,12 @@ use crate::backend::{
   BackendExt, CheckpointEntry, Encoding, Item, Peek, Precondition, PutOptions, PutOutcome, RetentionScope, Series,
 };
 use crate::types::id::{AgentId, CheckpointId};
+use crate::types::time::Timestamp;
 
 pub fn peek_returns_both_ends(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let s = session("s");
-  let entry = |id| CheckpointEntry::new(checkpoint(id), Encoding::Json, || 0);
+  let entry = |id| CheckpointEntry::new(checkpoint(id), Encoding::Json, Timestamp::default);
   let entries = [entry("cp-1-000000"), entry("cp-2-000000"), entry("cp-3-000000")];
   let peek = |head, tail| {
     let peeked = backend.peek_in(&(&s).into(), &entries, head, tail).unwrap();
@@ -194,7 +195,7 @@ pub fn a_checkpoint_has_one_encoding(new_backend: Factory<'_>) {
         .unwrap()
     );
     put(older, Encoding::Json, &Precondition::None);
-    let entry = CheckpointEntry::new(older.clone(), Encoding::Delta, || 0);
+    let entry = CheckpointEntry::new(older.clone(), Encoding::Delta, Timestamp::default);
     assert!(backend.delete_surplus(&series, &entry, None).unwrap());
     assert_eq!(backend.checkpoints(&series).unwrap().len(), 1);
   }

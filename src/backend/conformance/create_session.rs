@@ -7,6 +7,7 @@ use super::{Factory, checkpoint, opened, session};
 use crate::backend::{BackendExt, Content, Document, Encoding, Item, ItemSink, NewItem, Series, source_of};
 use crate::types::error::{Code, Error};
 use crate::types::id::{AgentId, TaskId};
+use crate::types::time::Timestamp;
 
 pub fn saved_sessions_are_those_with_a_session_document(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
@@ -74,11 +75,11 @@ pub fn create_session_keeps_order_pins_and_versions(new_backend: Factory<'_>) {
   let mut source = |sink: &mut ItemSink<'_>| {
     // Items may come in any order: the time of a checkpoint decides its position.
     sink(NewItem {
-      made_at: Some(9_000),
+      made_at: Some(Timestamp::from_millis(9_000)),
       ..new(Item::Checkpoint(None, &young, Encoding::Gzip))
     })?;
     sink(NewItem {
-      made_at: Some(4_000),
+      made_at: Some(Timestamp::from_millis(4_000)),
       is_pinned: true,
       ..new(Item::Checkpoint(None, &old, Encoding::Json))
     })?;
@@ -101,7 +102,7 @@ pub fn create_session_keeps_order_pins_and_versions(new_backend: Factory<'_>) {
   let entries = backend.checkpoints(&(&s).into()).unwrap();
   let seen: Vec<_> = entries
     .iter()
-    .map(|entry| (entry.id.as_str(), entry.made_at, entry.is_pinned))
+    .map(|entry| (entry.id.as_str(), entry.made_at.as_millis(), entry.is_pinned))
     .collect();
   assert_eq!(
     seen,

@@ -10,6 +10,7 @@ use crate::backend::{
 };
 use crate::types::error::{Code, Result};
 use crate::types::id::SessionId;
+use crate::types::time::Timestamp;
 use crate::types::time::now_ms;
 
 const LONG: u64 = 60_000;
@@ -144,7 +145,7 @@ const WRITES: [&str; 13] = [
 
 fn write(backend: &dyn Backend, s: &SessionId, call: &str) -> Result<()> {
   let series = Series::from(s);
-  let entry = CheckpointEntry::new(checkpoint("foreign"), Encoding::Json, || 5);
+  let entry = CheckpointEntry::new(checkpoint("foreign"), Encoding::Json, || Timestamp::from_millis(5));
   match call {
     "create_session" => backend.create_empty(s),
     "put" => backend.put(s, Item::SESSION, b"{}").map(drop),

@@ -7,6 +7,7 @@ use super::{Factory, all_series, checkpoint, opened, session, stored, write_if};
 use crate::backend::{
   BackendExt, CheckpointEntry, Encoding, Newest, Parent, Precondition, PutOptions, PutOutcome, Series,
 };
+use crate::types::time::Timestamp;
 
 fn newest(parent: Parent, later: &[&str]) -> Precondition {
   Precondition::Newest(Newest {
@@ -92,7 +93,7 @@ pub fn a_new_checkpoint_must_be_newer_than_those_of_other_writers(new_backend: F
     // It keeps that time when it is replaced.
     let backup = || backend.find(&series, &checkpoint("backup")).unwrap().unwrap();
     let earlier = CheckpointEntry {
-      made_at: 1000,
+      made_at: Timestamp::from_millis(1000),
       ..backup()
     };
     backend.set_made_at(&series, &earlier).unwrap();
@@ -106,7 +107,7 @@ pub fn a_new_checkpoint_must_be_newer_than_those_of_other_writers(new_backend: F
           .put_checkpoint(&series, &checkpoint("backup"), b"content", &write)
           .unwrap();
         assert_eq!(put, stored(7));
-        assert_eq!((backup().encoding, backup().made_at), (encoding, 1000));
+        assert_eq!((backup().encoding, backup().made_at.as_millis()), (encoding, 1000));
       }
     }
     assert_eq!(backend.checkpoints(&series).unwrap().len(), 5);

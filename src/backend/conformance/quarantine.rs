@@ -3,11 +3,12 @@
 use super::{Factory, checkpoint, opened, session};
 use crate::backend::conformance::Shorthand as _;
 use crate::backend::{BackendExt, CheckpointEntry, Encoding, Series};
+use crate::types::time::Timestamp;
 
 pub fn quarantine_moves_a_checkpoint_only_while_its_bytes_match(new_backend: Factory<'_>) {
   let backend = opened(new_backend);
   let (s, series) = (session("s"), Series::from(session("s")));
-  let entry = CheckpointEntry::new(checkpoint("cp-1-000000"), Encoding::Json, || 0);
+  let entry = CheckpointEntry::new(checkpoint("cp-1-000000"), Encoding::Json, Timestamp::default);
   let item = series.item_of(&entry);
   let bytes = [b'x'; 9000];
   let mut replaced = bytes;

@@ -1,7 +1,6 @@
 //! The pins, times and bases of checkpoints.
 
 use std::io;
-use std::time::{Duration, SystemTime};
 
 use super::disk::{Directory, Disk};
 use super::durable::{absent_is_fine, sync_names};
@@ -9,9 +8,10 @@ use super::{FileBackend, bases, below, encodings_of, is_absence, listing_cache, 
 use crate::backend::{Encoding, ItemName, ListedItem, Series};
 use crate::types::error::{Error, Result};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
+use crate::types::time::Timestamp;
 
 impl<D: Disk> FileBackend<D> {
-  pub(super) fn set_made_at(&self, series: &Series, id: &CheckpointId, made_at: u64) -> Result<bool> {
+  pub(super) fn set_made_at(&self, series: &Series, id: &CheckpointId, made_at: Timestamp) -> Result<bool> {
     let Some(directory) = self.open_directory(&below(&series.session, series.folders()))? else {
       return Ok(false);
     };
@@ -19,10 +19,9 @@ impl<D: Disk> FileBackend<D> {
     let fail = |error| Error::io("set the time of", &self.path(&series.session, item), error);
     let encodings = encodings_of(&directory, item).map_err(fail)?;
     let _fence = self.fence(&series.session)?;
-    let time = SystemTime::UNIX_EPOCH + Duration::from_millis(made_at);
     for encoding in &encodings {
       // A checkpoint that was deleted concurrently has no time.
-      absent_is_fine(directory.set_modified(&series.item(id, *encoding).file_name(), time)).map_err(fail)?;
+      absent_is_fine(directory.set_modified(&series.item(id, *encoding).file_name(), made_at.into())).map_err(fail)?;
     }
     // The cached order is stale.
     self.names.forget(&series.session);

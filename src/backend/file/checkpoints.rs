@@ -1,7 +1,7 @@
 //! Storing checkpoints.
 
 use std::io;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use super::bases::{BaseFile, StagedBase};
 use super::disk::{Directory, Disk};
@@ -164,7 +164,7 @@ impl<D: Disk> FileBackend<D> {
     }
     let encodings = encodings_of(directory, series.item(id, Encoding::Json)).ok()?;
     let existing = series.item(id, *encodings.first()?).file_name();
-    Some(SystemTime::UNIX_EPOCH + Duration::from_millis(modified(directory, &existing)))
+    Some(modified(directory, &existing).into())
   }
 
   /// Stores a checkpoint without a precondition. Returns its size in bytes.

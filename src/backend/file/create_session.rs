@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
 
 use super::disk::{Directory, Entry, Kind};
 use super::durable::{self, Durability, absent_is_fine, fill};
@@ -98,8 +97,7 @@ impl<D: Directory> Staged<D> {
       }
     }
     if let Some(made_at) = new.made_at {
-      let time = SystemTime::UNIX_EPOCH + Duration::from_millis(made_at);
-      directory.set_modified(&name, time)?;
+      directory.set_modified(&name, made_at.into())?;
     }
     if agent.is_none() {
       let entry = CheckpointEntry::new(id.clone(), encoding, || super::modified(directory, &name));

@@ -35,6 +35,7 @@ mod unix;
 mod versions;
 mod walk;
 
+use crate::types::time::Timestamp;
 use directories::Directories;
 use disk::{Contents, Directory, Disk, Entry, Kind};
 use durable::ATTEMPTS;
@@ -370,9 +371,10 @@ fn exists<D: Directory>(directory: &D, name: &str) -> io::Result<bool> {
   }
 }
 
-/// The time of the last change of a file in milliseconds; 0 if it is unknown.
-fn modified<D: Directory>(directory: &D, name: &str) -> u64 {
-  directory.stat(name).map_or(0, |stat| stat.modified)
+/// The time of the last change of a file; 1970 if it is unknown.
+fn modified<D: Directory>(directory: &D, name: &str) -> Timestamp {
+  let stat = directory.stat(name);
+  stat.map_or_else(|_| Timestamp::default(), |stat| Timestamp::from_millis(stat.modified))
 }
 
 /// Whether the name does not exist: it is missing, or a part of its path is not a directory.

@@ -13,7 +13,7 @@ use crate::backend::{
 };
 use crate::types::error::Result;
 use crate::types::id::{AgentId, CheckpointId, SessionId, TaskId};
-use crate::types::time::now_ms;
+use crate::types::time::Timestamp;
 
 impl Backend for MemoryBackend {
   fn location(&self) -> String {
@@ -168,7 +168,7 @@ impl Backend for MemoryBackend {
         (!exists).then_some(PutOutcome::Missing)
       }
       Precondition::Newest(newest) => {
-        let entry = CheckpointEntry::new(id.clone(), options.encoding, now_ms);
+        let entry = CheckpointEntry::new(id.clone(), options.encoding, Timestamp::now);
         newest.refusal(&entry, &mut newest_first())
       }
     };

@@ -8,7 +8,7 @@ use crate::backend::{
 };
 use crate::codec::delta::Reference;
 use crate::types::id::CheckpointId;
-use crate::types::time::now_ms;
+use crate::types::time::Timestamp;
 
 /// The checkpoints of one series, each id once. The time to store or delete one does not depend on their number.
 #[derive(Debug, Default)]
@@ -24,13 +24,13 @@ pub struct StoredSeries {
 }
 
 /// The position of a checkpoint in the order of its series.
-type OrderKey = (u64, CheckpointId);
+type OrderKey = (Timestamp, CheckpointId);
 
 #[derive(Debug)]
 pub struct StoredCheckpoint {
   pub encoding: Encoding,
   pub bytes: Vec<u8>,
-  pub made_at: u64,
+  pub made_at: Timestamp,
   pub is_pinned: bool,
   /// The base of a delta.
   base: Option<CheckpointId>,
@@ -65,7 +65,7 @@ impl StoredSeries {
     let stored = StoredCheckpoint {
       encoding,
       bytes,
-      made_at: made_at.unwrap_or_else(now_ms),
+      made_at: made_at.unwrap_or_else(Timestamp::now),
       is_pinned: old.as_ref().is_some_and(|old| old.is_pinned),
       base,
     };

@@ -12,7 +12,7 @@ pub use crate::backend::sql::agent_column as agent_text;
 use crate::backend::sql::{SplitCheckpoint, base_of_delta, encoding_number, encoding_of_number};
 use crate::backend::{CheckpointEntry, Encoding, Series, time_in_id};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
-use crate::types::time::now_ms;
+use crate::types::time::Timestamp;
 
 /// The primary key of a checkpoint, and its encoding.
 #[derive(Debug, Clone, Copy)]
@@ -84,7 +84,7 @@ impl<'a> Parts<'a> {
     let SplitCheckpoint { head, middle, tail } = SplitCheckpoint::new(bytes);
     Self {
       size: to_signed(bytes.len() as u64),
-      made_at: to_signed(time_in_id(key.id).unwrap_or_else(now_ms)),
+      made_at: to_signed(time_in_id(key.id).unwrap_or_else(Timestamp::now).as_millis()),
       base: if key.is_delta() { base_of_delta(bytes) } else { None },
       head,
       // All other encodings are compressed already.
@@ -103,11 +103,14 @@ pub async fn add(
   connection: &Connection,
   key: &CheckpointKey<'_>,
   bytes: &[u8],
-  made_at: Option<u64>,
+  made_at: Option<Timestamp>,
   is_pinned: bool,
 ) -> Result<(), PgError> {
   let parts = Parts::of(key, bytes);
-  let (made_at, middle) = (made_at.map_or(parts.made_at, to_signed), &*parts.middle.bytes);
+  let (made_at, middle) = (
+    made_at.map_or(parts.made_at, |time| to_signed(time.as_millis())),
+    &*parts.middle.bytes,
+  );
   let sql = "INSERT INTO waymark.checkpoints
       (session, agent, id, encoding, made_at, pinned, size, key, packed, head, tail, middle)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
@@ -148,10 +151,10 @@ pub async fn set_made_at(
   series: &Series,
   id: &CheckpointId,
   fence: Option<i64>,
-  made_at: u64,
+  made_at: Timestamp,
 ) -> Result<bool, PgError> {
   let (session, agent) = (series.session.as_str(), agent_text(series.agent.as_ref()));
-  let params: [&(dyn ToSql + Sync); 5] = [&session, &fence, &agent, &id.as_str(), &to_signed(made_at)];
+  let params: [&(dyn ToSql + Sync); 5] = [&session, &fence, &agent, &id.as_str(), &to_signed(made_at.as_millis())];
   let rows = connection.execute(&SQL.set_made_at, &params).await?;
   leases::write_outcome(connection, &series.session, fence, &rows).await
 }

@@ -13,6 +13,7 @@ use super::sessions::ids;
 use crate::backend::sql::{entry_of, peek_columns, series_columns};
 use crate::backend::{CheckpointEntry, CheckpointPage, Peek, Selection, Series};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
+use crate::types::time::Timestamp;
 
 /// All checkpoints of a series, newest first.
 pub const ALL: &str = "SELECT id, encoding, made_at, pinned FROM waymark.checkpoints WHERE session = $1 AND agent = $2
@@ -109,7 +110,11 @@ async fn page(
   let rows = match after {
     None => connection.query(FIRST_PAGE, &[&session, &agent, &limit]).await?,
     Some(after) => {
-      let (made_at, id, encoding) = (to_signed(after.made_at), after.id.as_str(), number_of(after.encoding));
+      let (made_at, id, encoding) = (
+        to_signed(after.made_at.as_millis()),
+        after.id.as_str(),
+        number_of(after.encoding),
+      );
       connection
         .query(NEXT_PAGE, &[&session, &agent, &limit, &made_at, &id, &encoding])
         .await?
@@ -187,7 +192,7 @@ pub fn entries(rows: &[Row]) -> Result<Vec<CheckpointEntry>, PgError> {
 /// An entry from four columns: id, encoding, time, pin. `None` if the id or the encoding is not one that a store writes.
 pub fn entry(row: &Row, first_column: usize) -> Result<Option<CheckpointEntry>, PgError> {
   let encoding = encoding_of(row.try_get(first_column + 1)?);
-  let made_at = to_unsigned(row.try_get(first_column + 2)?);
+  let made_at = Timestamp::from_millis(to_unsigned(row.try_get(first_column + 2)?));
   let is_pinned = row.try_get(first_column + 3)?;
   Ok(entry_of(row.try_get(first_column)?, encoding, made_at, is_pinned))
 }

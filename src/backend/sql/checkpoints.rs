@@ -3,6 +3,7 @@
 use crate::backend::{CheckpointEntry, Encoding, HEAD_BYTES, Peek, Series, TAIL_BYTES};
 use crate::codec::delta::Reference;
 use crate::types::id::{AgentId, CheckpointId};
+use crate::types::time::Timestamp;
 
 /// The columns `session` and `agent` of a series.
 pub fn series_columns(series: &Series) -> (&str, &str) {
@@ -32,7 +33,7 @@ pub fn encoding_of_number(number: u8) -> Option<Encoding> {
 }
 
 /// An entry from its columns; `None` if no store writes such an id or encoding.
-pub fn entry_of(id: &str, encoding: Option<Encoding>, made_at: u64, is_pinned: bool) -> Option<CheckpointEntry> {
+pub fn entry_of(id: &str, encoding: Option<Encoding>, made_at: Timestamp, is_pinned: bool) -> Option<CheckpointEntry> {
   Some(CheckpointEntry {
     id: CheckpointId::parse(id).ok()?,
     encoding: encoding?,

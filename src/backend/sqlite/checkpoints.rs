@@ -7,7 +7,7 @@ use super::{bases, sessions};
 use crate::backend::sql::{SplitCheckpoint, agent_column, base_of_delta, encoding_number, peek_columns, to_signed};
 use crate::backend::{CheckpointEntry, Encoding, Peek, Series, time_in_id};
 use crate::types::id::{AgentId, CheckpointId, SessionId};
-use crate::types::time::now_ms;
+use crate::types::time::Timestamp;
 
 /// The primary key of a checkpoint. Owned, because an operation may run on another thread.
 #[derive(Debug, Clone)]
@@ -124,19 +124,20 @@ pub fn put(connection: &Connection, key: &CheckpointKey, bytes: &[u8]) -> Result
   let made_at = match time_in_id(&key.id) {
     Some(time) => time,
     // A checkpoint that is replaced keeps its position in the order.
-    None => stored_made_at(connection, key)?.unwrap_or_else(now_ms),
+    None => stored_made_at(connection, key)?.unwrap_or_else(Timestamp::now),
   };
   let size = bytes.len();
   let base = if key.is_delta() { base_of_delta(bytes) } else { None };
   connection
     .prepare_cached(PUT)?
-    .execute(&*key.with(&[&made_at, &size, &head, &tail, &middle, &base]))?;
+    .execute(&*key.with(&[&made_at.as_millis(), &size, &head, &tail, &middle, &base]))?;
   delete_returning_bases(connection, key, DELETE_OTHER_ENCODINGS, &key.with(&[])).map(drop)
 }
 
-fn stored_made_at(connection: &Connection, key: &CheckpointKey) -> Result<Option<u64>> {
+fn stored_made_at(connection: &Connection, key: &CheckpointKey) -> Result<Option<Timestamp>> {
   let mut statement = connection.prepare_cached(STORED_MADE_AT)?;
-  statement.query_row(&key.without_encoding()[..], |row| row.get(0))
+  let milliseconds: Option<u64> = statement.query_row(&key.without_encoding()[..], |row| row.get(0))?;
+  Ok(milliseconds.map(Timestamp::from_millis))
 }
 
 /// Stores a checkpoint, with its attributes, in a session that is being created.
@@ -144,7 +145,7 @@ pub fn add(
   connection: &Connection,
   key: &CheckpointKey,
   bytes: &[u8],
-  made_at: Option<u64>,
+  made_at: Option<Timestamp>,
   is_pinned: bool,
 ) -> Result<()> {
   put(connection, key, bytes)?;
@@ -211,9 +212,9 @@ fn delete_returning_bases(
   Ok(!deleted.is_empty())
 }
 
-pub fn set_made_at(connection: &Connection, key: &CheckpointKey, made_at: u64) -> Result<bool> {
+pub fn set_made_at(connection: &Connection, key: &CheckpointKey, made_at: Timestamp) -> Result<bool> {
   let mut statement = connection.prepare_cached(SET_MADE_AT)?;
-  Ok(statement.execute(params![key.id, key.session, key.agent, made_at])? > 0)
+  Ok(statement.execute(params![key.id, key.session, key.agent, made_at.as_millis()])? > 0)
 }
 
 pub fn set_pinned(connection: &Connection, key: &CheckpointKey, is_pinned: bool) -> Result<bool> {

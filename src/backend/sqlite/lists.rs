@@ -8,6 +8,7 @@ use crate::backend::{
   CheckpointEntry, CheckpointPage, Parent, Precondition, PutOutcome, RetentionScope, Selection, Series,
 };
 use crate::types::id::{AgentId, CheckpointId, SessionId};
+use crate::types::time::Timestamp;
 
 const ALL: &str = r"
   SELECT id, encoding, made_at, pinned FROM checkpoints WHERE session = ?1 AND agent = ?2
@@ -82,7 +83,7 @@ pub fn refusal(
       let mut newest_first = entries(
         connection,
         NEWER,
-        params![session, agent, entry.made_at, entry.id.as_str()],
+        params![session, agent, entry.made_at.as_millis(), entry.id.as_str()],
       )?;
       if newest_first.is_empty() && newest.parent != Parent::Any {
         newest_first.extend(self::newest(connection, series)?);
@@ -134,7 +135,12 @@ fn entries(connection: &Connection, sql: &str, params: impl Params) -> Result<Ve
 /// `None` for a row that no store writes.
 fn entry(row: &Row<'_>) -> Result<Option<CheckpointEntry>> {
   let encoding = encoding_of_number(row.get(1)?);
-  Ok(entry_of(row.get_ref(0)?.as_str()?, encoding, row.get(2)?, row.get(3)?))
+  Ok(entry_of(
+    row.get_ref(0)?.as_str()?,
+    encoding,
+    Timestamp::from_millis(row.get(2)?),
+    row.get(3)?,
+  ))
 }
 
 /// The agents that have checkpoints, ordered by id.

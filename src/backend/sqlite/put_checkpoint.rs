@@ -14,7 +14,7 @@ use crate::backend::{
 };
 use crate::types::error::Result;
 use crate::types::id::CheckpointId;
-use crate::types::time::now_ms;
+use crate::types::time::Timestamp;
 
 /// A checkpoint that is about to be stored. Owned, because the operation may run on another thread.
 struct NewCheckpoint {
@@ -40,7 +40,7 @@ impl SqliteBackend {
     let bytes = self.bytes(session, item, content)?;
     let checkpoint = NewCheckpoint {
       series: series.clone(),
-      entry: CheckpointEntry::new(id.clone(), options.encoding, now_ms),
+      entry: CheckpointEntry::new(id.clone(), options.encoding, Timestamp::now),
       name: action.name.clone(),
       row: RowKey::of(session, item),
       bytes,

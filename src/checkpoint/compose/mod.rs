@@ -16,6 +16,7 @@ use crate::json::layout::{Layout, MAX_TEXT_UNITS, excess_units, too_long, units}
 use crate::json::scan::{Member, SyntaxError, count, find, members};
 use crate::types::error::{Code, Error, Result, shortened};
 use crate::types::id::CheckpointId;
+use crate::types::time::Timestamp;
 
 /// The state to store, as canonical JSON. The three parts that may be large are objects with that one member: `{"taskTree":…}`.
 #[derive(Debug, Clone)]
@@ -60,7 +61,7 @@ trait MemberWriter {
 const LARGE_BYTES: usize = 1 << 18;
 
 impl<'a> NewCheckpoint<'a> {
-  pub fn compose(id: &CheckpointId, timestamp: u64, parts: &'a Parts) -> Result<Self> {
+  pub fn compose(id: &CheckpointId, timestamp: Timestamp, parts: &'a Parts) -> Result<Self> {
     let head = members(&parts.head).map_err(internal)?;
     let optional = |name: &'static str| find(&head, name).map(|part| (name, Cow::Borrowed(part.value)));
     let session_text = find(&head, "session").map_or("nothing", |part| part.value);
@@ -79,7 +80,7 @@ impl<'a> NewCheckpoint<'a> {
     let composed_session = compose_session(&session, &id)?;
     first.push(("id", id.into()));
     first.push(("sessionId", session_id.into()));
-    first.push(("timestamp", timestamp.to_string().into()));
+    first.push(("timestamp", timestamp.as_millis().to_string().into()));
     first.extend([optional("trigger"), optional("description")].into_iter().flatten());
     first.push(("session", composed_session.into()));
     first.push(("taskTree", tree.into()));

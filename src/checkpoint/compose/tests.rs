@@ -1,6 +1,7 @@
 use super::*;
 use crate::checkpoint::document::Document;
 use crate::json::layout::compact;
+use crate::types::time::Timestamp;
 
 fn parts() -> Parts {
   Parts {
@@ -16,7 +17,7 @@ fn parts() -> Parts {
 }
 
 fn composed(parts: &Parts) -> Result<String> {
-  let checkpoint = NewCheckpoint::compose(&CheckpointId::parse("cp-1").unwrap(), 42, parts)?;
+  let checkpoint = NewCheckpoint::compose(&CheckpointId::parse("cp-1").unwrap(), Timestamp::from_millis(42), parts)?;
   Ok(checkpoint.compact().unwrap().0)
 }
 
@@ -58,7 +59,12 @@ fn small_and_large_documents_have_the_same_layout() {
   let mut parts = parts();
   for filling in ["", &"long ".repeat(LARGE_BYTES)] {
     parts.agent_states = format!(r#"{{"agentStates":{{"filling":"{filling}"}}}}"#);
-    let checkpoint = NewCheckpoint::compose(&CheckpointId::parse("cp-1").unwrap(), 42, &parts).unwrap();
+    let checkpoint = NewCheckpoint::compose(
+      &CheckpointId::parse("cp-1").unwrap(),
+      Timestamp::from_millis(42),
+      &parts,
+    )
+    .unwrap();
     let mut laid_out = Vec::new();
     checkpoint.write_laid_out(&mut laid_out).unwrap();
     let laid_out = String::from_utf8(laid_out).unwrap();
@@ -96,7 +102,12 @@ fn both_checksums_match_the_composed_text_and_no_changed_one() {
 #[test]
 fn the_checksums_cover_every_byte_of_the_layout() {
   let parts = parts();
-  let checkpoint = NewCheckpoint::compose(&CheckpointId::parse("cp-1").unwrap(), 42, &parts).unwrap();
+  let checkpoint = NewCheckpoint::compose(
+    &CheckpointId::parse("cp-1").unwrap(),
+    Timestamp::from_millis(42),
+    &parts,
+  )
+  .unwrap();
   let mut laid_out = Vec::new();
   checkpoint.write_laid_out(&mut laid_out).unwrap();
   let fits = |bytes: &[u8]| {

@@ -16,6 +16,7 @@
 use std::fmt::Write as _;
 use std::io;
 
+use crate::types::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 mod reader;
@@ -62,7 +63,7 @@ pub struct NewMember {
   /// In seconds since 1970.
   pub modified: u64,
   pub is_pinned: bool,
-  pub made_at: Option<u64>,
+  pub made_at: Option<Timestamp>,
 }
 
 /// One line of the manifest.
@@ -75,7 +76,7 @@ pub struct ManifestEntry {
   #[serde(rename = "pinned", default, skip_serializing_if = "std::ops::Not::not")]
   pub is_pinned: bool,
   #[serde(default, skip_serializing_if = "Option::is_none")]
-  pub made_at: Option<u64>,
+  pub made_at: Option<Timestamp>,
 }
 
 /// The last member: a list of all others, `waymark.json` first.

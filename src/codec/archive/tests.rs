@@ -5,6 +5,7 @@ use tar::{EntryType, Header};
 
 use super::writer::own_member;
 use super::*;
+use crate::types::time::Timestamp;
 
 type Item = (NewMember, Vec<u8>);
 
@@ -34,7 +35,7 @@ fn long_name() -> String {
 fn sample() -> Vec<u8> {
   let mut pinned = member("b \"quoted\"", b"x\ny");
   pinned.0.is_pinned = true;
-  pinned.0.made_at = Some(7);
+  pinned.0.made_at = Some(Timestamp::from_millis(7));
   pinned.0.modified = 1_700_000_000;
   let block = vec![b'x'; BLOCK];
   written(&[
@@ -130,7 +131,7 @@ fn reader_returns_what_the_writer_was_given() {
     [
       ("a", 2, false, None),
       ("empty", 0, false, None),
-      ("b \"quoted\"", 3, true, Some(7)),
+      ("b \"quoted\"", 3, true, Some(Timestamp::from_millis(7))),
       (&*long_name(), BLOCK, false, None),
       ("é", 1, false, None),
     ]

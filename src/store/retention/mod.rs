@@ -193,7 +193,7 @@ impl RetentionPolicy {
         kept.push(entry);
         continue;
       }
-      let age_ms = now.millis_since(Timestamp::from_millis(entry.made_at));
+      let age_ms = now.millis_since(entry.made_at);
       let reason = if !keep_rules.keep(entry) {
         Some(RemovalReason::NotKept)
       } else if retention.max_age_ms.is_some_and(|max| age_ms > max) {
@@ -311,7 +311,7 @@ impl Period {
     if self.left == 0 {
       return false;
     }
-    let number = (self.number_of)(Timestamp::from_millis(entry.made_at));
+    let number = (self.number_of)(entry.made_at);
     let is_first = self.current != Some(number);
     if is_first {
       self.current = Some(number);

@@ -55,7 +55,7 @@ impl Store {
     };
     let mut is_from_future = false;
     if let Some(newest) = &in_scope.newest {
-      let time = time_in_id(newest.id.as_str()).map(Timestamp::from_millis);
+      let time = time_in_id(newest.id.as_str());
       is_from_future = time.is_some_and(|time| time > Timestamp::now());
     }
     let mut warnings: Vec<_> = in_scope.warning.iter().cloned().collect();

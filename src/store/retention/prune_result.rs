@@ -6,6 +6,7 @@ use super::Retention;
 use crate::backend::{CheckpointEntry, Series};
 use crate::types::error::Error;
 use crate::types::id::{AgentId, CheckpointId, SessionId};
+use crate::types::time::Timestamp;
 
 /// The arguments of `prune`.
 #[derive(Debug, Clone, Default)]
@@ -78,7 +79,7 @@ impl Serialize for PrunedCheckpoint {
       #[serde(skip_serializing_if = "Option::is_none")]
       agent_id: Option<&'a AgentId>,
       checkpoint_id: &'a CheckpointId,
-      timestamp: u64,
+      timestamp: Timestamp,
       size_bytes: u64,
       reason: &'a str,
     }

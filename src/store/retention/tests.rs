@@ -3,6 +3,7 @@ use std::collections::{HashMap, HashSet};
 use super::*;
 use crate::backend::{CheckpointPage, Encoding};
 use crate::types::id::CheckpointId;
+use crate::types::time::Timestamp;
 
 const MINUTE_MS: u64 = 60 * 1000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
@@ -28,7 +29,9 @@ impl TestSeries {
     for (number, time) in times.iter().enumerate() {
       let id = CheckpointId::parse(&format!("{number:03}")).unwrap();
       series.sizes.insert(id.clone(), 10);
-      series.entries.push(CheckpointEntry::new(id, Encoding::Json, || *time));
+      series.entries.push(CheckpointEntry::new(id, Encoding::Json, || {
+        Timestamp::from_millis(*time)
+      }));
     }
     series.entries.sort_by(CheckpointEntry::newest_first);
     series

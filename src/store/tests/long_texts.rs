@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::json::layout::MAX_TEXT_UNITS;
+use crate::types::time::Timestamp;
 
 /// Parts whose text has about `units` UTF-16 code units of one character.
 fn parts_of(character: &str, units: usize) -> Parts {
@@ -89,7 +90,7 @@ fn with_too_large(encoding: Encoding) -> (OpenStore, CheckpointId, CheckpointId)
     head: r#"{"trigger":"auto","session":{"id":"s","status":"active","checkpointIds":[]}}"#.to_owned(),
     ..parts_of("x", MAX_TEXT_UNITS)
   };
-  let composed = crate::checkpoint::compose::NewCheckpoint::compose(&id, 42, &parts).unwrap();
+  let composed = crate::checkpoint::compose::NewCheckpoint::compose(&id, Timestamp::from_millis(42), &parts).unwrap();
   let (text, info) = composed.compact_of_any_length().unwrap();
   let bytes = match encoding {
     Encoding::Json => text.into_bytes(),

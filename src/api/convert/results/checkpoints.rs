@@ -31,7 +31,7 @@ impl From<Damaged> for DamagedCheckpoint {
     Self {
       id: damaged.id.into(),
       path: damaged.path,
-      timestamp: damaged.made_at.map(number),
+      timestamp: damaged.made_at.map(|time| number(time.as_millis())),
       error: damaged.error.message,
       code: damaged.error.code.as_str(),
     }

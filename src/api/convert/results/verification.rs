@@ -43,7 +43,7 @@ impl From<Result<StoredCheckpoint, Damaged>> for CheckpointVerification {
         path: damaged.path,
         whole: false,
         size_bytes: None,
-        timestamp: damaged.made_at.map(number),
+        timestamp: damaged.made_at.map(|time| number(time.as_millis())),
         error: Some(damaged.error.message),
         code: Some(damaged.error.code.as_str()),
       },

@@ -7,6 +7,7 @@ use crate::backend::BackendExt as _;
 use crate::backend::conformance::Shorthand as _;
 use crate::backend::file::each_once;
 use crate::backend::{Backend, Durability, FileBackend, Item, Newest, Parent, Precondition, PutOptions, PutOutcome};
+use crate::types::time::Timestamp;
 
 fn id(number: usize) -> CheckpointId {
   CheckpointId::parse(&format!("cp-1-00000{number}")).unwrap()
@@ -57,9 +58,9 @@ fn each_of_two_processes_sees_the_changes_of_the_other() {
   let ids: Vec<_> = (0..5).map(id).collect();
   let item = |number: usize| Item::Checkpoint(None, &ids[number], Encoding::Json);
   theirs.remove(&session(), item(0)).unwrap();
-  let entry = CheckpointEntry::new(ids[1].clone(), Encoding::Json, || 0);
+  let entry = CheckpointEntry::new(ids[1].clone(), Encoding::Json, Timestamp::default);
   mine.delete_surplus(&session().into(), &entry, None).unwrap();
-  let entry = CheckpointEntry::new(ids[2].clone(), Encoding::Json, || 0);
+  let entry = CheckpointEntry::new(ids[2].clone(), Encoding::Json, Timestamp::default);
   theirs
     .quarantine(&session().into(), &entry, Some(b"{}"))
     .unwrap()

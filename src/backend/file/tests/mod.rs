@@ -13,6 +13,7 @@ use crate::backend::conformance::Shorthand as _;
 use crate::backend::item::CHECKPOINTS;
 use crate::backend::{Backend, BackendExt, Encoding, conformance};
 use crate::types::id::TaskId;
+use crate::types::time::Timestamp;
 
 mod stopped_process;
 mod two_file_commit;
@@ -145,7 +146,10 @@ fn quarantine_keeps_the_file_outside_of_the_series() {
   let s = session("s");
   let id = CheckpointId::parse("cp-1").unwrap();
   let item = Item::Checkpoint(None, &id, Encoding::Json);
-  let (series, entry) = (Series::from(&s), CheckpointEntry::new(id.clone(), Encoding::Json, || 0));
+  let (series, entry) = (
+    Series::from(&s),
+    CheckpointEntry::new(id.clone(), Encoding::Json, Timestamp::default),
+  );
   assert_eq!(backend.quarantine(&series, &entry, Some(b"one")).unwrap(), None);
   for content in [b"one", b"two"] {
     backend.put(&s, item, content).unwrap();

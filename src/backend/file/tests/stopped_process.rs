@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::backend::{BackendExt, Claim, Document, Newest, Precondition, PutOptions, PutOutcome};
 use crate::types::error::Code;
+use crate::types::time::Timestamp;
 
 const TIMEOUT: Duration = Duration::from_millis(50);
 
@@ -258,12 +259,12 @@ fn creating_a_session_with_items_waits_for_no_lock() {
       item: Item::Checkpoint(None, &id, Encoding::Json),
       content: b"{}",
       is_pinned: false,
-      made_at: Some(1234),
+      made_at: Some(Timestamp::from_millis(1234)),
     })
   };
   assert!(backend.create_session_with(&s, &mut source).unwrap());
   let entries = backend.checkpoints(&(&s).into()).unwrap();
-  assert_eq!(entries[0].made_at, 1234);
+  assert_eq!(entries[0].made_at.as_millis(), 1234);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::proxy::{Fault, Proxy};
 use super::*;
 use crate::backend::{BackendExt, source_of};
+use crate::types::time::Timestamp;
 
 /// A backend behind a proxy that fails on request.
 fn behind_proxy(settings: Settings) -> Option<(Schema, Proxy, PostgresBackend)> {
@@ -199,7 +200,7 @@ fn put_checkpoint_stores_a_delta_with_its_whole_base_if_the_connection_breaks() 
     let read = backend.read(&series.session, series.base(&key), 99).unwrap();
     assert_eq!(read.unwrap(), b"base and more");
     for number in 0..3 {
-      let entry = CheckpointEntry::new(checkpoint(first + number), Encoding::Delta, || 0);
+      let entry = CheckpointEntry::new(checkpoint(first + number), Encoding::Delta, Timestamp::default);
       proxy.set(fault.clone());
       assert!(backend.delete_surplus(&series, &entry, None).unwrap());
     }

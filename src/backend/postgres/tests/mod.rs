@@ -15,6 +15,7 @@ use crate::backend::{
 use crate::codec::delta::{Reference, compose};
 use crate::types::error::system_code;
 use crate::types::id::{CheckpointId, TaskId};
+use crate::types::time::Timestamp;
 
 mod fake_server;
 mod faults;
@@ -117,7 +118,7 @@ fn checkpoint(number: u64) -> CheckpointId {
 }
 
 fn entry(number: u64) -> CheckpointEntry {
-  CheckpointEntry::new(checkpoint(number), Encoding::Json, || 0)
+  CheckpointEntry::new(checkpoint(number), Encoding::Json, Timestamp::default)
 }
 
 fn write_checkpoint(backend: &PostgresBackend, series: &Series, number: u64, bytes: &[u8]) {

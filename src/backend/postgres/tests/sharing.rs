@@ -5,6 +5,7 @@ use std::thread;
 use super::*;
 use crate::backend::{BackendExt, PutOutcome};
 use crate::codec::delta::Reference;
+use crate::types::time::Timestamp;
 
 fn rows(backend: &PostgresBackend, sql: &str) -> Vec<i64> {
   let rows = backend.with_connection("read", &|| sql.to_owned(), async |connection| {
@@ -49,9 +50,9 @@ fn deleting_a_session_during_writes_leaves_no_orphans_and_no_deadlocks() {
           delta(backend, series, number + 2, 5000 + writer, 4, b"more");
           backend.put_state(s, b"document", b"tree").unwrap();
           backend.set_pinned(series, &checkpoint(number), true).unwrap();
-          let entry = CheckpointEntry::new(checkpoint(number), Encoding::Json, || 0);
+          let entry = CheckpointEntry::new(checkpoint(number), Encoding::Json, Timestamp::default);
           backend.quarantine(series, &entry, Some(b"{}")).unwrap();
-          let entry = CheckpointEntry::new(checkpoint(number + 1), Encoding::Delta, || 0);
+          let entry = CheckpointEntry::new(checkpoint(number + 1), Encoding::Delta, Timestamp::default);
           backend.delete_surplus(series, &entry, None).unwrap();
         }
       });
@@ -88,7 +89,7 @@ fn a_base_is_not_deleted_while_a_delta_is_stored_on_it() {
     // The last delta on the base is deleted while another is stored.
     let put = thread::scope(|scope| {
       let put = scope.spawn(|| delta(&one, &series, first + 1, first, 4, b""));
-      let entry = CheckpointEntry::new(checkpoint(first), Encoding::Delta, || 0);
+      let entry = CheckpointEntry::new(checkpoint(first), Encoding::Delta, Timestamp::default);
       assert!(other.delete_surplus(&series, &entry, None).unwrap());
       put.join().unwrap()
     });

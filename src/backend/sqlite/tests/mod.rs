@@ -11,6 +11,7 @@ use crate::backend::{
 };
 use crate::types::error::Code;
 use crate::types::id::{CheckpointId, TaskId};
+use crate::types::time::Timestamp;
 
 mod errors;
 mod group_commit;
@@ -44,7 +45,7 @@ fn checkpoint(number: u64) -> CheckpointId {
 }
 
 fn entry(number: u64) -> CheckpointEntry {
-  CheckpointEntry::new(checkpoint(number), Encoding::Json, || 0)
+  CheckpointEntry::new(checkpoint(number), Encoding::Json, Timestamp::default)
 }
 
 fn write_checkpoint(backend: &SqliteBackend, series: &Series, number: u64, bytes: &[u8]) {

@@ -31,7 +31,12 @@ fn two_backends_on_one_file_see_the_changes_of_each_other() {
   for number in 0..6 {
     write_checkpoint(if number % 2 == 0 { &one } else { &two }, &series, number, b"{}");
   }
-  let numbers = |entries: Vec<CheckpointEntry>| entries.into_iter().map(|entry| entry.made_at).collect::<Vec<_>>();
+  let numbers = |entries: Vec<CheckpointEntry>| {
+    entries
+      .into_iter()
+      .map(|entry| entry.made_at.as_millis())
+      .collect::<Vec<_>>()
+  };
   for backend in [&one, &two] {
     assert_eq!(numbers(backend.checkpoints(&series).unwrap()), [5, 4, 3, 2, 1, 0]);
     let listed = backend.list_for_retention(&series, RetentionScope::Beyond(4)).unwrap();
