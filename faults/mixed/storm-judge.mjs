@@ -4,7 +4,7 @@
 // any time after its beginning. A write is overtaken by every acknowledged write that began after its end.
 
 import { readdirSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, sep } from 'node:path'
 
 import { told } from './calls.mjs'
 import { listErrors, listed, listedByAll } from './judge.mjs'
@@ -356,8 +356,11 @@ class StormJudge {
     const { failed } = await this.store.prune()
     for (const failure of failed) this.found.push(`prune failed: ${JSON.stringify(failure)}`)
     if (this.storage.backend === 'files') {
-      for (const session of all) await this.sweep(session)
       const isLeft = (path) => /\.tmp$|\.deleted-/.test(path) && !this.isNewAndEmpty(path)
+      const present = this.filesIn('').map((path) => path.split(sep)[0])
+      for (const session of new Set([...all, ...present.filter((name) => !name.startsWith('.'))])) {
+        await this.sweep(session)
+      }
       for (const path of this.filesIn('').filter(isLeft)) this.found.push(`left behind: ${path}`)
     }
     for (const session of all) await this.keysWithout(session)

@@ -38,8 +38,8 @@ impl<D: Disk> FileBackend<D> {
     let timeout = self.settings.timeout;
     let exists = self.names.change_within(timeout, series, &directory, |held| {
       // The holder of the lock may be about to delete the checkpoint, after it checked for a pin.
-      if is_pinned && held.is_busy {
-        return Err(Error::busy("pin", &path, io::ErrorKind::ResourceBusy.into()));
+      if is_pinned {
+        held.require("pin", &path)?;
       }
       let item = series.item(id, Encoding::Json);
       if encodings_of(&directory, item).map_err(fail)?.is_empty() {

@@ -70,9 +70,8 @@ impl<D: Disk> FileBackend<D> {
         LONGEST_WAIT
       };
       let change = self.rename_or_remove(timeout, session, item, directory, |held| {
-        if (replaces || options.labels.is_some()) && held.is_busy {
-          let action = if replaces { "replace" } else { "write" };
-          return Err(Error::busy(action, &path, io::ErrorKind::ResourceBusy.into()));
+        if replaces || options.labels.is_some() {
+          held.require(if replaces { "replace" } else { "write" }, &path)?;
         }
         if !held.is_locked && base.is_some() {
           return Ok(NameChange::Unchanged);
@@ -226,6 +225,7 @@ impl<D: Disk> FileBackend<D> {
       Precondition::Newest(newest) => {
         // Without the lock, two writers could both find that their parent is the newest.
         if newest.parent != Parent::Any && !held.is_locked {
+          held.require("lock the directory of", &path())?;
           return Err(Error::busy(
             "lock the directory of",
             &path(),

@@ -1,7 +1,5 @@
 //! Deleting and quarantining items.
 
-use std::io;
-
 use uuid::Uuid;
 
 use super::disk::{Directory, Disk};
@@ -19,7 +17,7 @@ pub(super) const DAMAGED: &str = "damaged";
 impl<D: Disk> FileBackend<D> {
   pub(super) fn delete_item(&self, session: &SessionId, item: Item<'_>) -> Result<bool> {
     // The holder of the lock may be about to store the checkpoint in another encoding.
-    let is_free = |_: &D::Directory, held: Held| self.refuse_if_busy(session, item, held).map(|()| true);
+    let is_free = |_: &D::Directory, held: Held| held.require("delete", &self.path(session, item)).map(|()| true);
     let Some(directory) = self.unlink(self.settings.timeout, session, item, is_free)? else {
       return Ok(false);
     };
@@ -40,7 +38,7 @@ impl<D: Disk> FileBackend<D> {
     };
     let series = Series::of(session, agent);
     let is_free = |directory: &D::Directory, held: Held| {
-      self.refuse_if_busy(session, item, held)?;
+      held.require("delete", &self.path(session, item))?;
       let is_pinned = exists(directory, &pin_of(id));
       let fail = |error| Error::io("read", &self.path(session, item), error);
       if is_pinned.map_err(fail)? || self.is_newest(&series, id, directory, held)? {
@@ -119,9 +117,7 @@ impl<D: Disk> FileBackend<D> {
     let directory = [session.as_str(), DAMAGED];
     let moved = self.in_directory(&directory, |damaged| {
       let moved = self.rename_or_remove(self.settings.timeout, session, item, &from, |held| {
-        if held.is_busy {
-          return Err(Error::busy("quarantine", &path, io::ErrorKind::ResourceBusy.into()));
-        }
+        held.require("quarantine", &path)?;
         // The checkpoint may have been replaced since it was verified.
         let is_same = match (contents(&from, &item_path.name, &path, u64::MAX), judged) {
           (Ok(bytes), Some(judged)) => bytes.as_deref() == Some(judged),

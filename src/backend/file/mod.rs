@@ -221,15 +221,6 @@ impl<D: Disk> FileBackend<D> {
     Ok((removed? == NameChange::Removed).then_some(directory))
   }
 
-  /// An error if another process may hold the lock on the names.
-  fn refuse_if_busy(&self, session: &SessionId, item: Item<'_>, held: Held) -> Result<()> {
-    if held.is_busy {
-      let path = self.path(session, item);
-      return Err(Error::busy("delete", &path, io::ErrorKind::ResourceBusy.into()));
-    }
-    Ok(())
-  }
-
   /// Removes one file, and returns whether it existed. The caller holds the lock on the names and that of the lease.
   fn unlink_held(&self, session: &SessionId, item: Item<'_>, directory: &D::Directory, held: Held) -> Result<bool> {
     self.move_latest_link(session, item, directory)?;

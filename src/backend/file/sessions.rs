@@ -134,11 +134,18 @@ impl<D: Disk> FileBackend<D> {
     // From here on, every writer holds the lock on the lease for its last step. A writer that began before that and changes the
     // document holds the lock on the documents.
     self.make_leases()?;
-    let lock = two_file_commit::lock(&directory, &path, self.settings)?;
+    let is_in_place = || {
+      let is_in_place = self.disk.is_in_place(&[session.as_str()], &directory);
+      is_in_place.map_err(|error| Error::io("read", &path, error))
+    };
+    let lock = match two_file_commit::lock(&directory, &path, self.settings) {
+      // Another process has deleted the session.
+      Err(_) if !is_in_place()? => return Ok(None),
+      lock => lock?,
+    };
     let decided = self.fence_if(session, || {
       // Another process may have deleted the session and created it again.
-      let is_in_place = self.disk.is_in_place(&[session.as_str()], &directory);
-      if !is_in_place.map_err(|error| Error::io("read", &path, error))? {
+      if !is_in_place()? {
         return Ok(false);
       }
       let (name, path) = (Item::SESSION.file_name(), self.path(session, Item::SESSION));

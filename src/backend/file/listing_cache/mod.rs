@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use uuid::Uuid;
@@ -17,7 +18,7 @@ use uuid::Uuid;
 use super::disk::Directory;
 use super::{is_absence, locks};
 use crate::backend::{CheckpointEntry, CheckpointPage, Encoding, RetentionScope, Series};
-use crate::types::error::Result;
+use crate::types::error::{Error, Result};
 use crate::types::id::{CheckpointId, SessionId};
 use crate::types::session_cache::SessionCache;
 
@@ -71,13 +72,35 @@ pub enum Change {
 pub struct Held {
   /// Whether the caller holds the lock.
   pub is_locked: bool,
-  /// Whether the lock was refused: another process may be between two steps that must not be interleaved with those of the caller.
-  /// False on a file system without locks.
-  pub is_busy: bool,
+  /// Why the lock was refused, if it was: another process may be between two steps that must not be interleaved with those of the
+  /// caller. `None` on a file system without locks.
+  refusal: Option<Refusal>,
   /// Whether no other process has changed the names since this one last did.
   pub was_alone: bool,
   /// The mark before the change.
   mark: Option<SystemTime>,
+}
+
+/// Why a lock was refused: an error that can be copied.
+#[derive(Debug, Clone, Copy)]
+struct Refusal {
+  kind: io::ErrorKind,
+  code: Option<i32>,
+}
+
+impl Held {
+  /// An error if the lock was refused: `action` needs it. [`Code::Busy`](crate::types::error::Code) if another process holds it.
+  pub fn require(self, action: &str, path: &Path) -> Result<()> {
+    match self.refusal {
+      None => Ok(()),
+      Some(Refusal { code: Some(code), .. }) => Err(Error::io(action, path, io::Error::from_raw_os_error(code))),
+      Some(Refusal {
+        kind: io::ErrorKind::ResourceBusy,
+        ..
+      }) => Err(Error::busy(action, path, io::ErrorKind::ResourceBusy.into())),
+      Some(Refusal { kind, .. }) => Err(Error::io(action, path, kind.into())),
+    }
+  }
 }
 
 impl Names {
@@ -112,7 +135,10 @@ impl Names {
   ) -> Result<T> {
     let held = hold(directory, timeout);
     // Whatever the error is, another process may hold the lock.
-    let is_busy = held.is_err();
+    let refusal = held.as_ref().err().map(|error| Refusal {
+      kind: error.kind(),
+      code: error.raw_os_error(),
+    });
     let lock = held.ok().flatten();
     let found = lock.as_ref().and_then(|lock| directory.time_of(lock).ok());
     // Set the mark first: if this process dies during the change, the listings of other processes are invalid.
@@ -120,7 +146,7 @@ impl Names {
     let was_alone = found.is_some() && self.listings.read(series, |listing| listing.mark) == found;
     let outcome = act(Held {
       is_locked: lock.is_some(),
-      is_busy,
+      refusal,
       was_alone,
       mark: found,
     });

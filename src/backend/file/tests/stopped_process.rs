@@ -267,8 +267,16 @@ fn creating_a_session_with_items_waits_for_no_lock() {
   assert_eq!(entries[0].made_at.as_millis(), 1234);
 }
 
+fn assert_not_lockable<T: std::fmt::Debug>(outcome: Result<T>, action: &str) {
+  let error = outcome.unwrap_err();
+  assert_eq!(error.code, Code::Io, "{error}");
+  assert!(error.message.contains(action), "{error}");
+  let cause = error.cause.as_ref().and_then(|cause| cause.downcast_ref::<io::Error>());
+  assert!(cause.is_some_and(|cause| cause.raw_os_error().is_some()), "{error}");
+}
+
 #[test]
-fn a_lock_file_that_cannot_be_opened_counts_as_locked() {
+fn a_lock_file_that_cannot_be_opened_refuses_every_step_that_needs_the_lock() {
   let (_root, backend, s) = short_timeout();
   let series = Series::from(&s);
   let id = CheckpointId::parse("cp-1-000001").unwrap();
@@ -276,15 +284,15 @@ fn a_lock_file_that_cannot_be_opened_counts_as_locked() {
   let directory = backend.session_dir(&s).join(CHECKPOINTS);
   fs::remove_file(directory.join(".names")).unwrap();
   fs::create_dir(directory.join(".names")).unwrap();
-  assert_busy(backend.set_pinned(&series, &id, true), "pin");
-  assert_busy(backend.remove(&s, series.item(&id, Encoding::Json)), "delete");
+  assert_not_lockable(backend.set_pinned(&series, &id, true), "pin");
+  assert_not_lockable(backend.remove(&s, series.item(&id, Encoding::Json)), "delete");
   let entries = backend.checkpoints(&series).unwrap();
-  assert_busy(backend.delete_surplus(&series, &entries[0], None), "delete");
+  assert_not_lockable(backend.delete_surplus(&series, &entries[0], None), "delete");
   let new = |precondition| PutOptions {
     precondition,
     ..PutOptions::new(Encoding::Gzip)
   };
-  assert_busy(
+  assert_not_lockable(
     backend.put_checkpoint(&series, &id, b"packed", &new(Precondition::Exists)),
     "replace",
   );
